@@ -48,7 +48,12 @@ def watched(earlier: Run | None = None):
     """The releases of whatever runs inside, as a ``Run``; beside an earlier one, whose releases take the place of
     these, after a comparison of the integers."""
     run = Run()
-    gaussian, least, frequent, perturbed = Gate.gaussian, Gate.least, Gate.frequent, Gate.perturbed
+    gaussian, least, frequent, perturbed = (
+        Gate.release_gaussian,
+        Gate.release_least_index,
+        Gate.release_frequent_values,
+        Gate.release_perturbed_minimum,
+    )
 
     def of(gate, declared, moved, held, release):
         found = Seen(declared, held[0], moved, release.value)
@@ -119,10 +124,10 @@ def watched(earlier: Run | None = None):
         return of(gate, (query.shape, query.grid, query.cover, charge), moved, held, release)
 
     methods = {
-        "gaussian": watched_gaussian,
-        "least": watched_least,
-        "frequent": watched_frequent,
-        "perturbed": watched_perturbed,
+        "release_gaussian": watched_gaussian,
+        "release_least_index": watched_least,
+        "release_frequent_values": watched_frequent,
+        "release_perturbed_minimum": watched_perturbed,
     }
     with mock.patch.multiple(Gate, **methods):
         yield run

@@ -15,9 +15,9 @@ from .algorithms.driver import opened, paid
 from .bound import Bound
 from .composition import Composition
 from .gate.budget import FixedPlan
-from .gate.count_threshold import MOST_NOISE, column_threshold, occurring
+from .gate.count_threshold import MOST_NOISE, compute_noise_and_threshold, count_values
 from .gate.gate import Gate
-from .gate.shares import Spent
+from .gate.shares import NoiseShare
 from .ledger import Ledger
 from .ledger.ledger import name_of
 from .mechanisms import ApproximateDP, Gaussian
@@ -88,12 +88,12 @@ def frequent_values(
     for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
         if not np.iterable(given):
             raise TypeError(f"{name} must be a sequence of {accepted}, got {given!r}")
-    counts = occurring(map(plain_text, values), missing)
-    charged, spent = Gaussian(sigma) + failing, Spent(sigma, failing.nominal_delta)
-    _, least = column_threshold(1, *spent)
+    counts = count_values(map(plain_text, values), missing)
+    charged, spent = Gaussian(sigma) + failing, NoiseShare(sigma, failing.nominal_delta)
+    _, least = compute_noise_and_threshold(1, *spent)
     book = opened(ledger)
     gate = Gate(FixedPlan(charged), source(rng), pay=partial(paid, book, charged, note))
-    (kept,) = gate.frequent(1, lambda: [counts], spent).value
+    (kept,) = gate.release_frequent_values(1, lambda: [counts], spent).value
     privacy = charged.epsilon(delta)
     statement = Statement(
         "the frequent values of a column",

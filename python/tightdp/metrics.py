@@ -25,7 +25,7 @@ from .algorithms.driver import opened, paid
 from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
 from .composition import Composition
-from .gate.budget import FixedPlan, Target, noise_for
+from .gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from .gate.gate import Gate
 from .gate.oracle import Integers, Query
 from .ledger import Ledger
@@ -230,13 +230,13 @@ def _released(
     note: str,
 ) -> tuple[NDArray[np.int64], Composition, Bound, float, Statement]:
     """``size`` counts with noise, of which one record changes one by 1; paid for first."""
-    target = Target.of(epsilon, delta)
-    sigma = noise_for(Gaussian, noise_multiplier, target)
+    target = Target.from_arguments(epsilon, delta)
+    sigma = resolve_noise_multiplier(Gaussian, noise_multiplier, target)
     if not sigma <= MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     charged, book = Gaussian(sigma) * 1, opened(ledger)
     gate = Gate(FixedPlan(charged), source(rng), pay=partial(paid, book, charged, note))
-    noisy = gate.gaussian(Query((size,), 1.0, 1.0, 1.0, lambda _: counts), sigma).value.astype(np.int64)
+    noisy = gate.release_gaussian(Query((size,), 1.0, 1.0, 1.0, lambda _: counts), sigma).value.astype(np.int64)
     privacy = charged.epsilon(target.delta)
     statement = Statement(
         subject,

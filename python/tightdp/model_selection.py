@@ -35,9 +35,15 @@ from .estimators.sklearn_interface import BaseEstimator, NotFittedError
 from .gate.budget import Target
 from .gate.gate import Gate
 from .gate.oracle import Query
-from .gate.searched import Run, check_covered, covering, fewest, payable
-from .gate.selection import Coins
-from .gate.shares import left_for
+from .gate.search_charge import (
+    SearchRun,
+    check_covered,
+    compute_fewest_records,
+    convert_to_ledger_charge,
+    find_covering_run,
+)
+from .gate.selection import ExactCoins
+from .gate.shares import plan_with_remaining_budget
 from .ledger.ledger import name_of
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
@@ -150,8 +156,8 @@ class PrivateSearchCV(BaseEstimator):
         steps = [step for _, step in self.estimator._checked()] if piped else [self.estimator]
         # A part's fit or score would find out, but only after what other parts and runs have released.
         check_table(steps, X if blocks is None else counted)
-        charge, target = self._charge(run), Target.of(self.epsilon, self.delta)
-        least = fewest(float(self.holdout), target.delta)
+        charge, target = self._charge(run), Target.from_arguments(self.epsilon, self.delta)
+        least = compute_fewest_records(float(self.holdout), target.delta)
         if records < least:
             raise ValueError(
                 f"holdout must leave records to train on: with fewer than {least:,} of them all may be held out"
@@ -160,7 +166,7 @@ class PrivateSearchCV(BaseEstimator):
         if book is not None:
             for _, each in found:
                 each._rehearse_for(width, max(2, len(classes)))
-            paid(book, payable(charge, target.delta), "PrivateSearchCV.fit")
+            paid(book, convert_to_ledger_charge(charge, target.delta), "PrivateSearchCV.fit")
         if blocks is None:
             outside = source.bernoulli(self.holdout, records)
             inner, outer = (_Part(rows_of(X, chosen), labels[chosen]) for chosen in (~outside, outside))
@@ -209,7 +215,7 @@ class PrivateSearchCV(BaseEstimator):
         """Returns the charge of ``fit`` on tables of ``n_features`` columns, without a look at a record."""
         return self._charge(self._planned(_check.count("n_features", n_features), n_classes)[0])
 
-    def _charge(self, run: Run) -> Composition:
+    def _charge(self, run: SearchRun) -> Composition:
         return RepeatAndSelect(run.charge, self.mean) * 1
 
     def _candidates(self) -> list[dict[str, Any]]:
@@ -225,9 +231,9 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(f"param_grid must have at most {MOST:,} settings")
         return [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
 
-    def _planned(self, n_features: int, n_classes: int) -> tuple[Run, list[tuple[dict[str, Any], Any]]]:
+    def _planned(self, n_features: int, n_classes: int) -> tuple[SearchRun, list[tuple[dict[str, Any], Any]]]:
         """Returns the charge of one run, and each setting with its estimator, before a record is looked at."""
-        target = Target.of(self.epsilon, self.delta)
+        target = Target.from_arguments(self.epsilon, self.delta)
         if target.epsilon is None:
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
         mean, _ = _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
@@ -247,12 +253,12 @@ class PrivateSearchCV(BaseEstimator):
                     whole = _check.count("public_size", value)
                     estimator.set_params(**{name: max(1, round((1 - self.holdout) * whole))})
 
-        def run(epsilon: float) -> Run:
+        def run(epsilon: float) -> SearchRun:
             charges = [each.set_params(epsilon=epsilon).charge_for(n_features, n_classes) for _, each in made]
-            return covering(charges, epsilon, failing)
+            return find_covering_run(charges, epsilon, failing)
 
         asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
-        return left_for(run, self._charge, **asked), made
+        return plan_with_remaining_budget(run, self._charge, **asked), made
 
     def _run(
         self,
@@ -260,14 +266,14 @@ class PrivateSearchCV(BaseEstimator):
         classes: NDArray[Any] | None,
         inner: _Part,
         outer: _Part,
-        run: Run,
+        run: SearchRun,
         source: RandomSource,
     ) -> None:
         """Makes the runs and keeps the best; keeps nothing of any if they are interrupted."""
-        coins, trials = Coins(source), 0
+        coins, trials = ExactCoins(source), 0
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
-            settings, estimator = found[coins.index(len(found))]
+            settings, estimator = found[coins.draw_index(len(found))]
             model = cloned(estimator)
             if classes is not None:
                 _last(model).classes = classes
@@ -276,7 +282,7 @@ class PrivateSearchCV(BaseEstimator):
             model.fit(inner.X, inner.y)
             check_covered(model.charged_, run.charge)
             right = rights(model, outer.X, outer.y)
-            count = Gate(_Paid(), source).gaussian(right, run.score).value[0]
+            count = Gate(_Paid(), source).release_gaussian(right, run.score).value[0]
             score = count, int(source.integers(1)[0])  # equal counts are in a random order
             if score > best[0]:
                 best = score, model, dict(settings)
@@ -361,10 +367,10 @@ class _Paid:
         return Composition()
 
 
-def another(mean: float, coins: Coins) -> bool:
+def another(mean: float, coins: ExactCoins) -> bool:
     """Whether another run follows: True with probability 1 - 1/mean, exactly, so that there are ``mean`` on average."""
     chance = 1 - 1 / Fraction(mean)
-    return coins.below(chance.numerator, chance.denominator)
+    return coins.flip_with_probability(chance.numerator, chance.denominator)
 
 
 def rights(model: Any, X: Any, y: NDArray[Any] | None) -> Query:

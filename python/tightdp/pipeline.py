@@ -31,7 +31,7 @@ from .estimators.regression import Ridge
 from .estimators.sklearn_interface import BaseEstimator, NotFittedError
 from .estimators.statements import UNSCALED
 from .gate.budget import Caps, Target
-from .gate.shares import FAILURE, Spent, cap, check_within, left_for
+from .gate.shares import FAILURE, NoiseShare, build_caps, check_within, plan_with_remaining_budget
 from .ledger.ledger import name_of
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.before import check_table, check_targets, learning, passed
@@ -141,7 +141,7 @@ class PrivatePipeline(Steps, BaseEstimator):
             check_records(_algorithm(last), True)
             check_width(self, blocks, width, reset=True)
             X, targets = passed(last, blocks)
-        target = Target.of(self.epsilon, self.delta)
+        target = Target.from_arguments(self.epsilon, self.delta)
         seeded(self.random_state)
         check_targets(last, targets)
         if self.ledger is not None:  # without one nothing is lost where the step itself finds out
@@ -213,7 +213,7 @@ class PrivatePipeline(Steps, BaseEstimator):
 
     def _plan(self, n_features: int, n_classes: int) -> _Planned:
         """Copies of the steps, and what they will be charged."""
-        target = Target.of(self.epsilon, self.delta)
+        target = Target.from_arguments(self.epsilon, self.delta)
         steps = [(name, cloned(step)) for name, step in self._checked()]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
@@ -225,16 +225,16 @@ class PrivatePipeline(Steps, BaseEstimator):
             self._divide(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
-            return _Planned(steps, before, cap(last.charge_for(n_features, n_classes)))
+            return _Planned(steps, before, build_caps(last.charge_for(n_features, n_classes)))
         # Half of delta: a last step that is known by its epsilon and delta alone leaves some for the others.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
         def planned(epsilon: float) -> Caps:
-            return cap(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
+            return build_caps(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
         start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
-        found = left_for(
+        found = plan_with_remaining_budget(
             planned, lambda held: before + held.charge(), epsilon=target.epsilon, delta=target.delta, start=start
         )
         return _Planned(steps, before, found)
@@ -246,7 +246,7 @@ class PrivatePipeline(Steps, BaseEstimator):
             step.set_params(noise_multiplier=1.0, delta=delta)
         paying = [step for step in private if step.charge_for()]
         whole = float(calibrate(Gaussian, epsilon=epsilon, delta=delta)) / math.sqrt(share)
-        each = Spent(whole, delta).shared(max(1, len(paying) + (learner is not None)))
+        each = NoiseShare(whole, delta).divide_equally(max(1, len(paying) + (learner is not None)))
         for step in paying:
             step.set_params(noise_multiplier=each.noise_multiplier, delta=each.failure)
         if learner is not None:

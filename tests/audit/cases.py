@@ -100,7 +100,7 @@ def selection(mechanism):
         def run(inside):
             scores = moved if inside else plain
             query = Query(scores.shape, 1.0, 1.0, 1.0, lambda s: scores, scores=True)
-            return float(gate.least(query, mechanism).value == 0)
+            return float(gate.release_least_index(query, mechanism).value == 0)
 
         return run, mechanism
 
@@ -172,7 +172,7 @@ def principal_components(seed):
 
     def run(inside):
         held = Records(X if inside else X[:-1], np.zeros(3 if inside else 2))
-        return float(gate.gaussian(second_moment(held, 1.0), noise).value[0])
+        return float(gate.release_gaussian(second_moment(held, 1.0), noise).value[0])
 
     fitted = DPPCA(1, delta=1e-5, noise_multiplier=noise, random_state=0).fit(X)
     return run, fitted.charged_

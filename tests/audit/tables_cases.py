@@ -15,9 +15,9 @@ from budgets import Unlimited
 import tightdp as dp
 from tightdp.estimators.labels import charge_of, released
 from tightdp.estimators.second_moment import second_moment
-from tightdp.gate.count_threshold import column_threshold
-from tightdp.gate.shares import Spent
-from tightdp.model_selection import PrivateSearchCV, _Part, covering
+from tightdp.gate.count_threshold import compute_noise_and_threshold
+from tightdp.gate.shares import NoiseShare
+from tightdp.model_selection import PrivateSearchCV, _Part, find_covering_run
 from tightdp.preprocessing import quantiles
 from tightdp.train import Gate, LogisticRegression, Records, Ridge
 
@@ -34,9 +34,9 @@ def quantile_bounds(planted):
             seen = []
 
             class Watched(Gate):
-                def _released(self, value, mechanism):
+                def _finish_release(self, value, mechanism):
                     seen.append(float(value[0]))
-                    return super()._released(value, mechanism)
+                    return super()._finish_release(value, mechanism)
 
             quantiles.search(Watched(Unlimited(), source), canary if inside else nobody, (0.5,), (0, 1), spread)
             return sum(seen)
@@ -52,12 +52,12 @@ def frequent_categories(planted):
 
     def build(seed):
         source, z, failure = dp.Philox(seed), 1.0, 0.01
-        _, least = column_threshold(1, z, failure)
-        others, spent = (0, Spent(z, 0.4)) if planted else (least - 1, Spent(z, failure))
+        _, least = compute_noise_and_threshold(1, z, failure)
+        others, spent = (0, NoiseShare(z, 0.4)) if planted else (least - 1, NoiseShare(z, failure))
 
         def run(inside):
             counts = Counter({"canary": others + inside} if others + inside else {})
-            (found,) = Gate(Unlimited(), source).frequent(1, lambda: [counts], spent).value
+            (found,) = Gate(Unlimited(), source).release_frequent_values(1, lambda: [counts], spent).value
             return float(bool(found))
 
         return run, dp.Gaussian(z) + dp.ApproximateDP(0.0, failure)
@@ -69,8 +69,8 @@ def learned_labels(planted):
     """The same of the labels that a classifier learns. The bug: labels are kept by their true counts."""
 
     def build(seed):
-        spent = Spent(1.0, 0.01)
-        _, least = column_threshold(1, *spent)
+        spent = NoiseShare(1.0, 0.01)
+        _, least = compute_noise_and_threshold(1, *spent)
 
         def run(inside):
             counts = Counter({"canary": least - 1 + inside})
@@ -97,7 +97,7 @@ def ridge(planted):
             query = second_moment(Records(kept, kept[:, 1]), 3.0 if planted else model.max_norm)
             if planted:
                 query = dataclasses.replace(query, sensitivity=model.max_norm**2)
-            return float(gate.gaussian(query, z).value @ [1.0, 1.0, 2.0])
+            return float(gate.release_gaussian(query, z).value @ [1.0, 1.0, 2.0])
 
         return run, model.charge_for(1)
 
@@ -124,7 +124,11 @@ def search(planted):
 
     def build(seed):
         made = PrivateSearchCV(Right(classes=[0, 1]), {"fit_intercept": [True]}, 2.0, 1e-6, mean=4.0, holdout=0.5)
-        run, found, source = covering([dp.Gaussian(1.0) * 1], 1.0, 1e-6), [({}, made.estimator)], dp.Philox(seed)
+        run, found, source = (
+            find_covering_run([dp.Gaussian(1.0) * 1], 1.0, 1e-6),
+            [({}, made.estimator)],
+            dp.Philox(seed),
+        )
         noise, trained = run.score / 8 if planted else run.score, _Part(np.zeros((1, 1)), np.zeros(1))
 
         def trial(inside):

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
-from tightdp.gate.selection import Coins
-from tightdp.model_selection import PrivateSearchCV, another, covering, fewest, rights
+from tightdp.gate.selection import ExactCoins
+from tightdp.model_selection import PrivateSearchCV, another, compute_fewest_records, find_covering_run, rights
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
 from tightdp.train import DPSGD, ArrayBlocks, LogisticRegression, NoisyGD
@@ -65,7 +65,7 @@ def test_covers_are_above_each_charge_and_the_score():
     others = [dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 10, dp.Gaussian(9.0) * 1]
     for charges in (same, others):
         target = max(charge.epsilon(1e-6).upper for charge in charges)
-        score, cover = covering(charges, target, 1e-6)
+        score, cover = find_covering_run(charges, target, 1e-6)
         for epsilon in np.linspace(0, target, 5):
             for charge in [*charges, dp.Gaussian(score)]:
                 assert charge.delta(epsilon).lower <= cover.delta(epsilon).upper * (1 + 1e-9)
@@ -81,7 +81,7 @@ def test_settings_of_other_charges_are_known_by_their_guarantee(records):
 
 @pytest.mark.parametrize("mean", [1.0, 1.5, 4.0])
 def test_the_number_of_runs_is_geometric(mean):
-    coins, draws = Coins(dp.Philox(5)), 20_000
+    coins, draws = ExactCoins(dp.Philox(5)), 20_000
     runs = np.array([1 + sum(1 for _ in iter(lambda: another(mean, coins), False)) for _ in range(draws)])
     seen = np.bincount(runs, minlength=9)[1:9] / draws
     wanted = (1 / mean) * (1 - 1 / mean) ** np.arange(8)
@@ -205,7 +205,7 @@ def test_bad_settings_are_refused_by_name(records, error, message, settings):
 @pytest.mark.parametrize("holdout", [0.2, 1e-3, 0.9, 1 - 2.0**-50, 2.0**-53, 5e-324])
 @pytest.mark.parametrize("delta", [1e-6, 0.5, 1e-300])
 def test_the_fewest_records_of_a_search_are_never_all_held_out(holdout, delta):
-    least = fewest(holdout, delta)
+    least = compute_fewest_records(holdout, delta)
     with mp.workdps(40):
         assert least * mp.log(holdout) <= mp.log(delta) - 53 * mp.log(2) < (least * (1 - 1e-8) - 2) * mp.log(holdout)
 

@@ -118,7 +118,7 @@ def test_one_record_moves_a_release_by_at_most_one():
     for scale in (0.01, 1.0, 100.0):
         oracle = Oracle(model, Records(X, y), Public(1, model.size))
         center, scales = rng.normal(size=model.size), scale * rng.uniform(0.1, 1, model.size)
-        query = oracle.gradient_sum(rng.normal(size=model.size), 1.0, center=center, scale=scales)
+        query = oracle.gradient_sum_query(rng.normal(size=model.size), 1.0, center=center, scale=scales)
         moved = query.evaluate(None)
         assert within(moved, query, query.scale)
         if scale < 100:  # else nothing is clipped
@@ -178,7 +178,9 @@ def test_a_batch_above_the_noisy_count_is_the_largest_that_there_is_a_plan_for(b
 @pytest.mark.parametrize(("records", "q"), [(1, 0.5), (2, 0.5), (3, 2 / 3), (1500, 1499 / 1500)])
 def test_every_number_of_records_has_a_batch(records, q):
     public = Public(records, 3, 0.0, None)
-    assert AdaCliP(10**9, noise_multiplier=1.0).steps(public, Target.of(None, 1e-5)).sampling_probability == q
+    assert (
+        AdaCliP(10**9, noise_multiplier=1.0).steps(public, Target.from_arguments(None, 1e-5)).sampling_probability == q
+    )
 
 
 def test_it_learns_with_any_optimiser(blobs):

@@ -49,7 +49,7 @@ def test_the_parameters_are_for_the_features_as_they_were(loss, still):
         return w
 
     back = centered(descend, 1.0)(oracle, Gate(Unlimited(), still), np.zeros(model.size))
-    grid = oracle.feature_sum(0.5 * math.sqrt(3)).grid
+    grid = oracle.feature_sum_query(0.5 * math.sqrt(3)).grid
     np.testing.assert_allclose(seen["moved"], X - X.mean(axis=0), atol=grid)  # each of 50 rows loses less than that
     np.testing.assert_allclose(model.scores(back, X), model.scores(w, seen["moved"]), atol=1e-12)
 
@@ -60,7 +60,7 @@ def test_one_record_moves_the_sum_of_features_by_at_most_the_bound(still):
     sums = []
     for n in (8, 9):
         oracle = Oracle(model, Records(X[:n], np.zeros(n, int)), Public(9, 4, 0.0, model))
-        query = oracle.feature_sum(0.8)
+        query = oracle.feature_sum_query(0.8)
         sums.append(query.evaluate(still))
     assert within(sums[1] - sums[0], query)
 

@@ -121,7 +121,10 @@ class Deceiver:
     def plan(self, public, target):
         noise = 2.0 if public.records > 1000 else 1.0
         query_noise = dp.Gaussian(noise)
-        return Plan(FixedPlan(query_noise), lambda oracle, gate, w: gate.gaussian(oracle.count(), noise).value)
+        return Plan(
+            FixedPlan(query_noise),
+            lambda oracle, gate, w: gate.release_gaussian(oracle.record_count_query(), noise).value,
+        )
 
 
 def test_a_plan_is_held_to_the_cost_it_claims():

@@ -72,20 +72,20 @@ class Scripted:
     def __init__(self, choices, noises):
         self.choices, self.noises, self.asked, self.directions, self.offsets = list(choices), list(noises), [], [], []
 
-    def gradient_sum(self, w, max_norm, *, sampling_probability):
+    def gradient_sum_query(self, w, max_norm, *, sampling_probability):
         return Query((2,), max_norm, sampling_probability, 1.0, lambda s: None)
 
-    def line_loss_sums(self, w, direction, steps, max_loss, *, sampling_probability):
+    def line_loss_query(self, w, direction, steps, max_loss, *, sampling_probability):
         self.directions.append(direction)
         return Query((len(steps),), max_loss, sampling_probability, 1.0, lambda s: None, scores=True)
 
-    def gaussian(self, query, noise_multiplier):
+    def release_gaussian(self, query, noise_multiplier):
         self.asked.append(noise_multiplier)
         if not self.noises:
             raise dp.BudgetExceeded("end of script")
         return _Value(np.array([3.0, 4.0]) + self.noises.pop(0))
 
-    def least(self, query, mechanism, *, offset):
+    def release_least_index(self, query, mechanism, *, offset):
         self.offsets.append(offset)
         return _Value(self.choices.pop(0))
 
@@ -127,7 +127,7 @@ def test_the_range_of_steps_follows_the_largest_taken():
     assert script.choices == []
     seen = []
     script = Scripted([4, 1, 2, 2, 3], [np.zeros(2)] * 5)
-    script.line_loss_sums = lambda w, direction, steps, *a, **k: seen.append(steps[-1])
+    script.line_loss_query = lambda w, direction, steps, *a, **k: seen.append(steps[-1])
     settings = DPAGD(candidates=4, max_step=2.0, every=2, stretch=0.1, momentum=0.0)
     _Descent(settings, Public(100, 2), script, script, np.zeros(2), 1.0, 10.0, dp.BoundedRange(0.1)).run()
     np.testing.assert_allclose(seen, [2.0, 2.0, 2.2, 2.2, 1.21])
@@ -143,7 +143,7 @@ def test_the_wrong_sign_of_the_authors_code_would_choose_the_worst(still):
     """Correction 10: their noisy max took the argmax of -score - noise."""
     gate = Gate(type("Any", (), {"spend": lambda self, m: None})(), dp.Philox(2))
     query = Query((3,), 1.0, 1.0, 1.0, lambda s: np.array([50, 0, 100]), scores=True)
-    assert {gate.least(query, dp.BoundedRange(1.0)).value for _ in range(50)} == {1}
+    assert {gate.release_least_index(query, dp.BoundedRange(1.0)).value for _ in range(50)} == {1}
 
 
 @pytest.mark.parametrize(

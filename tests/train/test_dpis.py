@@ -98,7 +98,7 @@ def test_the_estimate_is_unbiased_and_dpsgd_of_equal_cost_has_less_variance():
     oracle, source = vectors(X), dp.Philox(0)
     w, trials = np.zeros(3), 3000
     importance = importance_sum(oracle, w, 1.0, 0.3, 2.0, 0.1, refresh=False)
-    plain = oracle.gradient_sum(w, 1.0, sampling_probability=0.3)
+    plain = oracle.gradient_sum_query(w, 1.0, sampling_probability=0.3)
     draws = [np.array([q.evaluate(source) * q.grid for _ in range(trials)]) / (0.3 * 300) for q in (importance, plain)]
     for d in draws:  # what truncation takes off is far below the error of the mean
         assert (abs(d.mean(axis=0) - X.mean(axis=0)) < 4.5 * d.std(axis=0) / math.sqrt(trials)).all()

@@ -49,13 +49,13 @@ def test_a_record_that_is_not_finite_contributes_nothing(bad, still):
     gate = Gate(Unlimited(), still)
     spoilt = np.vstack([X, [bad, bad, 0.0]])
     for ask in (
-        lambda o: gate.gaussian(o.gradient_sum(w, 0.5), 1.0).value,
-        lambda o: gate.gaussian(o.gradient_sum(w, 0.5, center=w, scale=1 + w**2), 1.0).value,
+        lambda o: gate.release_gaussian(o.gradient_sum_query(w, 0.5), 1.0).value,
+        lambda o: gate.release_gaussian(o.gradient_sum_query(w, 0.5, center=w, scale=1 + w**2), 1.0).value,
     ):
         clean, with_bad = ask(oracle(X, y)), ask(oracle(spoilt, np.append(y, 1)))
         np.testing.assert_allclose(with_bad, clean, rtol=1e-12)
-    norms = gate.gaussian(oracle(spoilt, np.append(y, 1)).norm_sum(w, 0.5), 1.0).value
-    rest = gate.gaussian(oracle(X, y).norm_sum(w, 0.5), 1.0).value
+    norms = gate.release_gaussian(oracle(spoilt, np.append(y, 1)).norm_sum_query(w, 0.5), 1.0).value
+    rest = gate.release_gaussian(oracle(X, y).norm_sum_query(w, 0.5), 1.0).value
     assert 0 <= norms[0] - rest[0] <= 0.5
 
 
@@ -63,10 +63,10 @@ def test_one_record_moves_a_sum_by_at_most_its_sensitivity(still):
     g = np.random.default_rng(1)
     X, y, w = 5 * g.normal(size=(30, 3)), g.integers(0, 2, 30), g.normal(size=3)
     for options in ({}, {"center": g.normal(size=3), "scale": g.uniform(0.1, 2, 3)}):
-        query, larger = (oracle(X[:n], y[:n]).gradient_sum(w, 0.7, **options) for n in (29, 30))
+        query, larger = (oracle(X[:n], y[:n]).gradient_sum_query(w, 0.7, **options) for n in (29, 30))
         assert within(larger.evaluate(still) - query.evaluate(still), query, query.scale)
     steps = np.linspace(0, 3, 7)
-    queries = [oracle(X[:n], y[:n]).line_loss_sums(w, -w, steps, 0.9) for n in (29, 30)]
+    queries = [oracle(X[:n], y[:n]).line_loss_query(w, -w, steps, 0.9) for n in (29, 30)]
     moved = np.subtract(*(q.evaluate(still) for q in queries[::-1]))
     assert (moved >= 0).all() and (moved * queries[0].grid <= 0.9).all()
 
@@ -78,7 +78,7 @@ def test_the_sum_is_clipped_example_by_example(still):
     rows = (1 / (1 + np.exp(-X @ w)) - y)[:, None] * X - center
     norms = np.linalg.norm(rows / scale, axis=1)
     expected = (rows * np.minimum(1, 0.6 / norms)[:, None]).sum(axis=0)
-    query = oracle(X, y).gradient_sum(w, 0.6, center=center, scale=scale)
+    query = oracle(X, y).gradient_sum_query(w, 0.6, center=center, scale=scale)
     found = query.evaluate(still) * query.grid
     np.testing.assert_allclose(found, expected, atol=9 * 2.0**-16)  # docs/theory/exact-products.md, section 3
 
@@ -87,18 +87,18 @@ def test_the_budget_is_asked_before_anything_is_looked_at(still):
     looked = []
     query = Query((1,), 1.0, 1.0, 2.0**-20, lambda source: looked.append(1) or np.zeros(1, np.int64))
     gate = Gate(FixedPlan(dp.Gaussian(2.0) * 2), still)
-    gate.gaussian(query, 2.0)
+    gate.release_gaussian(query, 2.0)
     with pytest.raises(dp.BudgetExceeded):
-        gate.gaussian(query, 1.9)
-    gate.gaussian(query, 2.0)
+        gate.release_gaussian(query, 1.9)
+    gate.release_gaussian(query, 2.0)
     with pytest.raises(dp.BudgetExceeded):
-        gate.gaussian(query, 2.0)
+        gate.release_gaussian(query, 2.0)
     assert len(looked) == 2 and gate.history == (dp.Gaussian(2.0),) * 2
 
 
 def test_noise_has_the_deviation_that_is_charged():
     empty = Query((20_000,), 3.0, 0.5, 2.0**-20, lambda source: np.zeros(20_000, np.int64))
-    release = Gate(Unlimited(), dp.Philox(1)).gaussian(empty, 2.0)
+    release = Gate(Unlimited(), dp.Philox(1)).release_gaussian(empty, 2.0)
     assert release.mechanism == dp.PoissonSampled(dp.Gaussian(2.0), 0.5)
     assert abs(release.value.std() - 6.0) < 5 * 6 / math.sqrt(2 * 20_000)
 
@@ -108,22 +108,22 @@ def test_selection_follows_the_exponential_mechanism():
     query = Query((3,), 2.0, 1.0, 0.5, lambda source: scores, scores=True)
     gate = Gate(Unlimited(), dp.Philox(5))
     eta, n = 1.5, 20_000
-    chosen = np.bincount([gate.least(query, dp.BoundedRange(eta)).value for _ in range(n)], minlength=3)
+    chosen = np.bincount([gate.release_least_index(query, dp.BoundedRange(eta)).value for _ in range(n)], minlength=3)
     p = np.exp(-eta * 0.5 * scores / 2.0)
     p /= p.sum()
     assert (abs(chosen - n * p) < 5 * np.sqrt(n * p * (1 - p))).all()
     assert gate.history[0] == dp.BoundedRange(eta)
-    assert gate.least(query, dp.PureDP(0.3)).mechanism == dp.PureDP(0.3)
+    assert gate.release_least_index(query, dp.PureDP(0.3)).mechanism == dp.PureDP(0.3)
 
 
 def test_only_scores_can_be_chosen_from(still):
     gate = Gate(Unlimited(), still)
     with pytest.raises(ValueError, match="scores"):
-        gate.least(Query((3,), 1.0, 1.0, 1.0, lambda s: np.zeros(3, np.int64)), dp.BoundedRange(1.0))
+        gate.release_least_index(Query((3,), 1.0, 1.0, 1.0, lambda s: np.zeros(3, np.int64)), dp.BoundedRange(1.0))
     scores = Query((3,), 1.0, 1.0, 1.0, lambda s: np.zeros(3, np.int64), scores=True)
     for mechanism, name in ((dp.BoundedRange(0.0), "eta"), (dp.PureDP(0.0), "epsilon")):
         with pytest.raises(ValueError, match=f"{name} must be"):
-            gate.least(scores, mechanism)
+            gate.release_least_index(scores, mechanism)
 
 
 def test_caps_admit_adaptive_choices_up_to_the_cap_and_charge_the_cap():
@@ -198,13 +198,13 @@ def test_no_more_than_a_chunk_of_gradients_is_held_at_once(still):
         # and what rounding may take off, in the sum of gradients up to 2^-17 of the bound each
         return query.evaluate(still) * query.grid, len(X) * max(query.grid, 0.7 * 2.0**-17)
 
-    found, error = value(asked.gradient_sum(w, 0.7))
+    found, error = value(asked.gradient_sum_query(w, 0.7))
     np.testing.assert_allclose(found, clipped.sum(axis=0), rtol=0, atol=error)
-    found, error = value(asked.norm_sum(w, 0.7))
+    found, error = value(asked.norm_sum_query(w, 0.7))
     np.testing.assert_allclose(found, np.minimum(norms, 0.7).sum(), rtol=0, atol=error)
     steps = np.array([0.0, 2.0])
     losses = [np.minimum(np.abs(X @ (w - s * w)), 0.9).sum() for s in steps]
-    found, error = value(asked.line_loss_sums(w, w, steps, 0.9))
+    found, error = value(asked.line_loss_query(w, w, steps, 0.9))
     np.testing.assert_allclose(found, losses, rtol=0, atol=error)
     assert max(seen) == CHUNK
 
@@ -221,7 +221,7 @@ def test_threads_release_no_more_than_the_budget_and_lose_nothing(kind, shared):
         for _ in range(200):
             with contextlib.suppress(dp.BudgetExceeded):
                 if shared == "gate":
-                    gate.gaussian(query, 2.0)
+                    gate.release_gaussian(query, 2.0)
                 else:
                     budget.spend(dp.Gaussian(2.0))
                 done.append(1)
@@ -249,7 +249,7 @@ def test_a_gate_asks_its_budget_for_one_thread_at_a_time():
 
     def work(_):
         with contextlib.suppress(dp.BudgetExceeded):
-            done.append(gate.gaussian(query, 2.0))
+            done.append(gate.release_gaussian(query, 2.0))
 
     together(work)
     assert len(done) == len(gate.history) == 1
@@ -266,8 +266,12 @@ def test_norm_bounds_are_in_the_range_of_the_grids(algorithm, bound):
 def test_scores_of_a_selection_move_by_the_offset_in_steps_of_the_grid():
     query = Query((2,), 1.0, 1.0, 0.25, lambda source: np.zeros(2, np.int64), scores=True)
     gate = Gate(Unlimited(), dp.Philox(7))
-    seen = {offset: sum(gate.least(query, dp.BoundedRange(2.0), offset=[0.0, offset]).value for _ in range(3000))
-            for offset in (0.1, 0.25, math.inf)}  # fmt: skip
+
+    def count_second(offset):
+        chosen = (gate.release_least_index(query, dp.BoundedRange(2.0), offset=[0.0, offset]) for _ in range(3000))
+        return sum(release.value for release in chosen)
+
+    seen = {offset: count_second(offset) for offset in (0.1, 0.25, math.inf)}
     for offset, odds in ((0.1, 1.0), (0.25, math.exp(-0.5)), (math.inf, 0.0)):
         p = odds / (1 + odds)
         assert abs(seen[offset] - 3000 * p) <= 5 * math.sqrt(3000 * p * (1 - p))

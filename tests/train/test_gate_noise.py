@@ -15,7 +15,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import tightdp as dp
-from tightdp.gate.gate import _noise, _units
+from tightdp.gate.gate import _choose_shift_and_deviation, _convert_to_grid_units
 from tightdp.models.grid import FAST, MOST
 from tightdp.train import Gate, Query
 
@@ -36,7 +36,7 @@ def query(bound, digits, scale=None, size=1):
 
 def found(asked, multiplier):
     try:
-        return _noise(asked, multiplier)
+        return _choose_shift_and_deviation(asked, multiplier)
     except ValueError:
         assume(False)
 
@@ -80,9 +80,11 @@ def test_noise_in_units_of_a_grid(multiplier, bound, digits):
     charged = Fraction(multiplier) * Fraction(bound) / Fraction(step)
     if charged > MOST:
         with pytest.raises(ValueError, match=r"^epsilon must be larger"):
-            _units(multiplier, bound, step)
+            _convert_to_grid_units(multiplier, bound, step)
     else:
-        assert charged <= Fraction(_units(multiplier, bound, step)) <= charged * (1 + Fraction(1, 2**50))
+        assert (
+            charged <= Fraction(_convert_to_grid_units(multiplier, bound, step)) <= charged * (1 + Fraction(1, 2**50))
+        )
 
 
 class Chosen:
@@ -113,7 +115,9 @@ def test_a_selection_is_made_from_exact_scores(pairs, bound, exponent, rate, per
         choice = "permute_and_flip" if permuted else "exponential_mechanism"
         patch.setattr(f"tightdp.gate.gate.{choice}", chosen)
         gate = Gate(Unlimited(), dp.Philox(1))
-        gate.least(asked, dp.PureDP(rate) if permuted else dp.BoundedRange(rate), offset=np.array(offsets))
+        gate.release_least_index(
+            asked, dp.PureDP(rate) if permuted else dp.BoundedRange(rate), offset=np.array(offsets)
+        )
     assert chosen.a_step == Fraction(rate) * Fraction(step) / Fraction(bound)
     for score, s, offset in zip(chosen.scores, sums, offsets, strict=True):
         assert type(score) is int

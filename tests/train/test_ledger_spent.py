@@ -39,7 +39,7 @@ def test_what_is_refused_has_looked_at_nothing(ledger, monkeypatch):
     def looked(*_):
         raise Reads
 
-    monkeypatch.setattr("tightdp.gate.oracle.Oracle.batch", looked)
+    monkeypatch.setattr("tightdp.gate.oracle.Oracle.draw_batch", looked)
     for size in (None, 400):
         model = LogisticRegression(epsilon=1.0, delta=1e-6, classes=[False, True], public_size=size, ledger=ledger)
         with pytest.raises(Reads):

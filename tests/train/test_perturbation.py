@@ -14,7 +14,14 @@ from scipy.optimize import minimize as scipy_minimize
 
 import tightdp as dp
 from tightdp.gate import minimum_query as minimum_module
-from tightdp.gate.minimum_query import SLACK, Sum, _scaled, minimum, objective, perturbed_minimum
+from tightdp.gate.minimum_query import (
+    SLACK,
+    ObjectivePoint,
+    _scale_records,
+    build_minimum_query,
+    build_objective,
+    build_perturbed_query,
+)
 from tightdp.gate.solver import NotReached, minimize
 from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
 from tightdp.train import (
@@ -33,7 +40,7 @@ def setting(loss, classes, n=60, d=3, lam=0.01, max_norm=1.0, seed=0):
     X, y = 2 * g.normal(size=(n, d)), g.integers(0, classes, n)
     model = LinearModel(d, loss)
     public = Public(n, model.size, lam, model)
-    return X, y, model, public, objective(public, max_norm)
+    return X, y, model, public, build_objective(public, max_norm)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +51,7 @@ def test_it_is_the_minimum(loss, classes, b, still):
     X, y, model, public, f = setting(loss, classes)
     noise = b * np.random.default_rng(1).normal(size=model.size)
     oracle = Oracle(model, Records(X, y), public)
-    query = perturbed_minimum(oracle, np.zeros(model.size), f)
+    query = build_perturbed_query(oracle, np.zeros(model.size), f)
     found = query.evaluate(still, noise) * query.grid
     features = np.column_stack([X, np.ones(len(X))])
     features /= np.maximum(1, np.linalg.norm(features, axis=1))[:, None]
@@ -65,7 +72,7 @@ def test_one_record_moves_the_minimum_by_no_more_than_the_sensitivity(loss, draw
     w = np.zeros(model.size)
     ends = []
     for n in (7, 8):
-        query = minimum(Oracle(model, Records(X[:n], y[:n]), public), w, f)
+        query = build_minimum_query(Oracle(model, Records(X[:n], y[:n]), public), w, f)
         ends.append(query.evaluate(still))
     assert within(ends[1] - ends[0], query)
     assert query.sensitivity == pytest.approx(f.lipschitz / (8 * 0.05), rel=1e-5)
@@ -84,10 +91,10 @@ def test_minimize_reaches_the_tolerance_from_bad_starts():
         def __init__(self, w):
             self.w, self.gradient = w, H @ w + 50 * np.tanh(50 * w)
 
-        def bent(self, v):
+        def multiply_by_hessian(self, v):
             return H @ v + 2500 * (1 - np.tanh(50 * self.w) ** 2) * v
 
-        def slope(self, direction):
+        def differentiate_along(self, direction):
             return lambda t: -float(direction @ Rough(self.w - t * direction).gradient)
 
     for scale in (1e-3, 0.1, 2.0):
@@ -123,7 +130,7 @@ def test_objective_perturbation_is_charged_its_target(blobs, estimator):
 
 def test_objective_perturbation_raises_the_convexity_where_curvature_would_cost_over_half():
     public = Public(100, 2, 1e-9, LinearModel(1, Logistic()))
-    assert objective(public, 1.0).convexity == pytest.approx(1e-7)
+    assert build_objective(public, 1.0).convexity == pytest.approx(1e-7)
     assert np.log1p(0.25 / ObjectivePerturbation().objective(public, 0.1).convexity) == pytest.approx(0.05)
 
 
@@ -186,7 +193,7 @@ def test_objective_perturbation_needs_two_classes_and_an_epsilon(blobs):
 def test_what_the_second_noise_covers():
     """1.5 times the tolerance from either minimum, and a step of the grid in each coordinate."""
     X, y, model, public, f = setting(Logistic(), 2)
-    query = perturbed_minimum(Oracle(model, Records(X, y), public), np.zeros(model.size), f)
+    query = build_perturbed_query(Oracle(model, Records(X, y), public), np.zeros(model.size), f)
     tolerance = SLACK * f.lipschitz
     assert math.sqrt(model.size) * query.noise_grid / 2 <= tolerance / 2
     least = Fraction(3 * tolerance) / Fraction(f.convexity) + Fraction(math.sqrt(model.size)) * Fraction(query.grid)
@@ -199,10 +206,10 @@ def test_the_certificate_holds(loss, size):
     """The computed gradient against one of 50 digits: never further than the bound says."""
     classes = max(2, loss.outputs)
     X, y, model, _, f = setting(loss, classes, n=300, d=6)
-    data = _scaled(Records(X, y), 1.0, 7)
+    data = _scale_records(Records(X, y), 1.0, 7)
     g = np.random.default_rng(1)
     w, b = size * g.normal(size=model.size), g.normal(size=model.size)
-    found = Sum(f, data, b, w)
+    found = ObjectivePoint(f, data, b, w)
     with mp.workdps(50):
         table = [[mp.mpf(float(v)) for v in row] for row in w.reshape(loss.outputs, -1)]
         total = [mp.mpf(float(p)) + mp.mpf(f.convexity) * mp.mpf(float(q)) for p, q in zip(b, w, strict=True)]

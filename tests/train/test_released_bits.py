@@ -77,7 +77,7 @@ def coefficient(algorithm, inside, seed, gate=Gate):
 
 def second_moment_of(inside, seed, gate=Gate):
     """What components are computed from."""
-    return gate(Unlimited(), dp.Philox(seed)).gaussian(second_moment(neighbours(inside), 1.0), 3.73).value[0]
+    return gate(Unlimited(), dp.Philox(seed)).release_gaussian(second_moment(neighbours(inside), 1.0), 3.73).value[0]
 
 
 NETWORK = Perceptron(1, (1,), Logistic(), "relu")
@@ -86,8 +86,8 @@ NETWORK = Perceptron(1, (1,), Logistic(), "relu")
 def step_of_a_network(inside, seed, gate=Gate):
     """The derivative by the first weight, all weights being 1/2."""
     oracle = Oracle(NETWORK, neighbours(inside), Public(1, NETWORK.size))
-    query = oracle.gradient_sum(np.full(NETWORK.size, 0.5), 1.0)
-    return gate(Unlimited(), dp.Philox(seed)).gaussian(query, 3.73).value[0]
+    query = oracle.gradient_sum_query(np.full(NETWORK.size, 0.5), 1.0)
+    return gate(Unlimited(), dp.Philox(seed)).release_gaussian(query, 3.73).value[0]
 
 
 def digits(values):
@@ -117,10 +117,12 @@ def test_the_last_digits_of_a_model_show_nothing_beyond_the_claim(name):
 class Floats(Gate):
     """Noise as it was: a float times a float, added to a float."""
 
-    def gaussian(self, query, noise_multiplier):
+    def release_gaussian(self, query, noise_multiplier):
         value = query.evaluate(self._source) * query.grid
         noise = noise_multiplier * query.sensitivity * self._source.normal(value.size)
-        return self._released(value + noise, self._spend(dp.Gaussian(noise_multiplier), query.sampling_probability))
+        return self._finish_release(
+            value + noise, self._spend(dp.Gaussian(noise_multiplier), query.sampling_probability)
+        )
 
 
 ATTACKED = {
@@ -151,13 +153,13 @@ def multiple_of(values, grid):
 def test_every_release_is_a_multiple_of_its_grid(monkeypatch):
     """Networks and components too: the gate releases integers times a power of two."""
     released = []
-    keep = Gate._released
+    keep = Gate._finish_release
 
     def watched(self, value, mechanism):
         released.append(value)
         return keep(self, value, mechanism)
 
-    monkeypatch.setattr(Gate, "_released", watched)
+    monkeypatch.setattr(Gate, "_finish_release", watched)
     g = np.random.default_rng(0)
     X, y = g.normal(size=(60, 3)), g.integers(0, 2, 60)
     DPPCA(1, 1.0, 1e-5).fit(X)

@@ -218,7 +218,7 @@ def test_losses_that_steps_are_chosen_by_are_weighted_after_they_are_clipped():
     X, y, weights, w = g.normal(size=(40, 3)), g.integers(0, 2, 40), g.random(40), 3 * g.normal(size=4)
     model, steps = LinearModel(3, Logistic()), np.array([0.0, 1.0, 4.0])
     oracle = Oracle(model, Records(X, y, weights=weights), Public(40, 4, linear=model))
-    query = oracle.line_loss_sums(w, np.ones(4), steps, 1.5)
+    query = oracle.line_loss_query(w, np.ones(4), steps, 1.5)
     z = np.array([X @ (w[:3] - s) + w[3] - s for s in steps])
     expected = (weights * np.minimum(np.logaddexp(0, np.where(y == 1, -z, z)), 1.5)).sum(axis=1)
     np.testing.assert_allclose(query.evaluate(dp.Philox(0)) * query.grid, expected, atol=40 * query.grid)
@@ -231,7 +231,7 @@ def test_adaclip_estimates_the_weighted_mean_gradient():
     model = LinearModel(3, Logistic())
     oracle = Oracle(model, Records(X, y, weights=weights), Public(500, 4, linear=model))
     center, scale = g.normal(size=4), np.full(4, 100.0)
-    query = oracle.gradient_sum(w, 1.0, center=center, scale=scale)
+    query = oracle.gradient_sum_query(w, 1.0, center=center, scale=scale)
     found = center + query.evaluate(dp.Philox(0)) * query.grid / weights.sum()
     rows = np.column_stack([X, np.ones(500)]) * (1 / (1 + np.exp(-(X @ w[:3] + w[3]))) - y)[:, None]
     np.testing.assert_allclose(found, np.average(rows, axis=0, weights=weights), atol=1e-2)

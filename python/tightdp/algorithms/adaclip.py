@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _check
-from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
@@ -94,7 +94,7 @@ class AdaCliP:
         """Returns the releases of a run: how many, of which samples and with which noise."""
         q = FRACTION if self.batch_size is None else limit_batch(self.batch_size, public.records) / public.records
         steps = math.ceil(self.epochs / q)
-        noise = noise_for(lambda noise: Steps(q, noise, steps).releases, self.noise_multiplier, target)
+        noise = resolve_noise_multiplier(lambda noise: Steps(q, noise, steps).releases, self.noise_multiplier, target)
         return Steps(q, noise, steps)
 
     def plan(self, public: Public, target: Target) -> Plan:
@@ -106,11 +106,14 @@ class AdaCliP:
         optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            """Steps along estimates of the mean gradient, from which the next centre and scale are learned."""
             step, iterates = optimizer.stepper(public.size), TailMean(steps, self.average)
             moments = Moments(self, public.size, batch, q, noise)
             for _ in range(steps):
-                query = oracle.gradient_sum(w, 1.0, sampling_probability=q, center=moments.center, scale=moments.scale)
-                gradient = moments.learn(gate.gaussian(query, noise).value)
+                query = oracle.gradient_sum_query(
+                    w, 1.0, sampling_probability=q, center=moments.center, scale=moments.scale
+                )
+                gradient = moments.learn(gate.release_gaussian(query, noise).value)
                 w = step(w, gradient + public.regularization * w)
                 iterates.add(w)
             return iterates.mean()

@@ -51,11 +51,11 @@ def centered(descend: Run, noise_multiplier: float) -> Run:
         """Releases the centre, descends on centred features, and moves the intercepts back."""
         outputs = 1 if oracle.public.loss is None else oracle.public.loss.outputs
         features = w.size // outputs - 1
-        query = oracle.feature_sum(0.5 * math.sqrt(features))
-        center = gate.gaussian(query, noise_multiplier).value / oracle.public.records
+        query = oracle.feature_sum_query(0.5 * math.sqrt(features))
+        center = gate.release_gaussian(query, noise_multiplier).value / oracle.public.records
         start = w.reshape(outputs, -1).copy()
         start[:, -1] += start[:, :-1] @ center
-        table = descend(oracle.centered(center), gate, start.reshape(-1)).reshape(outputs, -1).copy()
+        table = descend(oracle.center_features(center), gate, start.reshape(-1)).reshape(outputs, -1).copy()
         table[:, -1] -= table[:, :-1] @ center  # w . (x - c) + b = w . x + (b - w . c)
         return np.asarray(table.reshape(-1))
 

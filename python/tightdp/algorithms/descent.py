@@ -22,8 +22,8 @@ def descent(
         public = oracle.public
         step, iterates = optimizer.stepper(public.size), TailMean(steps, average)
         for _ in range(steps):
-            query = oracle.gradient_sum(w, max_norm, sampling_probability=q)
-            mean = gate.gaussian(query, noise_multiplier).value / (q * public.records)
+            query = oracle.gradient_sum_query(w, max_norm, sampling_probability=q)
+            mean = gate.release_gaussian(query, noise_multiplier).value / (q * public.records)
             w = step(w, mean + public.regularization * w)
             iterates.add(w)
         return iterates.mean()

@@ -18,7 +18,7 @@ import numpy as np
 from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded
 from ..composition import Composition
-from ..gate.budget import Caps, Target, noise_for
+from ..gate.budget import Caps, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
@@ -99,7 +99,7 @@ class DPAGD:
         def charge(noise_multiplier: float) -> Composition:
             return self._caps(noise_multiplier).charge()
 
-        noise_multiplier = noise_for(charge, self.noise_multiplier, target)
+        noise_multiplier = resolve_noise_multiplier(charge, self.noise_multiplier, target)
         selection = self._selection(noise_multiplier)
         q = 1.0 if self.batch_size is None else min(1.0, self.batch_size / public.records)
 
@@ -163,20 +163,20 @@ class _Descent:
 
     def _measure(self, price: float) -> Vector:
         """An unbiased gradient sum of variance (max_norm^2 / price) per coordinate (and the sampling's own)."""
-        query = self._oracle.gradient_sum(self._w, self._set.max_norm, sampling_probability=self._q)
-        return self._gate.gaussian(query, price**-0.5).value / self._q
+        query = self._oracle.gradient_sum_query(self._w, self._set.max_norm, sampling_probability=self._q)
+        return self._gate.release_gaussian(query, price**-0.5).value / self._q
 
     def _penalty(self) -> Vector:
         return self._public.records * self._public.regularization * self._w
 
     def _choose(self, unit: Vector) -> float:
         steps = np.linspace(0.0, self._max_step, self._set.candidates + 1)
-        query: Query = self._oracle.line_loss_sums(
+        query: Query = self._oracle.line_loss_query(
             self._w, unit, steps, self._set.max_loss, sampling_probability=self._q
         )
         ends = self._w - steps[:, None] * unit
         penalty = 0.5 * self._q * self._public.records * self._public.regularization * (ends**2).sum(axis=1)
-        return float(steps[self._gate.least(query, self._selection, offset=penalty).value])
+        return float(steps[self._gate.release_least_index(query, self._selection, offset=penalty).value])
 
     def _note(self, step: float) -> None:
         self._taken.append(step)

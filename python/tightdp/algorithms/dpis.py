@@ -18,7 +18,7 @@ import numpy as np
 from .. import _check
 from ..accounting.numerics.root import crossing
 from ..composition import Composition
-from ..gate.budget import Filtered, FixedPlan, Target, noise_for
+from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
@@ -122,7 +122,9 @@ class DPIS:
         run = _Run(self, public)
         run.check_norms(target)
         q, count = run.probability(1.0 if self.norm_share is None else self.norm_share), self.epochs * run.steps
-        noise = noise_for(lambda noise: Steps(q, noise, count).releases + run.norms, self.noise_multiplier, target)
+        noise = resolve_noise_multiplier(
+            lambda noise: Steps(q, noise, count).releases + run.norms, self.noise_multiplier, target
+        )
         return Steps(q, noise, count)
 
     def plan(self, public: Public, target: Target) -> Plan:
@@ -137,7 +139,7 @@ class DPIS:
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
             return Plan(FixedPlan(releases), run.fixed(q, noise), count + self.sums, used)
-        budget = Filtered(target.epsilon, target.delta, expected=releases)
+        budget = FilterBudget(target.epsilon, target.delta, expected=releases)
         if not self.sums * budget.cost(Gaussian(run.norm_noise)) < budget.cap:
             raise run.lacking()
         return Plan(budget, run.adaptive(budget, q, noise), count + self.sums, used)
@@ -180,14 +182,14 @@ class Epochs:
         """q for a ratio of the mean norm to C."""
         return min(1.0, self.part / share)
 
-    def chosen(self, budget: Filtered, epoch: int, released: float, max_norm: float) -> tuple[float, float]:
+    def chosen(self, budget: FilterBudget, epoch: int, released: float, max_norm: float) -> tuple[float, float]:
         """The share of norms that a released sum tells, and the noise multiplier of the epoch's steps."""
         # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
         return share, self._noise(budget, epoch, share)
 
-    def _noise(self, budget: Filtered, epoch: int, share: float) -> float:
+    def _noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
         """sigma / share for the smallest sigma that leaves room for the epochs to come."""
         later = self.settings.epochs - epoch - 1
         sums = Gaussian(self.norm_noise)
@@ -215,12 +217,12 @@ class _Run(Epochs):
 
         return run
 
-    def adaptive(self, budget: Filtered, q: float, noise: float) -> Run:
+    def adaptive(self, budget: FilterBudget, q: float, noise: float) -> Run:
         """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
-                released = gate.gaussian(oracle.norm_sum(w, max_norm), self.norm_noise).value[0]
+                released = gate.release_gaussian(oracle.norm_sum_query(w, max_norm), self.norm_noise).value[0]
                 share, noise = self.chosen(budget, epoch, released, max_norm)
                 return self.probability(share), noise
 
@@ -241,13 +243,13 @@ class _Run(Epochs):
         max_norm = options.max_norm
         for epoch in range(options.epochs):
             if options.adapt is not None and epoch:
-                total = gate.gaussian(oracle.norm_sum(w, 4 * options.max_norm), self.norm_noise).value[0]
+                total = gate.release_gaussian(oracle.norm_sum_query(w, 4 * options.max_norm), self.norm_noise).value[0]
                 wanted = options.adapt * total / public.records
                 max_norm = min(max(wanted, options.max_norm / 100), 4 * options.max_norm)
             q, noise = choose(epoch, w, max_norm)
             for i in range(self.steps):
                 query = importance_sum(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
-                total = gate.gaussian(query, noise).value
+                total = gate.release_gaussian(query, noise).value
                 w = step(w, total / (q * public.records) + public.regularization * w)
                 iterates.add(w)
         return iterates.mean()
@@ -271,11 +273,11 @@ def importance_sum(
         """Draws candidates by bounds on their norms, thins them by the norms themselves, and sums the gradients."""
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
-            _, everyone = oracle.batch(source, 1.0)
-            found = [oracle.gradients(w, part).clipped_norms(max_norm) for part in oracle.pieces(everyone)]
+            _, everyone = oracle.draw_batch(source, 1.0)
+            found = [oracle.compute_gradients(w, part).clipped_norms(max_norm) for part in oracle.split_batch(everyone)]
             hats = stages.bounds(np.concatenate([np.zeros(0), *found]))
-        rows, records = oracle.where(stages.candidates(source, hats))
-        gradients = oracle.gradients(w, records)
+        rows, records = oracle.select_records(stages.candidates(source, hats))
+        gradients = oracle.compute_gradients(w, records)
         norms = gradients.clipped_norms(max_norm)
         taken = stages.taken(source.uniform(len(rows)), hats[rows], norms)
         hats[rows] = stages.bounds(norms)

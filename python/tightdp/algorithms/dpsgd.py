@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .. import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
@@ -78,7 +78,7 @@ class DPSGD:
             sampled = PoissonSampled(Gaussian(noise), q) * steps
             return sampled + Gaussian(center_noise(noise, q, steps, share)) if share else sampled
 
-        noise = noise_for(releases, self.noise_multiplier, target)
+        noise = resolve_noise_multiplier(releases, self.noise_multiplier, target)
         signal = q * public.records * math.sqrt(steps) / noise
         optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
         descend = descent(optimizer, steps, self.max_norm, noise, q, self.average)

@@ -96,7 +96,7 @@ def fit(
     (True, True)
     """
     check_settings(algorithm, callback)
-    target = Target.of(epsilon, delta)
+    target = Target.from_arguments(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
     source = seeded(random_state)
     book = opened(ledger)

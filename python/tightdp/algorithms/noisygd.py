@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
@@ -91,9 +91,9 @@ class NoisyGD:
             return full + Gaussian(center_noise(noise, 1.0, steps, share)) if share else full
 
         if self.noise_multiplier is None or target.epsilon is not None:
-            total = noise_for(lambda noise: releases(noise, 1), self.noise_multiplier, target)
+            total = resolve_noise_multiplier(lambda noise: releases(noise, 1), self.noise_multiplier, target)
             steps = self.steps or _within(length(total) / STRIDE)
-            noise = noise_for(lambda noise: releases(noise, steps), self.noise_multiplier, target)
+            noise = resolve_noise_multiplier(lambda noise: releases(noise, steps), self.noise_multiplier, target)
         else:
             noise = self.noise_multiplier
             steps = self.steps or _enough(lambda k: k * STRIDE >= length(noise / math.sqrt(k)))

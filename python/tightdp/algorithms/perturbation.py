@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from .. import _check
 from ..accounting.calibrate import calibrate
-from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
-from ..gate.minimum_query import Objective, minimum, objective, perturbed_minimum
+from ..gate.minimum_query import Objective, build_minimum_query, build_objective, build_perturbed_query
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian
 from ..models.grid import exact_bound
@@ -57,11 +57,11 @@ class OutputPerturbation:
         _check.fields(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> Plan:
-        f = objective(public, self.max_norm)
-        noise = noise_for(Gaussian, self.noise_multiplier, target)
+        f = build_objective(public, self.max_norm)
+        noise = resolve_noise_multiplier(Gaussian, self.noise_multiplier, target)
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            return gate.gaussian(minimum(oracle, w, f), noise).value
+            return gate.release_gaussian(build_minimum_query(oracle, w, f), noise).value
 
         return Plan(FixedPlan(Gaussian(noise)), run, 1, {"noise_multiplier": noise})
 
@@ -91,7 +91,7 @@ class ObjectivePerturbation:
         """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost
         more than half of epsilon."""
         epsilon = EPSILON("epsilon of objective perturbation", epsilon)
-        f = objective(public, self.max_norm)
+        f = build_objective(public, self.max_norm)
         if f.loss.outputs != 1:
             raise ValueError("classes must be two: objective perturbation needs losses of one score")
         least = f.curvature / math.expm1(CURVATURE_SHARE * epsilon)
@@ -108,6 +108,6 @@ class ObjectivePerturbation:
         charge = ApproximateDP(target.epsilon, target.delta)
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            return gate.perturbed(perturbed_minimum(oracle, w, f), noise, cover, charge).value
+            return gate.release_perturbed_minimum(build_perturbed_query(oracle, w, f), noise, cover, charge).value
 
         return Plan(FixedPlan(charge), run, 1)

@@ -18,7 +18,7 @@ import numpy as np
 from ..accounting.adaptive.filters import BudgetExceeded
 from ..accounting.calibrate import calibrate
 from ..composition import Composition
-from ..gate.budget import Budget, Caps, FixedPlan, Target, Within, check_noise, parts_of
+from ..gate.budget import Budget, BudgetWithinCaps, Caps, FixedPlan, Target, check_noise, split_off_gaussians
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
@@ -62,7 +62,7 @@ def counted(
     check_plannable(algorithm, facts, held.target, oracle)
     charged = count + held.charge
     opening = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
-    released = opening.gaussian(oracle.count(), count.noise_multiplier).value[0]
+    released = opening.release_gaussian(oracle.record_count_query(), count.noise_multiplier).value[0]
     if callback is not None:
         callback(1, None)
     public = dataclasses.replace(facts, records=max(1, round(released)))
@@ -75,7 +75,7 @@ def counted(
         ) from None
     total = None if plan.releases is None else plan.releases + 1
     progress = None if callback is None else lambda done: callback(done + 1, total)
-    budget = Within(plan.budget, held.limit(plan))
+    budget = BudgetWithinCaps(plan.budget, held.limit(plan))
     return public, plan, Gate(budget, source, progress), charged, count
 
 
@@ -85,7 +85,9 @@ def rehearse(plan: Plan, oracle: Oracle, public: Public) -> None:
     ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
 
     check_length(plan)
-    stop_before_payment(plan.budget, lambda gate: plan.run(oracle.without_records(public), gate, np.zeros(public.size)))
+    stop_before_payment(
+        plan.budget, lambda gate: plan.run(oracle.build_empty_oracle(public), gate, np.zeros(public.size))
+    )
 
 
 def stop_before_payment(budget: Budget, run: Callable[[Gate], object]) -> None:
@@ -174,7 +176,7 @@ def _capped(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held,
     charge = algorithm.plan(reference, target).budget.charge()
 
     def caps() -> Caps:
-        gaussians, others = parts_of(charge)
+        gaussians, others = split_off_gaussians(charge)
         return Caps(gaussians * (1 + SLACK), others)
 
     return _Held(target, caps().charge(), lambda plan: caps()), Gaussian(noise / math.sqrt(1 - FREED))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..gate.shares import Spent
+from ..gate.shares import NoiseShare
 from ..pipeline import PrivatePipeline
 from ..preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
 from ..preprocessing.quantiles import enough_records
@@ -97,16 +97,16 @@ def fitted(
 
 def doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
     """Says of the columns whose bounds cannot be right why that is: the noise is too much for so many records."""
-    spent = Spent(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # set by the pipeline
+    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # set by the pipeline
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
-    each = spent.shared(max(1, len(parts)))
+    each = spent.divide_equally(max(1, len(parts)))
     found: dict[str, str] = {}
     for member, names in parts:
         steps = [step for _, step in getattr(member, "transformers", [("", member)]) if step._charge(each)]
         scaler: Any = steps[-1] if steps else None
         if not isinstance(scaler, MinMaxScaler):
             continue
-        noise = each.shared(len(steps)).noise_multiplier
+        noise = each.divide_equally(len(steps)).noise_multiplier
         enough = enough_records(len(names), scaler.quantiles, scaler.domain, noise)
         if records < enough:
             why = f"they are learned from about {records:,} records, and with this noise it takes {enough:,}"

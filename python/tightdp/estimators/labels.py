@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from ..accounting.calibrate import calibrate
 from ..composition import Composition
 from ..gate.budget import Caps, FixedPlan, Target
-from ..gate.count_threshold import column_threshold
+from ..gate.count_threshold import compute_noise_and_threshold
 from ..gate.gate import Gate
-from ..gate.shares import FAILURE, Spent, cap, left_for
+from ..gate.shares import FAILURE, NoiseShare, build_caps, plan_with_remaining_budget
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
 from ..records.text import NO_VALUE, text_of
@@ -36,7 +36,7 @@ STREAM = 2**62
 class Opening(NamedTuple):
     """A run that begins with the release of its labels: fixed before a record is looked at."""
 
-    spent: Spent
+    spent: NoiseShare
     """Budget of the labels."""
     epsilon: float | None
     delta: float
@@ -76,39 +76,41 @@ def check_typed(blocks: Blocks) -> None:
         )
 
 
-def charge_of(spent: Spent) -> Composition:
+def charge_of(spent: NoiseShare) -> Composition:
     """Returns the charge of a release of labels."""
     return Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
 
 
-def opening(rest: Callable[[float | None, float], Composition], target: Target, spent: Spent | None) -> Opening:
+def opening(rest: Callable[[float | None, float], Composition], target: Target, spent: NoiseShare | None) -> Opening:
     """Divides a budget. ``rest`` is what training is charged for an epsilon and a delta; ``spent`` is what the labels
     may spend beside ``target``, where a pipeline divides, and None where it is a part of the target."""
     if spent is not None:
-        column_threshold(1, *spent)
-        return Opening(spent, target.epsilon, target.delta, cap(rest(target.epsilon, target.delta)))
+        compute_noise_and_threshold(1, *spent)
+        return Opening(spent, target.epsilon, target.delta, build_caps(rest(target.epsilon, target.delta)))
     if target.epsilon is None:
         raise ValueError("epsilon must be given where labels are learned")
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
-    own = Spent(noise, FAILURE * target.delta)
-    column_threshold(1, *own)
+    own = NoiseShare(noise, FAILURE * target.delta)
+    compute_noise_and_threshold(1, *own)
     # Half of delta: training that is known by its epsilon and delta alone leaves some for the labels.
     part = target.delta / 2
 
     def planned(epsilon: float) -> Opening:
-        return Opening(own, epsilon, part, cap(rest(epsilon, part)))
+        return Opening(own, epsilon, part, build_caps(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
-    return left_for(planned, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start)
+    return plan_with_remaining_budget(
+        planned, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start
+    )
 
 
 def released(
-    counts: Callable[[], Counter[str]], spent: Spent, random_state: Any
+    counts: Callable[[], Counter[str]], spent: NoiseShare, random_state: Any
 ) -> tuple[tuple[str, ...], tuple[Mechanism, ...]]:
     """The labels that are frequent, as texts, and what their release was; the caller has paid for it."""
     source: RandomSource = SecureRandom() if random_state is None else Philox(int(random_state), STREAM)
     gate = Gate(FixedPlan(charge_of(spent)), source)
-    (found,) = gate.frequent(1, lambda: [counts()], spent).value
+    (found,) = gate.release_frequent_values(1, lambda: [counts()], spent).value
     return found, gate.history
 
 

@@ -16,7 +16,7 @@ from .. import _check
 from ..algorithms.driver import opened, paid, seeded
 from ..composition import Composition
 from ..gate.budget import Target
-from ..gate.shares import Spent, check_within
+from ..gate.shares import NoiseShare, check_within
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from ..models.model import Model, Vector
 from ..models.records import Records
@@ -103,7 +103,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     or if its gradient overflows. An overflow takes features beyond 1e100 without ``bounds``.
     """
 
-    _spent: ClassVar[Spent | None] = None
+    _spent: ClassVar[NoiseShare | None] = None
     """Budget that a pipeline gives a step for learning its labels."""
     classes: Any = field(default=None, kw_only=True)
     class_weight: Mapping[Any, float] | None = field(default=None, kw_only=True)
@@ -150,7 +150,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _opening(self, features: int) -> Opening:
         """The budget of a run that learns its labels."""
-        target = Target.of(self.epsilon, self.delta)
+        target = Target.from_arguments(self.epsilon, self.delta)
         return opening(partial(self._price, self._build(features, 2)), target, self._spent)
 
     def _loss(self, classes: int) -> Loss:

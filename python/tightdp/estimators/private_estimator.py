@@ -86,7 +86,7 @@ class PrivateEstimator(Nested):
 
     def _price(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
         """The ``charged`` of ``driver.fit`` of that model, whatever the records."""
-        algorithm, target = self._trainer(), Target.of(epsilon, delta)
+        algorithm, target = self._trainer(), Target.from_arguments(epsilon, delta)
         regularization = _check.nonnegative("regularization", self.regularization)
         linear = model if isinstance(model, LinearModel) else None
         if self.public_size is None:
@@ -102,7 +102,7 @@ class PrivateEstimator(Nested):
     def _rehearse(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
         """Raises what a run of this model would raise about its settings, on no records and before any charge."""
         seeded(self.random_state)
-        algorithm, target = self._trainer(), Target.of(epsilon, delta)
+        algorithm, target = self._trainer(), Target.from_arguments(epsilon, delta)
         linear = model if isinstance(model, LinearModel) else None
         facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
@@ -167,7 +167,7 @@ class PrivateEstimator(Nested):
         self._w: Vector = run.parameters
         self.history_: tuple[Mechanism, ...] = account.history
         self.charged_: Composition = account.charged
-        delta = Target.of(None, self.delta).delta
+        delta = Target.from_arguments(None, self.delta).delta
         self.privacy_: Bound = run.privacy if account.charged == run.charged else account.charged.epsilon(delta)
         self.public_size_ = run.size
         self.n_iter_ = len(account.history)

@@ -151,7 +151,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         seeded(self.random_state)
         noise, _, bound, rows = self._check_settings(features)
         query = second_moment(rows(np.zeros((0, features)), np.zeros(0)), bound)
-        stop_before_payment(FixedPlan(Gaussian(noise)), lambda gate: gate.gaussian(query, noise))
+        stop_before_payment(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..algorithms.driver import opened, paid
 from ..bound import Bound
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.oracle import CHUNK, Integers, Query
 from ..ledger.ledger import name_of
@@ -48,16 +48,18 @@ class SecondMoment:
 
     @property
     def _delta(self) -> float:
-        return Target.of(self.epsilon, self.delta).delta
+        return Target.from_arguments(self.epsilon, self.delta).delta
 
     def _noise(self) -> float:
-        return noise_for(Gaussian, self.noise_multiplier, Target.of(self.epsilon, self.delta))
+        return resolve_noise_multiplier(
+            Gaussian, self.noise_multiplier, Target.from_arguments(self.epsilon, self.delta)
+        )
 
     def _released(self, query: Query, noise: float, source: RandomSource) -> tuple[NDArray[np.float64], str | None]:
         """The moment with noise, and the name of the ledger that was charged before."""
         budget, ledger = FixedPlan(Gaussian(noise)), opened(self.ledger)
         gate = Gate(budget, source, pay=partial(paid, ledger, budget.charge(), f"{type(self).__name__}.fit"))
-        found = gate.gaussian(query, noise).value
+        found = gate.release_gaussian(query, noise).value
         self.history_: tuple[Mechanism, ...] = gate.history
         self.charged_: Composition = budget.charge()
         self.privacy_: Bound = self.charged_.epsilon(self._delta)

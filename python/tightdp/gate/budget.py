@@ -35,7 +35,7 @@ class Target(NamedTuple):
     """Releases before the plan is made that count towards the guarantee; None if there are none."""
 
     @classmethod
-    def of(cls, epsilon: float | None, delta: float | None) -> Target:
+    def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:
         """The checked arguments of an estimator."""
         if delta is None:
             raise ValueError("delta must be given, a number in (0, 1)")
@@ -77,13 +77,13 @@ class FixedPlan(Caps):
         super().__init__(0.0, releases._composition().parts)
 
 
-def parts_of(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
+def split_off_gaussians(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
     """The sum of 1/noise_multiplier^2 over Gaussians on all records, and everything else."""
     squares = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
     return squares, [(m, k) for m, k in charge.parts if not isinstance(m, Gaussian)]
 
 
-class Within:
+class BudgetWithinCaps:
     """A plan's own budget and the caps that it must not exceed: both are asked. The charge is that of the caps."""
 
     def __init__(self, plan: Budget, caps: Budget) -> None:
@@ -98,7 +98,7 @@ class Within:
         return self._caps.charge()
 
 
-class Filtered(PrivacyFilter):
+class FilterBudget(PrivacyFilter):
     """Any adaptive sequence within (``epsilon``, ``delta``), by a Renyi filter."""
 
     def charge(self) -> Composition:
@@ -111,7 +111,7 @@ def check_noise(noise_multiplier: float | None, target: Target) -> None:
         raise ValueError("epsilon and noise_multiplier exclude each other: each determines the other. Leave one out")
 
 
-def noise_for(
+def resolve_noise_multiplier(
     plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
 ) -> float:
     """The noise multiplier of a run: the algorithm's own, or the smallest with which ``plan``, together with what is

@@ -13,18 +13,18 @@ LEAST = 5e-301
 """Smallest probability of failure: down to it the normal tail that gives the threshold is accurate."""
 
 
-def occurring(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
+def count_values(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
     """Counts the records that have each value, those with a missing one left out."""
     none = frozenset(missing)
     return Counter(text for text in texts if text not in none)
 
 
-def reaching(values: Sequence[str], noisy_counts: Sequence[int], least: int) -> tuple[str, ...]:
+def select_frequent_values(values: Sequence[str], noisy_counts: Sequence[int], least: int) -> tuple[str, ...]:
     """Returns the values whose noisy counts reach ``least``, in their order."""
     return tuple(value for value, count in zip(values, noisy_counts, strict=True) if count >= least)
 
 
-def column_threshold(columns: int, noise_multiplier: float, failure: float) -> tuple[float, int]:
+def compute_noise_and_threshold(columns: int, noise_multiplier: float, failure: float) -> tuple[float, int]:
     """Returns the noise of one count, in records, and the threshold.
 
     Raises ValueError if the noise exceeds ``MOST_NOISE`` or a column's share of the failure is below ``LEAST``.
@@ -35,10 +35,10 @@ def column_threshold(columns: int, noise_multiplier: float, failure: float) -> t
     each = failure / columns * (1 - 2.0**-50)
     if each < LEAST:
         raise ValueError(f"delta must be larger: {each:.2g} of it are left for each column, and {LEAST:g} is the least")
-    return sigma, threshold(sigma, each)
+    return sigma, find_threshold(sigma, each)
 
 
-def threshold(sigma: float, failure: float) -> int:
+def find_threshold(sigma: float, failure: float) -> int:
     """The least T with P(1 + floor(sigma Z + 1/2) >= T) <= failure, Z standard normal; never less."""
     least = max(2, math.ceil(1.5 - sigma * NormalDist().inv_cdf(failure)) - 2) if failure < 0.5 else 2
     while 0.5 * math.erfc((least - 1.5) / sigma / math.sqrt(2)) * (1 + 1e-9) > failure:

@@ -23,11 +23,11 @@ from ..models.model import Vector
 from ..release.kernels import add_rounded_normals
 from ..release.noise import RandomSource
 from .budget import Budget
-from .count_threshold import column_threshold, reaching
-from .minimum_query import Perturbed
+from .count_threshold import compute_noise_and_threshold, select_frequent_values
+from .minimum_query import PerturbedQuery
 from .oracle import Integers, Query
-from .selection import Coins, exponential_mechanism, permute_and_flip
-from .shares import Spent
+from .selection import ExactCoins, exponential_mechanism, permute_and_flip
+from .shares import NoiseShare
 
 T = TypeVar("T", Vector, int, list[tuple[str, ...]])
 
@@ -69,21 +69,23 @@ class Gate:
         with self._lock:
             return tuple(self._history)
 
-    def gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
+    def release_gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
         """The query's value + N(0, (noise_multiplier * sensitivity)^2 I), rounded to the query's grid.
 
         With the query's ``scale``, the deviation is that times the coordinate's scale. An empty batch releases the
         noise alone.
         """
         charge = Gaussian(noise_multiplier)
-        shift, deviation = _noise(query, charge.noise_multiplier)
+        shift, deviation = _choose_shift_and_deviation(query, charge.noise_multiplier)
         mechanism = self._spend(charge, query.sampling_probability)
         value = np.array(query.evaluate(self._source), dtype=np.int64) >> shift
         self._add_noise(deviation, value)
         value = value << shift >> shift  # modulo 2^(64 - shift), as the sum is modulo 2^64
-        return self._released(value.astype(np.float64) * math.ldexp(query.grid, shift), mechanism)
+        return self._finish_release(value.astype(np.float64) * math.ldexp(query.grid, shift), mechanism)
 
-    def least(self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0) -> Release[int]:
+    def release_least_index(
+        self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0
+    ) -> Release[int]:
         """The index of (about) the smallest of score + ``offset``, the latter public and rounded to the grid.
 
         ``BoundedRange(eta)`` is the exponential mechanism: scores with Gumbel noise of scale sensitivity / eta.
@@ -102,15 +104,15 @@ class Gate:
             shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
-        return self._released(choose(scores, a_step, Coins(self._source)), spent)
+        return self._finish_release(choose(scores, a_step, ExactCoins(self._source)), spent)
 
-    def frequent(
-        self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: Spent
+    def release_frequent_values(
+        self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: NoiseShare
     ) -> Release[list[tuple[str, ...]]]:
         """The values of each column whose noisy counts reach a threshold, which a value of one record alone reaches
         with a probability of at most ``spent.failure`` in all columns (docs/theory/frequent.md, section 2).
         ``counts`` makes the true ones, how many records have each value, of so many columns."""
-        sigma, least = column_threshold(columns, *spent)
+        sigma, least = compute_noise_and_threshold(columns, *spent)
         mechanism = self._spend(Gaussian(spent.noise_multiplier))
         self._spend(ApproximateDP(0.0, spent.failure))
         found = []
@@ -118,23 +120,23 @@ class Gate:
             values = sorted(each)  # so that the noise does not depend on the order in which values were met
             noisy = np.array([each[value] for value in values], np.int64)
             self._add_noise(sigma, noisy)
-            found.append(reaching(values, noisy.tolist(), least))
-        return self._released(found, mechanism)
+            found.append(select_frequent_values(values, noisy.tolist(), least))
+        return self._finish_release(found, mechanism)
 
-    def perturbed(
-        self, query: Perturbed, noise_multiplier: float, cover: float, charge: ApproximateDP
+    def release_perturbed_minimum(
+        self, query: PerturbedQuery, noise_multiplier: float, cover: float, charge: ApproximateDP
     ) -> Release[Vector]:
         """A minimum whose objective carries N(0, (noise_multiplier * sensitivity)^2 I), rounded to a grid, plus noise
         of ``cover`` times the largest error of the computed minimum. The caller states the cost, ``charge``; the proof
         is in docs/theory/perturbation.md."""
-        inside = _units(noise_multiplier, query.sensitivity, query.noise_grid)
-        outside = _units(cover, query.cover, query.grid)
+        inside = _convert_to_grid_units(noise_multiplier, query.sensitivity, query.noise_grid)
+        outside = _convert_to_grid_units(cover, query.cover, query.grid)
         spent = self._spend(charge)
         b = np.zeros(query.shape, np.int64)
         self._add_noise(inside, b)
         value = query.evaluate(self._source, b.astype(np.float64) * query.noise_grid)
         self._add_noise(outside, value)
-        return self._released(value.astype(np.float64) * query.grid, spent)
+        return self._finish_release(value.astype(np.float64) * query.grid, spent)
 
     def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
         """floor(deviation Z + 1/2) to each value, Z standard normals on the real line; modulo 2^64."""
@@ -152,13 +154,13 @@ class Gate:
             self._history.append(mechanism)  # charged from here on, whatever happens next
         return mechanism
 
-    def _released(self, value: T, mechanism: Mechanism) -> Release[T]:
+    def _finish_release(self, value: T, mechanism: Mechanism) -> Release[T]:
         if self._callback is not None:
             self._callback(len(self._history))
         return Release(value, mechanism)
 
 
-def _noise(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
+def _choose_shift_and_deviation(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
     """Returns the binary digits that the sum is rounded down by, and the noise's deviation in units of the rounded sum.
 
     Normals are sampled fast where their deviation is at most ``FAST``, so a sum on a finer grid is rounded down to
@@ -183,7 +185,7 @@ def _noise(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
     return shift, deviation if scale is None else np.nextafter(deviation * scale, np.inf)
 
 
-def _units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
+def _convert_to_grid_units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
     """noise_multiplier * sensitivity / grid, never rounded down."""
     deviation = math.nextafter(noise_multiplier * sensitivity, math.inf) / grid
     if not deviation <= MOST:

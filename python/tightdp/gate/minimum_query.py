@@ -25,7 +25,7 @@ from ..models.model import Vector
 from ..models.records import Array, Records
 from ..release.noise import Philox, RandomSource
 from .oracle import CHUNK, Integers, Oracle, Public, Query
-from .solver import NotReached, dot, minimize, norm
+from .solver import NotReached, euclidean_norm, minimize, sum_products
 
 SLACK = 1e-6
 """Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
@@ -71,7 +71,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Perturbed:
+class PerturbedQuery:
     """The minimum with a noise vector b that the gate brings, in two parts of docs/theory/perturbation.md, section 3.
 
     b is integers times ``noise_grid``: in units of ``sensitivity`` it is what makes the true minimum private.
@@ -87,7 +87,7 @@ class Perturbed:
     evaluate: Callable[[RandomSource, Vector], Integers] = field(repr=False, compare=False)
 
 
-def objective(public: Public, max_norm: float) -> Objective:
+def build_objective(public: Public, max_norm: float) -> Objective:
     """F for a public description. ValueError if the model, the loss or the regularization does not allow it."""
     if public.loss is None or not math.isfinite(max(public.loss.curvature, public.loss.lipschitz)):
         raise ValueError(
@@ -100,7 +100,7 @@ def objective(public: Public, max_norm: float) -> Objective:
     return Objective(public.loss, max_norm, public.records * public.regularization)
 
 
-def minimum(oracle: Oracle, w: Vector, f: Objective) -> Query:
+def build_minimum_query(oracle: Oracle, w: Vector, f: Objective) -> Query:
     """The minimum with b = 0, from the starting point ``w``. Sensitivity: lipschitz/convexity for the true minimum,
     twice the tolerance over the convexity for the computed one, and a grid step a coordinate."""
     distance = (f.lipschitz + 2 * f.tolerance) / f.convexity * OUTWARD
@@ -108,12 +108,12 @@ def minimum(oracle: Oracle, w: Vector, f: Objective) -> Query:
     sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
 
     def evaluate(source: RandomSource) -> Integers:
-        return truncated(_minimum(oracle, w, f, np.zeros_like(w), source), grid)
+        return truncated(_find_minimum(oracle, w, f, np.zeros_like(w), source), grid)
 
     return Query(w.shape, sensitivity, 1.0, grid, evaluate)
 
 
-def perturbed_minimum(oracle: Oracle, w: Vector, f: Objective) -> Perturbed:
+def build_perturbed_query(oracle: Oracle, w: Vector, f: Objective) -> PerturbedQuery:
     """The minimum with the gate's b."""
     side = math.sqrt(w.size)
     noise_grid = grid_below(f.tolerance / side, 0)  # so that rounding moves b by at most half the tolerance
@@ -122,23 +122,23 @@ def perturbed_minimum(oracle: Oracle, w: Vector, f: Objective) -> Perturbed:
     cover = (distance + side * grid) * OUTWARD
 
     def evaluate(source: RandomSource, b: Vector) -> Integers:
-        return truncated(_minimum(oracle, w, f, b, source), grid)
+        return truncated(_find_minimum(oracle, w, f, b, source), grid)
 
-    return Perturbed(w.shape, f.lipschitz, noise_grid, cover, grid, evaluate)
+    return PerturbedQuery(w.shape, f.lipschitz, noise_grid, cover, grid, evaluate)
 
 
-def _minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: RandomSource) -> Vector:
-    _, records = oracle.batch(source, 1.0)
-    data = _scaled(records, f.max_norm, w.size // f.loss.outputs)
-    for stage in _stages(f.loss):
+def _find_minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: RandomSource) -> Vector:
+    _, records = oracle.draw_batch(source, 1.0)
+    data = _scale_records(records, f.max_norm, w.size // f.loss.outputs)
+    for stage in _list_smoother_losses(f.loss):
         smoother = dataclasses.replace(f, loss=stage)
         # Only the last minimum is certified. The others are starting points, and need not be accurate.
         with contextlib.suppress(NotReached):
-            w = minimize(partial(Sum, smoother, data, b), w, STAGE * f.lipschitz, STAGE_PASSES)
-    return minimize(partial(Sum, f, data, b), w, f.tolerance)
+            w = minimize(partial(ObjectivePoint, smoother, data, b), w, STAGE * f.lipschitz, STAGE_PASSES)
+    return minimize(partial(ObjectivePoint, f, data, b), w, f.tolerance)
 
 
-def _stages(loss: Loss) -> list[Hinge]:
+def _list_smoother_losses(loss: Loss) -> list[Hinge]:
     """Wider roundings of a hinge to begin with: on a narrow one Newton's method sees few records near the kink."""
     if not isinstance(loss, Hinge):
         return []
@@ -153,11 +153,11 @@ class Table:
         self._x = x
         self._columns = [np.ascontiguousarray(x[i : i + BLOCK].T) for i in range(0, len(x), BLOCK)]
 
-    def scores(self, w: Vector, outputs: int) -> Array:
+    def compute_scores(self, w: Vector, outputs: int) -> Array:
         """x_k . w for each row and output, shape (n, outputs)."""
         return affine(self._x, w.reshape(outputs, -1), None)
 
-    def weighted_sum(self, weights: Array) -> Vector:
+    def sum_weighted_rows(self, weights: Array) -> Vector:
         """weights^T x, flat: the sums of ``BLOCK`` records in floating point, and their sum with its rounding errors
         summed beside it (Ogita, Rump and Oishi 2005, Sum2)."""
         total = np.zeros((self._x.shape[1], weights.shape[1]))
@@ -190,24 +190,24 @@ class Data(NamedTuple):
         return Data(features, self.targets[rows], weights, Table(features))
 
 
-class Sum:
+class ObjectivePoint:
     """F at one w: its gradient, how far that may be from the true one, and its second derivative."""
 
     def __init__(self, f: Objective, data: Data, b: Vector, w: Vector) -> None:
         self._f, self._data = f, data
         self._b, self._w = b, w
-        self._z = data.table.scores(w, f.loss.outputs)
-        summed = data.table.weighted_sum(data.apply_weights(f.loss.residual(self._z, data.targets)))
+        self._z = data.table.compute_scores(w, f.loss.outputs)
+        summed = data.table.sum_weighted_rows(data.apply_weights(f.loss.residual(self._z, data.targets)))
         self.gradient = summed + b + f.convexity * w
-        self.error = self._rounding(norm(summed))
+        self.error = self._bound_rounding(euclidean_norm(summed))
 
-    def bent(self, v: Vector) -> Vector:
-        z, data = self._curved
-        bend = self._f.loss.bend(z, data.targets, data.table.scores(v, z.shape[1]))
-        return data.table.weighted_sum(data.apply_weights(bend)) + self._f.convexity * v
+    def multiply_by_hessian(self, v: Vector) -> Vector:
+        z, data = self._curved_records
+        bend = self._f.loss.bend(z, data.targets, data.table.compute_scores(v, z.shape[1]))
+        return data.table.sum_weighted_rows(data.apply_weights(bend)) + self._f.convexity * v
 
     @cached_property
-    def _curved(self) -> tuple[Array, Data]:
+    def _curved_records(self) -> tuple[Array, Data]:
         """The scores of the records whose loss is curved here, for a hinge few, and these records."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
         rows = np.asarray(self._f.loss.bend(self._z, self._data.targets, probe).any(axis=1))
@@ -215,29 +215,29 @@ class Sum:
             return self._z, self._data
         return self._z[rows], self._data.take_rows(rows)
 
-    def slope(self, direction: Vector) -> Callable[[float], float]:
+    def differentiate_along(self, direction: Vector) -> Callable[[float], float]:
         """Returns the derivative along ``direction`` as a function of the step, at one pass over the scores a call."""
-        dz = self._data.table.scores(direction, self._f.loss.outputs)
+        dz = self._data.table.compute_scores(direction, self._f.loss.outputs)
         convexity = self._f.convexity
-        linear = dot(direction, self._b) + convexity * dot(direction, self._w)
-        square = convexity * dot(direction, direction)
+        linear = sum_products(direction, self._b) + convexity * sum_products(direction, self._w)
+        square = convexity * sum_products(direction, direction)
 
-        def at(t: float) -> float:
+        def differentiate_at_step(t: float) -> float:
             residual = self._data.apply_weights(self._f.loss.residual(self._z - t * dz, self._data.targets))
-            return t * square - linear - dot(residual, dz)
+            return t * square - linear - sum_products(residual, dz)
 
-        return at
+        return differentiate_at_step
 
-    def _rounding(self, summed: float) -> float:
+    def _bound_rounding(self, summed: float) -> float:
         """Bounds the distance of the gradient from the true one (docs/theory/perturbation.md, section 4)."""
         f, n, d = self._f, len(self._z), self._data.features.shape[1]
-        size, outputs = norm(self._w), f.loss.outputs
+        size, outputs = euclidean_norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
-        rest = summed + norm(self._b) + f.convexity * size
+        rest = summed + euclidean_norm(self._b) + f.convexity * size
         plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 5) * f.lipschitz) + 4 * rest
-        return f.max_norm * self._moved(score) + 1.1 * EPS * plain
+        return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 
-    def _moved(self, error: float) -> float:
+    def _bound_residual_shift(self, error: float) -> float:
         """Sum of how far an error of the scores can move the residuals, with what rounds a residual itself."""
         f = self._f
         worst = len(self._z) * f.loss.curvature * error
@@ -247,10 +247,10 @@ class Sum:
         return min(worst, float(np.sqrt(((high - low) ** 2).sum(axis=1)).sum()))
 
 
-def _scaled(records: Records, max_norm: float, width: int) -> Data:
+def _scale_records(records: Records, max_norm: float, width: int) -> Data:
     """The finite records in float64, in an order of their own, with the intercept's 1 as a last column where ``width``
     asks for one, each row scaled down to ``max_norm``."""
-    order, own = _order(records), records.features.shape[1]
+    order, own = _order_records(records), records.features.shape[1]
     features = np.ones((len(order), width))
     for start in range(0, len(features), CHUNK):
         rows = features[start : start + CHUNK]
@@ -260,7 +260,7 @@ def _scaled(records: Records, max_norm: float, width: int) -> Data:
     return Data(features, np.ascontiguousarray(records.targets[order]), weights, Table(features))
 
 
-def _order(records: Records) -> NDArray[np.intp]:
+def _order_records(records: Records) -> NDArray[np.intp]:
     """The finite records' row numbers, sorted by a hash of features and target, and by features and target themselves
     where unequal records share a hash: floating-point sums in this order do not depend on the order of the rows. Equal
     records are sorted by their weights."""
@@ -272,13 +272,13 @@ def _order(records: Records) -> NDArray[np.intp]:
     weights = np.ones(len(keys)) if records.weights is None else records.weights
     order = order[np.lexsort((weights[order], keys[order]))]
 
-    def whole(rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    def list_exact_keys(rows: NDArray[np.intp]) -> NDArray[np.uint64]:
         return np.column_stack([words[rows].astype(np.uint64), targets[rows]])
 
     same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
-    unequal = (whole(order[same]) != whole(order[same + 1])).any(axis=1)
+    unequal = (list_exact_keys(order[same]) != list_exact_keys(order[same + 1])).any(axis=1)
     if unequal.any():
         shared = np.isin(keys[order], keys[order[same[unequal]]])
         rows = order[shared]
-        order[shared] = rows[np.lexsort((weights[rows], *whole(rows).T, keys[rows]))]
+        order[shared] = rows[np.lexsort((weights[rows], *list_exact_keys(rows).T, keys[rows]))]
     return order

@@ -87,47 +87,49 @@ class Oracle:
         self.state: dict[str, NDArray[Any]] = {}
 
     @property
-    def _held(self) -> Records:
+    def _records_in_memory(self) -> Records:
         if isinstance(self._records, Stream):
             raise TypeError("X must be in memory for this algorithm, which needs more than sums over the records")
         return self._records
 
-    def batch(self, source: RandomSource, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
+    def draw_batch(self, source: RandomSource, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
         """Draws a Poisson batch for a query, as row numbers (None: every row) and records."""
         rows = poisson_sample(self._sampler or source, len(self._records), sampling_probability)
-        return rows, self._held.take(rows)
+        return rows, self._records_in_memory.take(rows)
 
-    def where(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Records]:
+    def select_records(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Records]:
         """Selects records for a query by a mask, as row numbers and records."""
         rows = np.flatnonzero(chosen)
-        return rows, self._held.take(rows)
+        return rows, self._records_in_memory.take(rows)
 
-    def gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
         """Computes the model's gradients of some records for a query."""
-        return _gradients(self.model, w, records)
+        return _compute_gradients(self.model, w, records)
 
-    def pieces(self, records: Records) -> Iterable[Records]:
+    def split_batch(self, records: Records) -> Iterable[Records]:
         """Splits a query's batch into parts that fit into memory. A linear model gets it whole, because it keeps only
         the scores, and needs them for its next question."""
-        return (records,) if self._size is None else records.pieces(self._size)
+        return (records,) if self._piece_size is None else records.pieces(self._piece_size)
 
     @property
-    def _size(self) -> int | None:
+    def _piece_size(self) -> int | None:
         return None if self.public.linear is not None else CHUNK
 
-    def total(self, part: Part, length: int, source: RandomSource, sampling_probability: float = 1.0) -> Integers:
+    def sum_over_batch(
+        self, part: Part, length: int, source: RandomSource, sampling_probability: float = 1.0
+    ) -> Integers:
         """Sums ``part`` over a fresh Poisson batch, modulo 2^64, for a query.
 
         A part maps some records to ``length`` integers, the sum of the records' contributions.
         """
         if isinstance(self._records, Stream):
-            return self._records.total(part, length, self._sampler or source, sampling_probability, self._size)
+            return self._records.total(part, length, self._sampler or source, sampling_probability, self._piece_size)
         total = np.zeros(length, np.int64)
-        for records in self.pieces(self.batch(source, sampling_probability)[1]):
+        for records in self.split_batch(self.draw_batch(source, sampling_probability)[1]):
             total += part(records)
         return total
 
-    def gradient_sum(
+    def gradient_sum_query(
         self,
         w: Vector,
         max_norm: float,
@@ -143,42 +145,47 @@ class Oracle:
         """
         size = self.public.size
         grid = dense.grid_for(max_norm, center, scale, self.public.records)
-        part = partial(_clipped, self.model, w, max_norm, center, scale, grid)
-        return self._sum(part, (size,), max_norm, grid, sampling_probability, scale)
+        part = partial(_sum_clipped_gradients, self.model, w, max_norm, center, scale, grid)
+        return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale)
 
-    def count(self) -> Query:
+    def record_count_query(self) -> Query:
         """The number of records, each counted by its weight. Sensitivity 1."""
         grid = grid_below(1.0)
 
         def evaluate(source: RandomSource) -> Integers:
             if self._records.weighted:
-                return self.total(partial(_sum_weights, grid), 1, source)
+                return self.sum_over_batch(partial(_sum_weights, grid), 1, source)
             return np.array([len(self._records) * int(1 / grid)], np.int64)
 
         return Query((1,), 1.0, 1.0, grid, evaluate)
 
-    def feature_sum(self, max_norm: float) -> Query:
+    def feature_sum_query(self, max_norm: float) -> Query:
         """sum_k weight_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
         grid = grid_below(max_norm)
-        return self._sum(partial(_features, max_norm, grid), (self._records.width,), max_norm, grid)
+        return self._build_sum_query(
+            partial(_sum_clipped_features, max_norm, grid), (self._records.width,), max_norm, grid
+        )
 
-    def centered(self, center: Vector) -> Oracle:
+    def center_features(self, center: Vector) -> Oracle:
         """An oracle over the same records with ``center`` subtracted from their features: a public function of a
         record and past releases, so that nothing is revealed by it. Its ``state`` is new."""
         return Oracle(self.model, self._records.centered(center), self.public, self._sampler)
 
-    def without_records(self, public: Public) -> Oracle:
+    def build_empty_oracle(self, public: Public) -> Oracle:
         """An oracle over no records of as many features."""
         nothing = Records(np.zeros((0, self._records.width)), np.zeros(0))
         return Oracle(self.model, nothing, public, self._sampler)
 
-    def norm_sum(self, w: Vector, max_norm: float) -> Query:
+    def norm_sum_query(self, w: Vector, max_norm: float) -> Query:
         """sum_k weight_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
-        return norm_sum(
-            max_norm, lambda grid, source: self.total(partial(_norms, self.model, w, max_norm, grid), 1, source)
+        return norm_sum_query(
+            max_norm,
+            lambda grid, source: self.sum_over_batch(
+                partial(_sum_clipped_norms, self.model, w, max_norm, grid), 1, source
+            ),
         )
 
-    def line_loss_sums(
+    def line_loss_query(
         self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
     ) -> Query:
         """Query for sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s, shape (steps,).
@@ -187,10 +194,10 @@ class Oracle:
         max_loss / eta is enough for the gate's selections (docs/theory/selection.md).
         """
         grid = grid_below(max_loss)
-        part = partial(_line_losses, self.model, w, direction, steps, max_loss, grid)
-        return self._sum(part, (len(steps),), max_loss, grid, sampling_probability, scores=True)
+        part = partial(_sum_line_losses, self.model, w, direction, steps, max_loss, grid)
+        return self._build_sum_query(part, (len(steps),), max_loss, grid, sampling_probability, scores=True)
 
-    def _sum(
+    def _build_sum_query(
         self,
         part: Part,
         shape: tuple[int],
@@ -203,12 +210,12 @@ class Oracle:
         """Makes the query for the sum of ``part`` over a sample, whose value is in units of ``grid``."""
 
         def evaluate(source: RandomSource) -> Integers:
-            return self.total(part, shape[0], source, q)
+            return self.sum_over_batch(part, shape[0], source, q)
 
         return Query(shape, sensitivity, q, grid, evaluate, scale, scores)
 
 
-def norm_sum(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:
+def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:
     """sum_k min(|g_k|, max_norm), shape (1,): ``total`` adds up ``confined`` norms on the grid it is given."""
     grid = grid_below(max_norm, COARSE)
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
@@ -217,12 +224,12 @@ def norm_sum(max_norm: float, total: Callable[[float, RandomSource], Integers]) 
 # Contributions of records to a sum. A stream of blocks calls these functions where its records are.
 
 
-def _gradients(model: Model, w: Vector, records: Records) -> Gradients:
+def _compute_gradients(model: Model, w: Vector, records: Records) -> Gradients:
     with np.errstate(over="ignore", invalid="ignore"):
         return model.gradients(w, records)
 
 
-def _clipped(
+def _sum_clipped_gradients(
     model: Model,
     w: Vector,
     max_norm: float,
@@ -232,7 +239,7 @@ def _clipped(
     records: Records,
 ) -> Integers:
     """Sums the clipped gradients of some records, in integers: units of ``grid``."""
-    return _gradients(model, w, records).clipped_sum(max_norm, center, scale, grid=grid)
+    return _compute_gradients(model, w, records).clipped_sum(max_norm, center, scale, grid=grid)
 
 
 def _sum_weights(grid: float, records: Records) -> Integers:
@@ -240,7 +247,7 @@ def _sum_weights(grid: float, records: Records) -> Integers:
     return np.array([confined(weights, 1.0, grid).sum()], np.int64)
 
 
-def _features(max_norm: float, grid: float, records: Records) -> Integers:
+def _sum_clipped_features(max_norm: float, grid: float, records: Records) -> Integers:
     total = np.zeros(records.width, np.int64)
     for piece in records.pieces(CHUNK):
         rows = clipped_rows(piece.features.astype(np.float64), max_norm, grid, piece.weights)
@@ -248,12 +255,12 @@ def _features(max_norm: float, grid: float, records: Records) -> Integers:
     return total
 
 
-def _norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
-    found = confined(_gradients(model, w, records).clipped_norms(max_norm), max_norm, grid)
+def _sum_clipped_norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
+    found = confined(_compute_gradients(model, w, records).clipped_norms(max_norm), max_norm, grid)
     return np.array([found.sum()], np.int64)
 
 
-def _line_losses(
+def _sum_line_losses(
     model: Model, w: Vector, direction: Vector, steps: Vector, max_loss: float, grid: float, records: Records
 ) -> Integers:
     with np.errstate(over="ignore", invalid="ignore"):

@@ -16,18 +16,18 @@ BATCH = 128
 """Words drawn at once: an ordinary choice needs fewer."""
 
 
-class Coins:
+class ExactCoins:
     """Coins of exact probabilities out of a source's random bits."""
 
     def __init__(self, source: RandomSource) -> None:
-        self._words = self._draw(source)
+        self._words = self._stream_words(source)
 
     @staticmethod
-    def _draw(source: RandomSource) -> Iterator[int]:
+    def _stream_words(source: RandomSource) -> Iterator[int]:
         while True:
             yield from source.integers(BATCH).tolist()
 
-    def below(self, a: int, c: int) -> bool:
+    def flip_with_probability(self, a: int, c: int) -> bool:
         """True with probability a/c, for 0 <= a <= c: a uniform number, 64 binary digits at a time, is below it."""
         while a < c:
             digits, a = divmod(a << 64, c)
@@ -36,21 +36,21 @@ class Coins:
                 return word < digits
         return True
 
-    def exponential(self, x: Fraction) -> bool:
+    def flip_exponential(self, x: Fraction) -> bool:
         """True with probability exp(-x), for x >= 0: one coin of exp(-1) for each whole unit, and one of the rest."""
-        return all(self._small(1, 1) for _ in range(x.numerator // x.denominator)) and self._small(
-            x.numerator % x.denominator, x.denominator
-        )
+        return all(
+            self._flip_small_exponential(1, 1) for _ in range(x.numerator // x.denominator)
+        ) and self._flip_small_exponential(x.numerator % x.denominator, x.denominator)
 
-    def _small(self, a: int, c: int) -> bool:
+    def _flip_small_exponential(self, a: int, c: int) -> bool:
         """exp(-a/c) for a <= c: coins a/c, a/2c, a/3c, ... until one fails; the first m succeed with probability
         (a/c)^m / m!, so their number is even with this one."""
         k = 1
-        while self.below(a, c * k):
+        while self.flip_with_probability(a, c * k):
             k += 1
         return k % 2 == 1
 
-    def index(self, n: int) -> int:
+    def draw_index(self, n: int) -> int:
         """Uniform on 0, ..., n - 1."""
         bits = (n - 1).bit_length()
         while True:
@@ -59,19 +59,19 @@ class Coins:
                 return found
 
 
-def exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: Coins) -> int:
+def exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
     """An index j with probability proportional to exp(-rate * scores[j]): proposed uniformly, then accepted with
     exp(-rate * (scores[j] - least)), so that a proposal is accepted at least once in len(scores) times."""
     least = min(scores)
     while True:
-        j = coins.index(len(scores))
-        if coins.exponential(rate * (scores[j] - least)):
+        j = coins.draw_index(len(scores))
+        if coins.flip_exponential(rate * (scores[j] - least)):
             return j
 
 
-def permute_and_flip(scores: Sequence[int], rate: Fraction, coins: Coins) -> int:
+def permute_and_flip(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
     """The index of the smallest score minus exponential noise of mean 1/rate (McKenna and Sheldon 2020, Ding et al.
     2021): one coin of exp(-rate * (score - least)) each, and a uniform choice among those that came up."""
     least = min(scores)
-    up = [j for j, score in enumerate(scores) if coins.exponential(rate * (score - least))]
-    return up[coins.index(len(up))]
+    up = [j for j, score in enumerate(scores) if coins.flip_exponential(rate * (score - least))]
+    return up[coins.draw_index(len(up))]

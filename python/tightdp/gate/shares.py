@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from ..accounting.calibrate import calibrate
 from ..composition import Composition
-from .budget import Caps, parts_of
+from .budget import Caps, split_off_gaussians
 
 T = TypeVar("T")
 CLOSE = 1e-6
@@ -23,18 +23,18 @@ FAILURE = 0.1
 threshold depends on its logarithm."""
 
 
-class Spent(NamedTuple):
+class NoiseShare(NamedTuple):
     """Budget of a step: the noise of one Gaussian that is as private as all its Gaussians, and a delta besides."""
 
     noise_multiplier: float
     failure: float
 
-    def shared(self, among: int) -> Spent:
+    def divide_equally(self, among: int) -> NoiseShare:
         """One part of ``among`` equal ones."""
-        return Spent(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
+        return NoiseShare(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
 
 
-def left_for(
+def plan_with_remaining_budget(
     plan: Callable[[float], T], whole: Callable[[T], Composition], *, epsilon: float, delta: float, start: float
 ) -> T:
     """The plan for about the largest epsilon of one step with which the ``whole`` meets (``epsilon``, ``delta``).
@@ -63,15 +63,15 @@ def left_for(
     return plan(part)
 
 
-def cap(charge: Composition) -> Caps:
+def build_caps(charge: Composition) -> Caps:
     """Returns caps that cover a charge, and every other one with Gaussians of at most the same sum."""
-    gaussians, others = parts_of(charge)
+    gaussians, others = split_off_gaussians(charge)
     return Caps(gaussians * (1 + SLACK), others)
 
 
 def check_within(charge: Composition, planned: Caps, message: str) -> None:
     """Raises ValueError unless ``planned`` covers the charge; both follow from what was released."""
-    gaussians, others = parts_of(charge)
-    most, allowed = parts_of(planned.charge())
+    gaussians, others = split_off_gaussians(charge)
+    most, allowed = split_off_gaussians(planned.charge())
     if gaussians > most or not dict(others).items() <= dict(allowed).items():
         raise ValueError(message.format(f"{charge!r}"))

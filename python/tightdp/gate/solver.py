@@ -19,14 +19,14 @@ MOST_TRIALS = 50
 """Limit of the trials of one line search, each of which halves an interval."""
 
 
-def dot(a: Array, b: Array) -> float:
+def sum_products(a: Array, b: Array) -> float:
     """a . b in an order that is the same for any number of threads, unlike that of BLAS."""
     return float((a * b).sum())
 
 
-def norm(a: Array) -> float:
+def euclidean_norm(a: Array) -> float:
     """|a|, the same for any number of threads."""
-    return math.sqrt(dot(a, a))
+    return math.sqrt(sum_products(a, a))
 
 
 class Point(Protocol):
@@ -36,10 +36,10 @@ class Point(Protocol):
     error: float
     """Largest distance of ``gradient`` from the true one, rounding included."""
 
-    def bent(self, v: Vector) -> Vector:
+    def multiply_by_hessian(self, v: Vector) -> Vector:
         """The Hessian times v."""
 
-    def slope(self, direction: Vector) -> Callable[[float], float]:
+    def differentiate_along(self, direction: Vector) -> Callable[[float], float]:
         """t -> the derivative of the function at w - t * direction by t, which grows with t."""
 
 
@@ -58,43 +58,45 @@ def minimize(at: Callable[[Vector], Point], start: Vector, tolerance: float, mos
     """
     w, passes = np.copy(start), 1
     point = at(w)
-    first = norm(point.gradient)
-    while (size := norm(point.gradient) * (1 + 1e-12)) + point.error > tolerance:
+    first = euclidean_norm(point.gradient)
+    while (size := euclidean_norm(point.gradient) * (1 + 1e-12)) + point.error > tolerance:
         if passes >= most or not math.isfinite(size) or size <= 1e-3 * tolerance:
             raise NotReached(
                 f"the minimum must be certified to a gradient of norm {tolerance:.3g}; after {passes} passes over the "
                 f"data it is {size:.3g}, known to {point.error:.3g}: more regularization or smoothing (huber) would do"
             )
         accuracy = min(0.1, math.sqrt(size / first)) * size
-        direction, products = _newton(point, max(accuracy, 0.1 * tolerance))
-        length, trials = _length(point.slope(direction), -dot(direction, point.gradient))
+        direction, products = _solve_newton_step(point, max(accuracy, 0.1 * tolerance))
+        length, trials = _search_step_length(
+            point.differentiate_along(direction), -sum_products(direction, point.gradient)
+        )
         w = w - length * direction
         point = at(w)
         passes += products + trials + 2
     return w
 
 
-def _newton(point: Point, accuracy: float) -> tuple[Vector, int]:
+def _solve_newton_step(point: Point, accuracy: float) -> tuple[Vector, int]:
     """H^-1 g to a residual of norm ``accuracy``, by conjugate gradients, and the number of products with H."""
     residual = point.gradient.copy()
     x = np.zeros_like(residual)
     p = residual.copy()
-    square = dot(residual, residual)
+    square = sum_products(residual, residual)
     for i in range(1, min(MOST_PRODUCTS, len(x) + 10) + 1):
-        product = point.bent(p)
-        bend = dot(p, product)
+        product = point.multiply_by_hessian(p)
+        bend = sum_products(p, product)
         if not bend > 0:  # rounding: the Hessian is positive
             return (x if i > 1 else p), i
         x += (square / bend) * p
         residual -= (square / bend) * product
-        before, square = square, dot(residual, residual)
+        before, square = square, sum_products(residual, residual)
         if math.sqrt(square) <= accuracy:
             break
         p = residual + (square / before) * p
     return x, i
 
 
-def _length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
+def _search_step_length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
     """A t at which the slope is at most half of that at 0, and the number of slopes computed."""
     low, high, t, trial = 0.0, math.inf, 1.0, 0
     while trial < MOST_TRIALS:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..gate.count_threshold import occurring
+from ..gate.count_threshold import count_values
 from ..records.arrays import ArrayBlocks
 from ..records.cells import cell_as_text, cells_as_text, column_of, table_of
 from ..records.numbers import check_names
@@ -105,7 +105,7 @@ def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
 def counts_of(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
     """Counts, for each column, the rows that have each value, as text."""
     if rows.dtype == object:
-        return [occurring(cells_as_text(column), missing) for column in rows.T]
+        return [count_values(cells_as_text(column), missing) for column in rows.T]
     found = []
     for column in rows.T:
         counts: Counter[str] = Counter()

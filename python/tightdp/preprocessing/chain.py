@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..composition import Composition
 from ..estimators.ownership import own
 from ..gate.gate import Gate
-from ..gate.shares import Spent
+from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
 from .cells import check_shape, check_width, columns_of
 from .passes import counted
@@ -42,13 +42,13 @@ class Chain(Steps, PrivateTransformer):
     transformers: Sequence[tuple[str, Any]]
     _steps = "transformers"
 
-    def _charge(self, spent: Spent) -> Composition:
+    def _charge(self, spent: NoiseShare) -> Composition:
         each = self._each(spent)
         return sum((member._charge(each) for _, member in members(self.transformers, 2)), Composition())
 
-    def _each(self, spent: Spent) -> Spent:
+    def _each(self, spent: NoiseShare) -> NoiseShare:
         paying = sum(bool(member._charge(spent)) for _, member in members(self.transformers, 2))
-        return spent.shared(max(1, paying))
+        return spent.divide_equally(max(1, paying))
 
     def _cells(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Blocks):
@@ -68,7 +68,7 @@ class Chain(Steps, PrivateTransformer):
             rows = member._of_rows(rows)
         return np.asarray(rows)
 
-    def _learn(self, values: Any, gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
         """Lets each member learn in turn from what those before it made of the values."""
         each = self._each(spent)
         self.transformers_: list[tuple[str, Any]] = []

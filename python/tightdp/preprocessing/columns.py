@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..composition import Composition
 from ..estimators.ownership import own
 from ..gate.gate import Gate
-from ..gate.shares import Spent
+from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
 from ..records.given import check_numbers
 from ..records.views import Mapped
@@ -54,7 +54,7 @@ class ColumnTransformer(Steps, PrivateTransformer):
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
-    def _charge(self, spent: Spent) -> Composition:
+    def _charge(self, spent: NoiseShare) -> Composition:
         each = self._each(spent)
         return sum(
             (member._charge(each) for _, member, _ in members(self.transformers, 3) if member is not None),
@@ -81,7 +81,7 @@ class ColumnTransformer(Steps, PrivateTransformer):
             found.append((name, member, columns, _numbers(part) if member is None else member._checked(part)))
         return found
 
-    def _learn(self, values: list[tuple[str, Any, Any, Any]], gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: list[tuple[str, Any, Any, Any]], gate: Gate, spent: NoiseShare) -> None:
         each = self._each(spent)
         for _, member, _, part in values:
             if member is not None:
@@ -90,12 +90,12 @@ class ColumnTransformer(Steps, PrivateTransformer):
                 own(member, self)
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
 
-    def _each(self, spent: Spent) -> Spent:
+    def _each(self, spent: NoiseShare) -> NoiseShare:
         """Returns the budget of one member: those that release something share equally."""
         paying = sum(
             member is not None and bool(member._charge(spent)) for _, member, _ in members(self.transformers, 3)
         )
-        return spent.shared(max(1, paying))
+        return spent.divide_equally(max(1, paying))
 
     def _transformed(self, values: Any) -> NDArray[np.float64]:
         blocks = []

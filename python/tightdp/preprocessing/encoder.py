@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..gate.count_threshold import occurring
+from ..gate.count_threshold import count_values
 from ..gate.gate import Gate
-from ..gate.shares import Spent
+from ..gate.shares import NoiseShare
 from ..mechanisms import ApproximateDP, Gaussian
 from ..records.blocks import Blocks
 from ..records.columns import Category
@@ -62,7 +62,7 @@ class OneHotEncoder(PrivateTransformer):
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
-    def _charge(self, spent: Spent) -> Composition:
+    def _charge(self, spent: NoiseShare) -> Composition:
         if isinstance(self.missing, str) or not all(isinstance(text, str) for text in self.missing):
             raise TypeError(f"missing must be a sequence of texts, got {self.missing!r}")
         if self.categories is not None:
@@ -82,16 +82,16 @@ class OneHotEncoder(PrivateTransformer):
             raise ValueError(f"categories must be one list for each of {size} columns")
         return values
 
-    def _learn(self, values: list[list[str]] | Stream, gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: list[list[str]] | Stream, gate: Gate, spent: NoiseShare) -> None:
         if self.categories is not None:
             self.categories_: list[tuple[str, ...]] = _declared(self.categories)
             return
-        self.categories_ = gate.frequent(self.n_features_in_, partial(self._counts, values), spent).value
+        self.categories_ = gate.release_frequent_values(self.n_features_in_, partial(self._counts, values), spent).value
 
     def _counts(self, values: list[list[str]] | Stream) -> list[Counter[str]]:
         """Counts, for each column, the records that have each text."""
         if not isinstance(values, Stream):
-            return [occurring(column, self.missing) for column in values]
+            return [count_values(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
         for found in values.each(partial(counts_of, missing=tuple(self.missing))):
             for column, more in zip(counts, found, strict=True):

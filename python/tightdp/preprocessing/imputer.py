@@ -13,7 +13,7 @@ from .. import _check
 from ..composition import Composition
 from ..estimators.statements import bounds_of
 from ..gate.gate import Gate
-from ..gate.shares import Spent
+from ..gate.shares import NoiseShare
 from ..statement.words import listed
 from . import quantiles
 from .passes import Values, width_of
@@ -48,7 +48,7 @@ class SimpleImputer(PrivateTransformer):
     fill_value: Any = 0.0
     domain: Any = None
 
-    def _charge(self, spent: Spent) -> Composition:
+    def _charge(self, spent: NoiseShare) -> Composition:
         _check.choice("strategy", self.strategy, ("median", "constant"))
         if self.strategy == "constant":
             return Composition()
@@ -69,7 +69,7 @@ class SimpleImputer(PrivateTransformer):
         except (TypeError, ValueError):
             raise ValueError("fill_value must be a finite number or one for each column") from None
 
-    def _learn(self, values: Values, gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
         size = width_of(values)
         if self.strategy == "constant":
             self.statistics_: NDArray[np.float64] = self._constants(size)

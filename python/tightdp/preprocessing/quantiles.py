@@ -97,7 +97,7 @@ def search(
         middle[0] = np.minimum(middle[0], middle[-1])  # what one record can add rests on this order
         at = np.take_along_axis(grid, middle, axis=0)
         query = counts(columns, at, levels)
-        excess = gate.gaussian(query, noise).value.reshape(low.shape)
+        excess = gate.release_gaussian(query, noise).value.reshape(low.shape)
         inside = MARGIN * noise * query.sensitivity * np.sign(0.5 - np.asarray(levels))
         enough = excess >= inside[:, None]
         high = np.where(enough, np.maximum(middle, low), high)

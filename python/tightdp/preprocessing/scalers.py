@@ -15,7 +15,7 @@ from ..estimators.scale import Scale
 from ..estimators.statements import bounds_of
 from ..gate.gate import Gate
 from ..gate.oracle import Integers, Query
-from ..gate.shares import Spent
+from ..gate.shares import NoiseShare
 from ..mechanisms import Gaussian
 from ..release.noise import RandomSource
 from . import quantiles
@@ -109,10 +109,10 @@ class MinMaxScaler(Bounded):
 
     __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
 
-    def _charge(self, spent: Spent) -> Composition:
+    def _charge(self, spent: NoiseShare) -> Composition:
         return self._bounds_charge(spent.noise_multiplier)
 
-    def _learn(self, values: Values, gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
         self.bounds_ = self._bounds(values, gate, spent.noise_multiplier)
 
     def _transformed(self, values: Array) -> Array:
@@ -153,23 +153,23 @@ class StandardScaler(Bounded):
 
     __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
 
-    def _charge(self, spent: Spent) -> Composition:
+    def _charge(self, spent: NoiseShare) -> Composition:
         bounds, moments = self._parts(spent)
         return self._bounds_charge(bounds) + Gaussian(moments)
 
-    def _parts(self, spent: Spent) -> tuple[float, float]:
+    def _parts(self, spent: NoiseShare) -> tuple[float, float]:
         """The noise of the bounds, and that of the moments."""
         z = spent.noise_multiplier
         if self.bounds is not None:
             return z, z
         return z / math.sqrt(SHARE) * (1 + 2.0**-50), z / math.sqrt(1 - SHARE) * (1 + 2.0**-50)
 
-    def _learn(self, values: Values, gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
         """Learns bounds that are not declared, then releases the moments within them."""
         bounds, noise = self._parts(spent)
         self.bounds_ = low, high = self._bounds(values, gate, bounds)
         middle, half = low + (high - low) / 2, (high - low) / 2
-        count, sums, squares = gate.gaussian(moments(values, low, high), noise).value.reshape(3, -1)
+        count, sums, squares = gate.release_gaussian(moments(values, low, high), noise).value.reshape(3, -1)
         many = np.maximum(count, 1.0)
         mean = np.clip(sums / many, -1, 1)
         variance = np.clip(squares / many, 0, 1) - mean**2

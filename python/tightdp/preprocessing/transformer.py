@@ -17,9 +17,9 @@ from ..composition import Composition
 from ..estimators.all_or_nothing import whole
 from ..estimators.ownership import check_free
 from ..estimators.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
-from ..gate.budget import FixedPlan, Target, noise_for
+from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
-from ..gate.shares import FAILURE, Spent
+from ..gate.shares import FAILURE, NoiseShare
 from ..ledger.ledger import name_of
 from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
@@ -116,11 +116,11 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
 
     # Methods that each transformer defines.
 
-    def _charge(self, spent: Spent) -> Composition:
+    def _charge(self, spent: NoiseShare) -> Composition:
         """Returns the composition of the releases, which is empty if everything is declared. Checks the settings."""
         raise NotImplementedError
 
-    def _learn(self, values: Any, gate: Gate, spent: Spent) -> None:
+    def _learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
         """Makes the releases of ``_charge``, and learns from them alone."""
         raise NotImplementedError
 
@@ -158,19 +158,23 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
 
     # Steps of a fit, by itself and in a pipeline.
 
-    def _planned(self) -> tuple[Spent, float]:
+    def _planned(self) -> tuple[NoiseShare, float]:
         """Returns the budget of the releases, and the delta at which ``privacy_`` is asked for."""
-        if self.epsilon is None and not self._charge(Spent(1.0, NOTHING)):
-            return Spent(1.0, NOTHING), NOTHING if self.delta is None else _check.open_unit("delta", self.delta)
-        target = Target.of(self.epsilon, self.delta)
+        if self.epsilon is None and not self._charge(NoiseShare(1.0, NOTHING)):
+            return NoiseShare(1.0, NOTHING), NOTHING if self.delta is None else _check.open_unit("delta", self.delta)
+        target = Target.from_arguments(self.epsilon, self.delta)
         own = self.noise_multiplier
         own = None if own is None else _check.positive("noise_multiplier", own)
         failure = FAILURE * target.delta
-        if not self._charge(Spent(1.0, failure)):
-            return Spent(1.0, failure), target.delta
-        return Spent(noise_for(lambda z: self._charge(Spent(z, failure)), own, target), failure), target.delta
+        if not self._charge(NoiseShare(1.0, failure)):
+            return NoiseShare(1.0, failure), target.delta
+        return NoiseShare(
+            resolve_noise_multiplier(lambda z: self._charge(NoiseShare(z, failure)), own, target), failure
+        ), target.delta
 
-    def _run(self, values: Any, spent: Spent, source: RandomSource, delta: float, pay: Callable[[], object]) -> None:
+    def _run(
+        self, values: Any, spent: NoiseShare, source: RandomSource, delta: float, pay: Callable[[], object]
+    ) -> None:
         """Releases and learns; the gate pays before the first release."""
         charge = self._charge(spent)
         gate = Gate(FixedPlan(charge), source, pay=pay)

@@ -10,7 +10,7 @@ from .. import _check
 from ..algorithms.adaclip import AdaCliP
 from ..algorithms.algorithm import Steps, sampled
 from ..algorithms.dpis import DPIS
-from ..gate.budget import Target, noise_for
+from ..gate.budget import Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from .adam import DPAdam
 
@@ -91,4 +91,4 @@ def plan_steps(
     if settings is not None:
         return dataclasses.replace(settings, noise_multiplier=noise_multiplier).steps(public, target)
     q, count = min(1.0, batch_size / public.records), math.ceil(turns)
-    return Steps(q, noise_for(lambda noise: sampled(noise, q) * count, noise_multiplier, target), count)
+    return Steps(q, resolve_noise_multiplier(lambda noise: sampled(noise, q) * count, noise_multiplier, target), count)

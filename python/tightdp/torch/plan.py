@@ -169,7 +169,7 @@ def plan(
     how many numbers are trained. ``released`` is the number that a continued run released before, and paid for.
     ``loss`` is how training losses are released: by a share of each step, so that it changes no charge.
     """
-    target = Target.of(epsilon, delta)
+    target = Target.from_arguments(epsilon, delta)
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
     expected, turns = _check.positive("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
@@ -219,7 +219,7 @@ def plan(
     if released is None:
         pay(count + rest)
         query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
-        noisy = Gate(FixedPlan(count), source).gaussian(query, count.noise_multiplier).value[0]
+        noisy = Gate(FixedPlan(count), source).release_gaussian(query, count.noise_multiplier).value[0]
         released = max(1, round(noisy))
     try:
         made = planned(released, noise, inner)

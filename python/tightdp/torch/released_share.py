@@ -17,9 +17,9 @@ from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded
 from ..algorithms.dpis import DPIS, Epochs
 from ..composition import Composition
-from ..gate.budget import Filtered
+from ..gate.budget import FilterBudget
 from ..gate.gate import Gate
-from ..gate.oracle import Public, norm_sum
+from ..gate.oracle import Public, norm_sum_query
 from ..mechanisms import Gaussian, Mechanism
 from ..models.grid import confined
 from ..release import clipping
@@ -44,7 +44,7 @@ class ShareAccount(Account):
         self.norm_noise = self._choice.norm_noise
         """Noise multiplier of the sums of norms."""
         expected = plan.mechanism * plan.steps + self._choice.norms
-        self._filter = Filtered(plan.rest.nominal_epsilon, plan.rest.nominal_delta, expected=expected)
+        self._filter = FilterBudget(plan.rest.nominal_epsilon, plan.rest.nominal_delta, expected=expected)
         self.epochs: list[dict[str, Any]] = []
 
     @property
@@ -136,7 +136,7 @@ def release_share(
         return np.array([confined(look(), max_norm, grid).sum()], np.int64)
 
     gate = Gate(_Charged(account, world), source)
-    released = float(gate.gaussian(norm_sum(max_norm, total), account.norm_noise).value[0])
+    released = float(gate.release_gaussian(norm_sum_query(max_norm, total), account.norm_noise).value[0])
     with world.together("the share of the norms", share_of_the_norms=lambda: account.epochs[-1]):
         account.choose(released)
 

@@ -10,41 +10,41 @@ from ..accounting.calibrate import calibrate
 from ..composition import Composition
 from ..derived import RepeatAndSelect
 from ..mechanisms import ApproximateDP, Gaussian
-from .budget import parts_of
+from .budget import split_off_gaussians
 
 NEVER = 2.0**-53
 """Share of delta for the event that a search has no record to train on: half a unit in delta's last place."""
 
 
-class Run(NamedTuple):
+class SearchRun(NamedTuple):
     """One run: the noise of its score, and a composition that covers its charge and the score's, whichever it is."""
 
     score: float
     charge: Composition
 
 
-def covering(charges: Sequence[Composition], epsilon: float, delta: float) -> Run:
+def find_covering_run(charges: Sequence[Composition], epsilon: float, delta: float) -> SearchRun:
     """Returns one run that covers each of the ``charges``, all of them (``epsilon``, ``delta``)-DP, and its score
     (docs/theory/tuning.md, section 2)."""
-    parts = [parts_of(charge) for charge in charges]
+    parts = [split_off_gaussians(charge) for charge in charges]
     squares, others = max(squares for squares, _ in parts), parts[0][1]
     if squares > 0 and all(each == others for _, each in parts):
         noise = 1 / math.sqrt(squares) * (1 - 2.0**-50)
-        return Run(1 / math.sqrt(squares), Gaussian(noise) + Composition(others))
+        return SearchRun(1 / math.sqrt(squares), Gaussian(noise) + Composition(others))
     score = float(calibrate(Gaussian, epsilon=epsilon, delta=delta))
-    return Run(score, ApproximateDP(epsilon, delta) * 1)
+    return SearchRun(score, ApproximateDP(epsilon, delta) * 1)
 
 
 def check_covered(charge: Composition, cover: Composition) -> None:
     """Raises AssertionError unless a run was charged what was planned for it."""
-    squares, others = parts_of(charge)
-    most, allowed = parts_of(cover)
+    squares, others = split_off_gaussians(charge)
+    most, allowed = split_off_gaussians(cover)
     known = all(isinstance(m, ApproximateDP) and m.nominal_epsilon for m, _ in allowed) and not most
     if not known and (squares > most or others != allowed):
         raise AssertionError(f"a run was charged {charge!r}, and {cover!r} was planned")
 
 
-def payable(charge: Composition, delta: float) -> Composition:
+def convert_to_ledger_charge(charge: Composition, delta: float) -> Composition:
     """Returns the charge for a ledger: a search over mechanisms that may fail, which have no Renyi divergence, is
     charged by its guarantee."""
     inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
@@ -53,6 +53,6 @@ def payable(charge: Composition, delta: float) -> Composition:
     return charge
 
 
-def fewest(holdout: float, delta: float) -> int:
+def compute_fewest_records(holdout: float, delta: float) -> int:
     """The least number of records that are all held out with probability ``NEVER * delta`` at most (section 3)."""
     return math.ceil((math.log(delta) + math.log(NEVER)) / math.log(holdout) * (1 + 1e-9)) + 1
