@@ -21,7 +21,7 @@ from .gate.shares import NoiseShare
 from .ledger import Ledger
 from .ledger.ledger import name_of
 from .mechanisms import ApproximateDP, Gaussian
-from .records.cells import plain_text
+from .records.cells import convert_value_to_text
 from .release.noise import Philox, RandomSource, source
 from .statement import Statement
 
@@ -88,7 +88,7 @@ def frequent_values(
     for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
         if not np.iterable(given):
             raise TypeError(f"{name} must be a sequence of {accepted}, got {given!r}")
-    counts = count_values(map(plain_text, values), missing)
+    counts = count_values(map(convert_value_to_text, values), missing)
     charged, spent = Gaussian(sigma) + failing, NoiseShare(sigma, failing.nominal_delta)
     _, least = compute_noise_and_threshold(1, *spent)
     book = opened(ledger)

@@ -31,7 +31,7 @@ from .gate.oracle import Integers, Query
 from .ledger import Ledger
 from .ledger.ledger import name_of
 from .mechanisms import Gaussian
-from .records.cells import NESTED, column_of, same_cells
+from .records.cells import NESTED, as_column, match_cells
 from .release.noise import Philox, RandomSource, source
 from .statement import Statement
 from .statement.words import AGAIN, listed
@@ -184,7 +184,7 @@ def _labels(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _labels_of(name: str, given: Any) -> NDArray[Any]:
     try:
-        found = column_of(given)
+        found = as_column(given)
     except TypeError:
         raise TypeError(f"{name} must be a sequence of labels, one for each record") from None
     if found.dtype == object and any(isinstance(cell, NESTED) for cell in found.flat):
@@ -204,7 +204,7 @@ def _count_before_charge(count: Callable[..., Integers], *labels: Any) -> Intege
 
 def _rights(true: NDArray[Any], predicted: NDArray[Any]) -> Integers:
     """Counts the predictions that are right, and those that are wrong."""
-    right = int(same_cells(true, predicted).sum())
+    right = int(match_cells(true, predicted).sum())
     return np.array([right, len(true) - right], np.int64)
 
 

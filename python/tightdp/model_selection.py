@@ -51,10 +51,10 @@ from .preprocessing.before import check_table, check_targets, check_weights
 from .preprocessing.cells import check_shape, check_width, columns_of, rows_of
 from .preprocessing.steps import cloned
 from .records.blocks import Blocks, Lengths, Unweighted
-from .records.copied import decoded_once
-from .records.given import as_blocks
-from .records.stream import scanned
-from .records.views import Chosen, Mapped, Tossed
+from .records.copied import cache_decoded_blocks
+from .records.estimator_input import as_blocks
+from .records.stream import scan_blocks
+from .records.views import MappedBlocks, RandomSubset, SelectedRows
 from .release.noise import RandomSource
 from .statement import Statement
 from .statement.words import AGAIN, listed
@@ -122,7 +122,7 @@ class PrivateSearchCV(BaseEstimator):
     ledger: Any = None
 
     @whole
-    @decoded_once
+    @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,).
 
@@ -142,7 +142,7 @@ class PrivateSearchCV(BaseEstimator):
                 check_records(each, True)
             if learns(declared):
                 check_typed(blocks)
-            counted, seen = scanned(blocks, labels_in)
+            counted, seen = scan_blocks(blocks, labels_in)
             lengths = cast(Lengths, counted.lengths)
             classes, records = np.unique(np.concatenate(seen)), int(lengths.sum())
         present = np.repeat(classes, 3)  # so often that they are no measurements
@@ -173,8 +173,8 @@ class PrivateSearchCV(BaseEstimator):
             trained = records - int(outside.sum())
         else:
             stream = source.stream()
-            within, beyond = (Tossed(stream, self.holdout, lengths, heads) for heads in (False, True))
-            inner, outer = (_Part(Chosen(counted, rows), None) for rows in (within, beyond))
+            within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
+            inner, outer = (_Part(SelectedRows(counted, rows), None) for rows in (within, beyond))
             trained = int(within.counts.sum())
         if not trained:
             raise ValueError("holdout must leave records to train on: all were held out. The charge stands")
@@ -379,7 +379,7 @@ def rights(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
 
     def evaluate(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
-            made = X if last is model else Mapped(X, model._of_rows)
+            made = X if last is model else MappedBlocks(X, model._of_rows)
             return sum(made.map(Unweighted(partial(_right, last))), np.zeros(1, np.int64))
         if y is None or not len(y):
             return np.zeros(1, np.int64)

@@ -39,9 +39,9 @@ from .preprocessing.cells import check_shape, check_width, chosen_by_name, colum
 from .preprocessing.steps import Steps, cloned, named
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
-from .records.copied import decoded_once
-from .records.given import as_blocks, parts, sparse
-from .records.views import Mapped
+from .records.copied import cache_decoded_blocks
+from .records.estimator_input import as_blocks, is_sparse, split_sparse_rows
+from .records.views import MappedBlocks
 from .statement import Statement
 from .statement.words import AGAIN
 
@@ -120,7 +120,7 @@ class PrivatePipeline(Steps, BaseEstimator):
     _steps = "steps"
 
     @whole
-    @decoded_once
+    @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,).
 
@@ -289,8 +289,8 @@ class PrivatePipeline(Steps, BaseEstimator):
         """Applies the steps before the last one; sparse tables are taken part by part."""
         if not hasattr(self, "steps_"):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
-        if sparse(X):
-            return np.concatenate([self._of_rows(part) for part in parts(X)])
+        if is_sparse(X):
+            return np.concatenate([self._of_rows(part) for part in split_sparse_rows(X)])
         X = chosen_by_name(self, X)
         check_shape(self, X, columns_of(X), reset=False)
         for _, step in self.steps_[:-1]:
@@ -368,7 +368,7 @@ def _through(step: Any, values: Any) -> Any:
         return step.fit_transform(values)
     if hasattr(step, "charge_for"):
         step.fit(values)
-    return step.transform(values) if isinstance(step, PrivateTransformer) else Mapped(values, step.transform)
+    return step.transform(values) if isinstance(step, PrivateTransformer) else MappedBlocks(values, step.transform)
 
 
 def _classes(last: Any, y: Any) -> int:

@@ -10,7 +10,7 @@ import tightdp as dp
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
-from tightdp.records.views import Chosen, Mapped, Tossed
+from tightdp.records.views import MappedBlocks, RandomSubset, SelectedRows
 from tightdp.train import (
     DPIS,
     DPPCA,
@@ -69,7 +69,7 @@ def test_transformers_learn_the_same(table, made, tmp_path):
         found = made.fit(blocks)
         np.testing.assert_array_equal(found.transform(X), expected)
         out = found.transform(blocks)
-        assert isinstance(out, Mapped) and out.width == expected.shape[1]
+        assert isinstance(out, MappedBlocks) and out.width == expected.shape[1]
         np.testing.assert_array_equal(np.concatenate([x for x, _ in out]), expected)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     np.testing.assert_array_equal(made.fit(mapped).transform(mapped), expected)
@@ -170,8 +170,8 @@ def test_coins_are_those_of_the_record(table, heads):
     X, y = np.arange(3.0 * N).reshape(N, 3), table[1]
     lengths = np.array([1, 0, 1499, N - 1500])
     wanted = np.flatnonzero(dp.Philox(5).bernoulli(0.3, N) == heads)
-    rows = Tossed(dp.Philox(5).stream(), 0.3, lengths, heads)
-    some = Chosen(Pieces(X, y), rows)
+    rows = RandomSubset(dp.Philox(5).stream(), 0.3, lengths, heads)
+    some = SelectedRows(Pieces(X, y), rows)
     np.testing.assert_array_equal(np.concatenate([x for x, _ in some]), X[wanted])
     assert rows.counts.sum() == len(wanted)
     batches = [np.array([0, 5, len(wanted) - 1]), np.zeros(0, int), np.arange(1000)]

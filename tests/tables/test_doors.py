@@ -17,7 +17,7 @@ from tightdp.cli import main
 from tightdp.records import rows
 from tightdp.records.columns import Number
 from tightdp.records.rows import Rows
-from tightdp.records.text import named_twice
+from tightdp.records.text import find_repeated_names
 from tightdp.statement.words import listed
 from tightdp.tables.model import TableModel
 
@@ -199,14 +199,14 @@ def test_names_of_columns_are_checked_in_linear_time(tmp_path, twice):
             compared += 1
             return str(self) == str(other)
 
-    assert named_twice([Name(name) for name in names]) == ["c0"] * twice
+    assert find_repeated_names([Name(name) for name in names]) == ["c0"] * twice
     assert compared <= len(names)
 
 
 def test_an_error_lists_some_names(tmp_path):
     (tmp_path / "wide.csv").write_text(",".join(f"c{k}" for k in range(5000)) + "\n" + ",".join(["1"] * 5000) + "\n")
     with pytest.raises(ValueError, match=r"no column 'x'; there are c0, c1, .*, and 4,950 more") as seen:
-        Rows.read(tmp_path / "wide.csv").column("x")
+        Rows.read(tmp_path / "wide.csv").get_column("x")
     assert len(str(seen.value)) < 1000
 
 

@@ -16,7 +16,7 @@ from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
 from tightdp.records import copied
-from tightdp.records.copied import Copied
+from tightdp.records.copied import CopiedBlocks
 from tightdp.train import DPPCA, DPSGD, Blocks, CallableModel, FileBlocks, LogisticRegression, NoisyGD, Ridge, fit
 
 arrow = pytest.importorskip("pyarrow")
@@ -182,7 +182,7 @@ def test_a_pass_that_broke_off_is_not_taken_for_all_of_the_records():
     X, y = np.arange(12.0).reshape(6, 2), np.arange(6)
     with tempfile.TemporaryFile() as file:
         own = Own([(X[:3], y[:3]), (X[3:], y[3:])])
-        blocks = Copied(own, file)
+        blocks = CopiedBlocks(own, file)
         next(iter(blocks))
         for _ in range(3):
             found = list(blocks)

@@ -21,10 +21,10 @@ from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Records
-from ..records.blocks import Blocks, checked_weights, largest_weight, relative_weights
-from ..records.cells import targets_of
-from ..records.copied import decoded_once
-from ..records.given import as_blocks
+from ..records.blocks import Blocks, resolve_largest_weight, scale_weights, validate_weights
+from ..records.cells import as_targets
+from ..records.copied import cache_decoded_blocks
+from ..records.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .algorithm import Algorithm, check_length
@@ -49,7 +49,7 @@ class Fit(NamedTuple):
     """The algorithm's settings that were left open, as the plan chose them from public facts."""
 
 
-@decoded_once
+@cache_decoded_blocks
 def fit(
     model: Model,
     X: Any,
@@ -160,16 +160,16 @@ def _records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | 
     """Returns the records of arrays or blocks, after checks of their types and shapes."""
     if isinstance(X, (Records, Stream)):
         return X
-    largest = largest_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
+    largest = resolve_largest_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
     if isinstance(X, Blocks):
-        return Stream.of(as_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
-    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), targets_of(y)
+        return Stream.from_blocks(as_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
+    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), as_targets(y)
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):
         raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
     if weights is not None:
-        weights = relative_weights(checked_weights(weights, len(features)), largest)
+        weights = scale_weights(validate_weights(weights, len(features)), largest)
     return Records(features, targets, weights=weights)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..records.columns import LEARN, Bounds, Fill
 from ..records.rows import Rows
 from ..records.schema import MOST, Schema
-from ..records.text import NO_VALUE, number_of
+from ..records.text import NO_VALUE, parse_number
 from ..tables.model import REGRESSION
 
 
@@ -157,7 +157,7 @@ def _fills(given: list[str]) -> dict[str, Fill]:
     found: dict[str, Fill] = {}
     for part in _listed(given):
         name, equals, text = part.rpartition("=")
-        value = number_of(text) if text != LEARN else None
+        value = parse_number(text) if text != LEARN else None
         if not equals or name in found or (text != LEARN and (value is None or not np.isfinite(value))):
             raise ValueError(f"--fill {part}: must be COLUMN=NUMBER, a finite one, or COLUMN=learn, once a column")
         found[name] = LEARN if value is None else value
@@ -192,7 +192,7 @@ def _values(option: str, text: str) -> tuple[str, ...]:
 
 
 def _occurring(rows: Rows, column: str, option: str) -> tuple[str, ...]:
-    found = set(rows.column(column)).difference(NO_VALUE)
+    found = set(rows.get_column(column)).difference(NO_VALUE)
     without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
     if not found:
         raise ValueError(f"{rows.file}: column {column!r} has no value: declare some, {option}VALUE,VALUE,...{without}")

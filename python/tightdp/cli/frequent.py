@@ -27,7 +27,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the statement, and the values as an option of tightdp train."""
-    cells = Rows.read(arguments.data, files.written(arguments)).column(arguments.column)
+    cells = Rows.read(arguments.data, files.written(arguments)).get_column(arguments.column)
     note = f"frequent values of {arguments.column}"
     budget = {"epsilon": arguments.epsilon, "delta": arguments.delta}
     files.check_output()

@@ -16,9 +16,9 @@ from ..gate.shares import NoiseShare
 from ..pipeline import PrivatePipeline
 from ..preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
 from ..preprocessing.quantiles import enough_records
-from ..records.columns import LEARN, Category, Column, Learned, Number, together
+from ..records.columns import LEARN, Category, Column, Learned, Number, run_all_attempts
 from ..records.rows import Rows
-from ..records.text import names_in
+from ..records.text import list_names
 from ..statement import Statement
 from ..statement.words import listed
 
@@ -78,11 +78,11 @@ def fitted(
 
     def cells(column: Column | Learned) -> Any:
         if _group(column)[0]:
-            return np.array(rows.column(column.name), dtype=object)[kept]
+            return np.array(rows.get_column(column.name), dtype=object)[kept]
         allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
-        return rows.numbers(column.name, allow_missing=allowed)[kept]
+        return rows.read_numbers(column.name, allow_missing=allowed)[kept]
 
-    read = together([lambda c=c: cells(c) for c in columns])  # type: ignore[misc]
+    read = run_all_attempts([lambda c=c: cells(c) for c in columns])  # type: ignore[misc]
     table = dict(zip([c.name for c in columns], read, strict=True))
     records = int(kept.sum()) if arguments.public_size is None else arguments.public_size
     warn_of_bounds(model, len(columns), classifier, records)
@@ -120,7 +120,7 @@ def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, record
     plan = model._plan(columns, number_of_classes(classifier))
     doubtful = doubtful_bounds(plan.steps[0][1], records)
     for why in dict.fromkeys(doubtful.values()):
-        names = names_in(name for name, each in doubtful.items() if each == why)
+        names = list_names(name for name, each in doubtful.items() if each == why)
         print(
             f"tightdp: warning, not to be published: bounds of {names} cannot be right: {why}. Declare them, or spend "
             "more",

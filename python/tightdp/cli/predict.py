@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from ..records.rows import Rows
-from ..records.text import number_of
+from ..records.text import parse_number
 from ..tables.model import load
 from . import files
 from .composition import check_writable
@@ -59,4 +59,4 @@ def run(arguments: argparse.Namespace) -> int:
 def _inert(cell: str) -> str:
     """A cell that no spreadsheet runs as a formula: a text that begins like one gets a quotation mark before it. Labels
     come from a model file, which others may have written. Numbers, such as -1, are left alone."""
-    return f"'{cell}" if cell.startswith(FORMULAS) and number_of(cell) is None else cell
+    return f"'{cell}" if cell.startswith(FORMULAS) and parse_number(cell) is None else cell

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..records.rows import Rows
-from ..records.schema import draft
+from ..records.schema import draft_schema
 from . import files
 from .composition import check_writable
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--out {out}: exists already, and may have been reviewed")
     check_writable("--out", out)
     rows = Rows.read(arguments.data, files.written(arguments))
-    drafted = draft(rows, arguments.label, arguments.learn)
+    drafted = draft_schema(rows, arguments.label, arguments.learn)
     text = _written(drafted)
     out.touch(mode=0o600)  # for whoever holds the data
     out.write_text(text, encoding="utf-8")

@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not model.classes:
         raise ValueError(f"{arguments.model}: predicts numbers, of which there is no accuracy")
     rows = Rows.read(arguments.data, files.written(arguments))
-    true = np.array(rows.column(model.label), dtype=object)
+    true = np.array(rows.get_column(model.label), dtype=object)
     predicted = np.array([said for said, *_ in model.rows(rows, allow_missing=True)], dtype=object)
-    if rows.undeclared(model.label, model.classes).all():
+    if rows.mark_undeclared(model.label, model.classes).all():
         raise ValueError(
             f"{rows.file}: no record has one of the model's labels in {model.label!r} ({listed(model.classes)}): "
             "nothing could be right, and nothing was spent"

@@ -22,10 +22,10 @@ from ..estimators.catalog import ALGORITHMS, MODELS
 from ..estimators.regression import Ridge
 from ..ledger import Ledger
 from ..printed import format_up
-from ..records.columns import LEARN, Category, Column, Learned, Number, encode, plan_columns
+from ..records.columns import LEARN, Category, Column, Learned, Number, encode_columns, plan_columns
 from ..records.rows import Rows
 from ..records.schema import MOST
-from ..records.text import number_of
+from ..records.text import parse_number
 from ..statement import Statement
 from ..statement.words import AGAIN, listed, one_line
 from ..tables.model import REGRESSION, TableModel
@@ -111,7 +111,7 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
         rows, values.label, values.categories_of(rows), values.bounds, values.dropped, values.complete, values.fills
     )
     columns = tuple(column for column in planned if not isinstance(column, Learned))
-    X = encode(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
+    X = encode_columns(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
     if X is None and regressor is not None:
         raise ValueError(f"--model {REGRESSION}: takes declared columns alone, not --learn-bounds and the like")
     y: Any
@@ -119,7 +119,7 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
     _note_undeclared(rows, columns)
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # what is wrong with it is said before anything is spent
-        encode(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
+        encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier: Any = regressor or MODELS[arguments.model](
         _algorithm(arguments.algorithm, arguments.set),
@@ -157,7 +157,9 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
     files.put(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
-        score = classifier.score(encode(test, columns, allow_missing=False), _read_truth(test, values.label, regressor))
+        score = classifier.score(
+            encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
+        )
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
     print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _printed(statement, private))
     return 0
@@ -202,14 +204,14 @@ def _labels(
     """The labels, and which records have one that is declared: others are to contribute nothing. All are kept where
     labels are to be learned."""
     if labels == LEARN:
-        cells = np.array(rows.column(label))
+        cells = np.array(rows.get_column(label))
         return cells, np.ones(len(cells), dtype=bool)
-    undeclared = rows.undeclared(label, labels)
+    undeclared = rows.mark_undeclared(label, labels)
     _check_some(rows, label, labels, undeclared)
     _note(rows, label, undeclared, "contribute nothing")
-    for name in sorted(set(labels) - set(rows.column(label))):
+    for name in sorted(set(labels) - set(rows.get_column(label))):
         _say(f"no record has the label {name!r}")
-    known = np.array([labels[0] if skip else y for y, skip in zip(rows.column(label), undeclared, strict=True)])
+    known = np.array([labels[0] if skip else y for y, skip in zip(rows.get_column(label), undeclared, strict=True)])
     return known, ~undeclared
 
 
@@ -227,7 +229,7 @@ def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
             f"--target-bounds LOW:HIGH must be given with --model {REGRESSION}: public bounds of the label"
         )
     low, _, high = text.partition(":")
-    ends = number_of(low), number_of(high)
+    ends = parse_number(low), parse_number(high)
     if ends[0] is None or ends[1] is None or not -math.inf < ends[0] < ends[1] < math.inf:
         raise ValueError(f"--target-bounds {text}: must be LOW:HIGH with LOW < HIGH, both finite")
     return Ridge(
@@ -242,7 +244,7 @@ def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
 
 def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The numbers to predict, and which records have one: others are to contribute nothing."""
-    values = rows.numbers(label, allow_missing=True)
+    values = rows.read_numbers(label, allow_missing=True)
     missing = np.isnan(values)
     if missing.any():
         _say(f"{missing.sum():,} of {len(values):,} records have no number {label!r}, and contribute nothing")
@@ -251,17 +253,17 @@ def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[
 
 def _read_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
     """The labels of the test file, or the numbers."""
-    return test.column(label) if regressor is None else test.numbers(label, allow_missing=False)
+    return test.get_column(label) if regressor is None else test.read_numbers(label, allow_missing=False)
 
 
 def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
     for column in columns:
         if isinstance(column, Category):
-            undeclared = rows.undeclared(column.name, column.categories)
+            undeclared = rows.mark_undeclared(column.name, column.categories)
             _check_some(rows, column.name, column.categories, undeclared)
             _note(rows, column.name, undeclared, "have a row of zeros there")
         elif isinstance(column, Number):
-            values = rows.numbers(column.name, allow_missing=True)
+            values = rows.read_numbers(column.name, allow_missing=True)
             beyond = (values < column.low) | (values > column.high)
             if beyond.mean() > MANY:
                 _say(f"{beyond.sum():,} of {len(rows):,} records are beyond the bounds of {column.name!r}")

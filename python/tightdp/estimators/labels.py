@@ -21,7 +21,7 @@ from ..gate.gate import Gate
 from ..gate.shares import FAILURE, NoiseShare, build_caps, plan_with_remaining_budget
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
-from ..records.text import NO_VALUE, text_of
+from ..records.text import NO_VALUE, convert_to_text
 from ..release.noise import Philox, RandomSource, SecureRandom
 
 LEARN = "learn"
@@ -64,7 +64,7 @@ def typed(labels: Any) -> Any:
             "public, and that of a list depends on all that is in it"
         )
     values = np.asarray(labels)
-    return values if values.dtype != object else np.array([text_of(each) for each in values.ravel()], str)
+    return values if values.dtype != object else np.array([convert_to_text(each) for each in values.ravel()], str)
 
 
 def check_typed(blocks: Blocks) -> None:
@@ -117,7 +117,7 @@ def released(
 def chosen(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
     """The labels that these texts spell, in the order and of the type of ``present``: nothing of the others."""
     known = frozenset(texts)
-    kept = [label for label in present.tolist() if text_of(label) in known]
+    kept = [label for label in present.tolist() if convert_to_text(label) in known]
     if len(kept) < 2:
         raise ValueError(
             f"classes must be declared where labels have few records: {len(kept)} of them reached the threshold of "
@@ -132,7 +132,7 @@ def counted(labels: NDArray[Any]) -> Counter[str]:
     values, numbers = np.unique(labels, return_counts=True)
     found: Counter[str] = Counter()
     for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
-        text = text_of(value)
+        text = convert_to_text(value)
         if text not in NO_VALUE:
             found[text] += number
     return found

@@ -20,9 +20,9 @@ from ..gate.shares import NoiseShare, check_within
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from ..models.model import Model, Vector
 from ..models.records import Records
-from ..records.blocks import Blocks, checked_weights, relative_weights
-from ..records.given import parts, sparse
-from ..records.stream import Stream, scanned
+from ..records.blocks import Blocks, scale_weights, validate_weights
+from ..records.estimator_input import is_sparse, split_sparse_rows
+from ..records.stream import Stream, scan_blocks
 from . import statements as stated
 from .labels import (
     UNKNOWN,
@@ -178,7 +178,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         if sample_weight is not None:
-            sample_weight = relative_weights(checked_weights(sample_weight, len(labels)), largest)
+            sample_weight = scale_weights(validate_weights(sample_weight, len(labels)), largest)
         self._declare(present, again, classes, lambda: counted(labels), note)
         if not self._learned:
             targets = np.searchsorted(self.classes_, labels)
@@ -198,12 +198,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         counts: Counter[str] = Counter()
         if learns(self.classes) or learns(classes):
             check_typed(blocks)
-            blocks, found = scanned(blocks, numbers_of_labels)
+            blocks, found = scan_blocks(blocks, numbers_of_labels)
             labels = [values for values, _ in found]
             for _, each in found:
                 counts.update(each)
         else:
-            blocks, labels = scanned(blocks, labels_in)
+            blocks, labels = scan_blocks(blocks, labels_in)
         self._declare(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
         prepare = Prepare(bounds, self.classes_, self._class_weights(), self._learned)
         return Stream(blocks, prepare, largest=largest)
@@ -291,8 +291,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
-        if sparse(X):
-            return np.concatenate([self.decision_function(part) for part in parts(X)])
+        if is_sparse(X):
+            return np.concatenate([self.decision_function(part) for part in split_sparse_rows(X)])
         z = self._scores(X)
         return z[:, 0] if z.shape[1] == 1 else z
 

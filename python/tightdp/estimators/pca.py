@@ -14,8 +14,8 @@ from ..algorithms.driver import seeded
 from ..models.dense import affine
 from ..models.grid import exact_bound, grid_below
 from ..models.records import Records
-from ..records.copied import decoded_once
-from ..records.given import parts, refuse_weights, sparse, without_targets
+from ..records.copied import cache_decoded_blocks
+from ..records.estimator_input import as_blocks_without_targets, is_sparse, refuse_weights, split_sparse_rows
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.words import AGAIN
@@ -67,14 +67,14 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     ledger: Any = None
 
     @whole
-    @decoded_once
+    @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features), which may come in blocks; y is not used."""
         check_free(self)
         noise = self._noise()
         bound = exact_bound("max_norm", self.max_norm)
         source = seeded(self.random_state)
-        blocks = without_targets(X)
+        blocks = as_blocks_without_targets(X)
         refuse_weights(blocks, "DPPCA")
         if not isinstance(self.center, bool):
             raise TypeError(f"center must be True or False, got {self.center!r}")
@@ -85,7 +85,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
             features = validate_data(self, X, reset=True)
             records = rows(features, features)
         else:
-            records = Stream.of(blocks, rows)
+            records = Stream.from_blocks(blocks, rows)
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
         count = _check.count("n_components", self.n_components, most=size)
@@ -120,8 +120,8 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         """Coordinates in the components, shape (n, n_components), in the dtype of X."""
         if not hasattr(self, "components_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        if sparse(X):
-            return np.concatenate([self.transform(part) for part in parts(X)])
+        if is_sparse(X):
+            return np.concatenate([self.transform(part) for part in split_sparse_rows(X)])
         features = validate_data(self, X, reset=False)
         return affine(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .. import _check
 from ..models.model import Vector
 from ..models.records import Array, Records
-from ..records.cells import labels_of_one_kind
+from ..records.cells import as_labels_of_one_kind
 from .labels import counted, indices, places, without
 from .sklearn_interface import validate_labels
 
@@ -23,7 +23,7 @@ def labels_of(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any]
     of a list must be of one kind: none is changed to go with another."""
     try:
         if isinstance(given, (list, tuple)):
-            given = labels_of_one_kind(given)
+            given = as_labels_of_one_kind(given)
         labels = validate_labels(given, once_each=few or name == "classes")
         return labels, np.unique(labels)
     except (TypeError, OverflowError):

@@ -21,9 +21,9 @@ from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Array, Records
-from ..records.blocks import Blocks, largest_weight
-from ..records.copied import decoded_once
-from ..records.given import as_blocks
+from ..records.blocks import Blocks, resolve_largest_weight
+from ..records.copied import cache_decoded_blocks
+from ..records.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..statement import Statement
 from . import statements as stated
@@ -112,7 +112,7 @@ class PrivateEstimator(Nested):
             rehearse(algorithm.plan(facts, target), nothing, facts)
 
     @whole
-    @decoded_once
+    @cache_decoded_blocks
     def _train(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
@@ -125,7 +125,7 @@ class PrivateEstimator(Nested):
         blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
         check_records(algorithm, blocks is not None)
         weighted = sample_weight is not None or (blocks is not None and blocks.weighted)
-        largest = largest_weight(self.max_sample_weight, weighted)
+        largest = resolve_largest_weight(self.max_sample_weight, weighted)
         self._opened: tuple[Opening, tuple[Mechanism, ...]] | None = None
         records: Records | Stream
         if blocks is None:

@@ -21,8 +21,8 @@ from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
 from ..models.records import Records
 from ..records.blocks import CHANGED
-from ..records.copied import decoded_once
-from ..records.given import as_blocks, parts, refuse_weights, sparse
+from ..records.copied import cache_decoded_blocks
+from ..records.estimator_input import as_blocks, is_sparse, refuse_weights, split_sparse_rows
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.words import AGAIN
@@ -87,7 +87,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
     ledger: Any = None
 
     @whole
-    @decoded_once
+    @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
         name the argument, before anything is released."""
@@ -104,7 +104,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         inputs, output, constant = rows.inputs, rows.output, rows.constant
         deviation = noise * bound**2
         if blocks is not None:
-            query = second_moment(Stream.of(blocks, rows, numbers_in), bound, size + constant + 1)
+            query = second_moment(Stream.from_blocks(blocks, rows, numbers_in), bound, size + constant + 1)
         else:
             query = second_moment(rows(features, numbers(y, len(features))), bound)
         released, ledger = self._released(query, noise, source)
@@ -157,8 +157,8 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        if sparse(X):
-            return np.concatenate([self.predict(part) for part in parts(X)])
+        if is_sparse(X):
+            return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
         features = validate_data(self, X, reset=False).astype(np.float64)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")

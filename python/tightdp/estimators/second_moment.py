@@ -79,7 +79,7 @@ def second_moment(records: Records | Stream, max_norm: float, size: int | None =
     part = partial(_moment, max_norm, unit)
 
     def evaluate(source: RandomSource) -> Integers:
-        return part(records) if isinstance(records, Records) else records.total(part, length, source)
+        return part(records) if isinstance(records, Records) else records.sum_over_batch(part, length, source)
 
     scale = np.full(length, np.nextafter(math.sqrt(0.5), 1))
     scale[:size] = 1

@@ -12,8 +12,8 @@ from .. import _check
 from ..composition import Composition
 from ..models.linear import LinearModel, Squared
 from ..models.records import Array, Records
-from ..records.blocks import Blocks, checked_weights, relative_weights
-from ..records.given import parts, sparse
+from ..records.blocks import Blocks, scale_weights, validate_weights
+from ..records.estimator_input import is_sparse, split_sparse_rows
 from ..records.stream import Stream
 from . import statements as stated
 from .preparation import Bounds, bounds_of, within
@@ -82,8 +82,8 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
-        if sparse(X):
-            return np.concatenate([self.predict(part) for part in parts(X)])
+        if is_sparse(X):
+            return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
         scores, target = self._scores(X)[:, 0], self._fitted_target()
         return np.asarray(scores * target.half[0] + target.middle[0])
 
@@ -124,12 +124,12 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         features = within(self._declared_bounds(table.shape[1], table.dtype, again), table)
         values = target.mapped(numbers(y, len(features))[:, None])[:, 0]
         if sample_weight is not None:
-            sample_weight = relative_weights(checked_weights(sample_weight, len(values)), largest)
+            sample_weight = scale_weights(validate_weights(sample_weight, len(values)), largest)
         return Records(features, values, weights=sample_weight)
 
     def _streamed(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
         prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype, again), self._target(again))
-        return Stream.of(blocks, prepare, numbers_in, largest)
+        return Stream.from_blocks(blocks, prepare, numbers_in, largest)
 
     def _facts(self) -> stated.Facts:
         return stated.Facts({"bounds of the target": f"declared: {stated.bounds_of(self.target_bounds)}"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..records.numbers import as_numbers, check_names, each_a_double
+from ..records.numbers import as_numbers, check_names, convert_targets_to_doubles
 
 if TYPE_CHECKING:
 
@@ -65,7 +65,7 @@ else:
 
         def validate_numbers(y):
             """y as a 1-D array of finite doubles. Errors do not quote a number."""
-            y = column_or_1d(each_a_double(y), warn=True)
+            y = column_or_1d(convert_targets_to_doubles(y), warn=True)
             assert_all_finite(y, input_name="y")
             try:
                 found = y.astype(np.float64)
@@ -149,7 +149,7 @@ else:
         def validate_numbers(y):
             """y as a 1-D array of finite doubles. Errors do not quote a number."""
             try:
-                y = np.asarray(each_a_double(y)).astype(np.float64)
+                y = np.asarray(convert_targets_to_doubles(y)).astype(np.float64)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError("y must hold numbers") from None
             if y.ndim != 1 or not np.isfinite(y).all():

@@ -13,7 +13,7 @@ from ..bound import Bound
 from ..composition import Composition
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
-from ..records.cells import type_name
+from ..records.cells import describe_type
 from ..statement import Statement
 from ..statement.words import AGAIN, listed
 
@@ -38,7 +38,7 @@ def of_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | No
     known = listed([str(label) for label in classes])
     public = {"labels": f"{how}: {known}"}
     if how == "learned":
-        public = {"type of the labels": f"assumed, as y brings it: {type_name(classes.dtype)}"}
+        public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}
     if weights is not None:
         others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
         public["weights of labels"] = f"declared: {listed([f'{k}: {v:g}' for k, v in weights.items()])}{others}"

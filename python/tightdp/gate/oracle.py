@@ -123,7 +123,9 @@ class Oracle:
         A part maps some records to ``length`` integers, the sum of the records' contributions.
         """
         if isinstance(self._records, Stream):
-            return self._records.total(part, length, self._sampler or source, sampling_probability, self._piece_size)
+            return self._records.sum_over_batch(
+                part, length, self._sampler or source, sampling_probability, self._piece_size
+            )
         total = np.zeros(length, np.int64)
         for records in self.split_batch(self.draw_batch(source, sampling_probability)[1]):
             total += part(records)
@@ -169,7 +171,7 @@ class Oracle:
     def center_features(self, center: Vector) -> Oracle:
         """An oracle over the same records with ``center`` subtracted from their features: a public function of a
         record and past releases, so that nothing is revealed by it. Its ``state`` is new."""
-        return Oracle(self.model, self._records.centered(center), self.public, self._sampler)
+        return Oracle(self.model, self._records.center_features(center), self.public, self._sampler)
 
     def build_empty_oracle(self, public: Public) -> Oracle:
         """An oracle over no records of as many features."""

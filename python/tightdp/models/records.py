@@ -72,7 +72,7 @@ class Records:
         weights = weights if self.weights is None else self.weights * weights
         return Records(self.features, self.targets, self.valid, weights)
 
-    def centered(self, center: NDArray[np.float64]) -> Records:
+    def center_features(self, center: NDArray[np.float64]) -> Records:
         """The same records with ``center``, public or released, subtracted from their features."""
         moved = np.subtract(self.features, center, dtype=self.features.dtype, casting="same_kind")
         return Records(moved, self.targets, self.valid & np.isfinite(moved).all(axis=1), self.weights)

@@ -15,9 +15,9 @@ from ..estimators.preparation import labels_in, labels_of, numbers_of_labels
 from ..estimators.private_estimator import PrivateEstimator
 from ..estimators.regression import Ridge, numbers_in
 from ..estimators.sklearn_interface import validate_data, validate_numbers
-from ..records.blocks import Blocks, largest_weight
-from ..records.given import check_numbers
-from ..records.stream import scanned
+from ..records.blocks import Blocks, resolve_largest_weight
+from ..records.estimator_input import check_numbers
+from ..records.stream import scan_blocks
 from .steps import cloned
 from .transformer import PrivateTransformer
 
@@ -32,12 +32,12 @@ def passed(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
     takes all: of a classifier every label."""
     check_weights(last, blocks)
     if not isinstance(last, PrivateClassifier):
-        return scanned(blocks, numbers_in)[0], np.zeros(1)
+        return scan_blocks(blocks, numbers_in)[0], np.zeros(1)
     if learning(last):
-        counted, found = scanned(blocks, numbers_of_labels)
+        counted, found = scan_blocks(blocks, numbers_of_labels)
         labels = [present for present, _ in found]
     else:
-        counted, labels = scanned(blocks, labels_in)
+        counted, labels = scan_blocks(blocks, labels_in)
     return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # so often that they are no measurements
 
 
@@ -58,7 +58,7 @@ def check_targets(last: Any, y: Any, width: int | None = None) -> None:
 def check_weights(last: Any, blocks: Blocks | None) -> None:
     """Raises ValueError where blocks hold weights, and the last step declares no largest one."""
     if isinstance(last, PrivateEstimator) and blocks is not None:
-        largest_weight(last.max_sample_weight, blocks.weighted)
+        resolve_largest_weight(last.max_sample_weight, blocks.weighted)
 
 
 def check_table(steps: Sequence[Any], X: Any) -> None:

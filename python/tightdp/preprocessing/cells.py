@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..gate.count_threshold import count_values
 from ..records.arrays import ArrayBlocks
-from ..records.cells import cell_as_text, cells_as_text, column_of, table_of
+from ..records.cells import as_column, as_table, convert_cell_to_text, convert_cells_to_text
 from ..records.numbers import check_names
 
 
@@ -35,12 +35,12 @@ def columns_of(X: Any) -> list[Any]:
     names = names_of(X)
     if names is not None:
         check_names(X)
-        found = [column_of(X[name]) for name in names]
+        found = [as_column(X[name]) for name in names]
         if len({len(column) for column in found}) > 1:
             raise ValueError("X must have columns of one length")
         return found
     try:
-        array = table_of(X)
+        array = as_table(X)
     except ValueError:
         array = np.empty(0)
     if array.ndim != 2:
@@ -99,18 +99,18 @@ def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
     """The columns as texts without blanks around them; None, NaN and NA are ""."""
     columns = columns_of(X)
     check_shape(estimator, X, columns, reset=reset)
-    return [cells_as_text(column) for column in columns]
+    return [convert_cells_to_text(column) for column in columns]
 
 
 def counts_of(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
     """Counts, for each column, the rows that have each value, as text."""
     if rows.dtype == object:
-        return [count_values(cells_as_text(column), missing) for column in rows.T]
+        return [count_values(convert_cells_to_text(column), missing) for column in rows.T]
     found = []
     for column in rows.T:
         counts: Counter[str] = Counter()
         for cell, number in zip(*np.unique(column, return_counts=True), strict=True):
-            text = cell_as_text(cell)
+            text = convert_cell_to_text(cell)
             if text not in missing:
                 counts[text] += int(number)
         found.append(counts)
@@ -120,5 +120,5 @@ def counts_of(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
 def rows_of(X: Any, chosen: NDArray[np.bool_]) -> Any:
     """Some records of a table, as a table whose cells are the same: those of lists keep their types."""
     if isinstance(X, Mapping):
-        return {name: column_of(column)[chosen] for name, column in X.items()}
-    return X[chosen] if names_of(X) is not None else table_of(X)[chosen]
+        return {name: as_column(column)[chosen] for name, column in X.items()}
+    return X[chosen] if names_of(X) is not None else as_table(X)[chosen]

@@ -15,8 +15,8 @@ from ..estimators.ownership import own
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
-from ..records.given import check_numbers
-from ..records.views import Mapped
+from ..records.estimator_input import check_numbers
+from ..records.views import MappedBlocks
 from .cells import check_shape, check_width, columns_of, names_of
 from .passes import counted
 from .steps import Steps, cloned, members
@@ -149,7 +149,7 @@ def _part(whole: Any, columns: Any) -> Any:
     places = _places(columns, names_of(X), len(found))
     if isinstance(X, Blocks):
         texts = {i: X.texts[place] for i, place in enumerate(places) if place in X.texts}
-        return Mapped(X, partial(_columns, places), texts)
+        return MappedBlocks(X, partial(_columns, places), texts)
     rows = np.empty((len(found[0]), len(places)), dtype=object)
     for j, place in enumerate(places):
         rows[:, j] = found[place]

@@ -19,7 +19,7 @@ from ..mechanisms import ApproximateDP, Gaussian
 from ..records.blocks import Blocks
 from ..records.columns import Category
 from ..records.stream import Stream
-from ..records.text import NO_VALUE, text_of
+from ..records.text import NO_VALUE, convert_to_text
 from ..statement.words import listed
 from .cells import cells_of, check_width, counts_of
 from .transformer import PrivateTransformer
@@ -93,7 +93,7 @@ class OneHotEncoder(PrivateTransformer):
         if not isinstance(values, Stream):
             return [count_values(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
-        for found in values.each(partial(counts_of, missing=tuple(self.missing))):
+        for found in values.map_blocks(partial(counts_of, missing=tuple(self.missing))):
             for column, more in zip(counts, found, strict=True):
                 column.update(more)
         return counts
@@ -118,7 +118,7 @@ class OneHotEncoder(PrivateTransformer):
 
 def _declared(categories: Any) -> list[tuple[str, ...]]:
     try:
-        found = [tuple(text_of(value).strip() for value in values) for values in categories]
+        found = [tuple(convert_to_text(value).strip() for value in values) for values in categories]
         texts = any(isinstance(values, str) for values in categories)
     except TypeError:
         raise TypeError("categories must be None or a list of lists of values, one for each column") from None

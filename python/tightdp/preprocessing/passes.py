@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..records.blocks import Blocks
-from ..records.stream import Stream, scanned
+from ..records.stream import Stream, scan_blocks
 from ..release.noise import RandomSource
 
 Array = NDArray[np.float64]
@@ -19,12 +19,12 @@ Values = Array | Stream
 
 def counted(X: Any) -> Any:
     """Blocks after the pass that counts their records, for all that learn from them; anything else as it is."""
-    return scanned(X, None)[0] if isinstance(X, Blocks) else X
+    return scan_blocks(X, None)[0] if isinstance(X, Blocks) else X
 
 
 def streamed(blocks: Blocks) -> Stream:
     """The features of blocks, after one pass over them."""
-    return Stream.of(blocks, _features)
+    return Stream.from_blocks(blocks, _features)
 
 
 def _features(features: NDArray[Any], targets: Any) -> Any:
@@ -41,7 +41,7 @@ def total(
 ) -> NDArray[np.int64]:
     """The sum of ``part`` over all rows, modulo 2^64. A part is a sum over rows of integers, each of its own row."""
     if isinstance(values, Stream):
-        return values.total(_OfDoubles(part), length, source)
+        return values.sum_over_batch(_OfDoubles(part), length, source)
     return part(values)
 
 

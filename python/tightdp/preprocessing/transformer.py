@@ -23,10 +23,10 @@ from ..gate.shares import FAILURE, NoiseShare
 from ..ledger.ledger import name_of
 from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
-from ..records.cells import types_of
-from ..records.copied import decoded_once
-from ..records.given import check_numbers
-from ..records.views import Mapped
+from ..records.cells import list_column_types
+from ..records.copied import cache_decoded_blocks
+from ..records.estimator_input import check_numbers
+from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement
 from ..statement.words import AGAIN, listed
@@ -67,7 +67,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
     ledger: Any = None
 
     @whole
-    @decoded_once
+    @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns privately from X (n, d): an array, a table of columns, a memory map or ``Blocks``. y is not used.
 
@@ -77,7 +77,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         spent, delta = self._planned()
         source, book = seeded(self.random_state), opened(self.ledger)
         values, charge = self._checked(X), self._charge(spent)
-        self._types = listed(types_of(X)) if self._spells() and not isinstance(X, Blocks) else ""
+        self._types = listed(list_column_types(X)) if self._spells() and not isinstance(X, Blocks) else ""
         self._run(values, spent, source, delta, partial(paid, book, charge, f"{type(self).__name__}.fit"))
         self.statement_ = self._stated(delta, self.random_state is not None, name_of(book) if charge else None)
         return self
@@ -89,7 +89,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if isinstance(X, Blocks):
             self._cells(X, reset=False)
-            return Mapped(X, self._of_rows)
+            return MappedBlocks(X, self._of_rows)
         return self._transformed(self._cells(X, reset=False))
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:

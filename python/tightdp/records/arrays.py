@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from .blocks import Block, Blocks, Lengths, Rows, checked_weights, float_type, joined, rows_of_block
-from .cells import targets_of
+from .blocks import Block, Blocks, Lengths, Rows, choose_float_type, count_block_rows, join_weights, validate_weights
+from .cells import as_targets
 from .numbers import as_numbers
 
 
@@ -43,19 +43,19 @@ class ArrayBlocks(Blocks):
             X = X.tocsr()
         elif not isinstance(X, np.ndarray):
             X = as_numbers(X)
-        y = targets_of(y)
+        y = as_targets(y)
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")
         if X.dtype.kind not in "bfiu":
             X = as_numbers(X)
         if y.shape != (X.shape[0],):
             raise ValueError(f"y must have one target for each record: got shape {y.shape} for {X.shape[0]} records")
-        self._x, self._y, self.width, self.dtype = X, y, X.shape[1], float_type(X.dtype)
+        self._x, self._y, self.width, self.dtype = X, y, X.shape[1], choose_float_type(X.dtype)
         self.weighted = sample_weight is not None
         if self.weighted:
-            self._y = joined(y, checked_weights(sample_weight, len(y)))
+            self._y = join_weights(y, validate_weights(sample_weight, len(y)))
         given = None if rows is None else _check.count("rows", rows)
-        self._rows = rows_of_block(self.width, self.dtype, given)
+        self._rows = count_block_rows(self.width, self.dtype, given)
 
     def __iter__(self) -> Iterator[tuple[Any, NDArray[Any]]]:
         for start in range(0, len(self._y), self._rows):

@@ -6,18 +6,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .text import named_twice, names_in, text_of
+from .text import convert_to_text, find_repeated_names, list_names
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 """First bytes of Parquet files and of Arrow files."""
 
 
-def is_columns(start: bytes) -> bool:
+def is_column_file(start: bytes) -> bool:
     """Whether a file that begins so is one of columns."""
     return start.startswith((PARQUET, ARROW))
 
 
-def columns(file: Path) -> dict[str, list[str]]:
+def read_columns(file: Path) -> dict[str, list[str]]:
     """The cells of each column as text, empty where missing. ValueError, naming the file, for what cannot be text."""
     try:
         arrow: Any = import_module("pyarrow")
@@ -32,12 +32,12 @@ def columns(file: Path) -> dict[str, list[str]]:
         raise ValueError(f"{file}: is damaged: {str(error).partition(chr(10))[0]}") from None
     nested = [field.name for field in table.schema if arrow.types.is_nested(field.type)]
     if nested:
-        raise ValueError(f"{file}: columns must hold numbers or text, and these hold neither: {names_in(nested)}")
-    twice = named_twice(table.column_names)
+        raise ValueError(f"{file}: columns must hold numbers or text, and these hold neither: {list_names(nested)}")
+    twice = find_repeated_names(table.column_names)
     if twice:
-        raise ValueError(f"{file}: columns named twice: {names_in(twice)}")
-    return {name: [_text(cell) for cell in table[name].to_pylist()] for name in table.column_names}
+        raise ValueError(f"{file}: columns named twice: {list_names(twice)}")
+    return {name: [_convert_cell(cell) for cell in table[name].to_pylist()] for name in table.column_names}
 
 
-def _text(cell: Any) -> str:
-    return "" if cell is None else text_of(cell).strip()
+def _convert_cell(cell: Any) -> str:
+    return "" if cell is None else convert_to_text(cell).strip()

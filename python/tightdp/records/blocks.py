@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from .cells import targets_of
+from .cells import as_targets
 from .numbers import as_numbers
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Blocks(ABC):
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         features, targets, begin, first = [], [], 0, 0
-        for block in self.map(both, None, lengths):
+        for block in self.map(keep_block, None, lengths):
             end = int(np.searchsorted(ascending, first + len(block[1])))
             here = ascending[begin:end] - first
             features.append(block[0][here])
@@ -99,13 +99,13 @@ class Blocks(ABC):
             yield x[batch], y[batch]
 
     @property
-    def form(self) -> Form:
+    def form(self) -> BlockForm:
         """Returns the check of a block."""
-        return Form(self.width, np.dtype(self.dtype), bool(self.weighted))
+        return BlockForm(self.width, np.dtype(self.dtype), bool(self.weighted))
 
 
 @dataclass(frozen=True)
-class Form:
+class BlockForm:
     """The shape and type of all blocks of a data set."""
 
     width: int
@@ -115,17 +115,17 @@ class Form:
     def __call__(self, features: Any, targets: Any, weights: Any = None) -> Block:
         """One block as arrays, weights beside their targets. ValueError for another number of columns, of targets or of
         weights."""
-        x, y = dense(features, self.dtype), targets_of(targets)
+        x, y = convert_to_dense(features, self.dtype), as_targets(targets)
         if x.ndim != 2 or x.shape[1] != self.width:
             raise ValueError(f"X must be blocks of shape (records, {self.width}), got one of shape {x.shape}")
         if y.shape != (len(x),):
             raise ValueError(f"y must have one target for each record: got shape {y.shape} for {len(x)} records")
         if self.weighted != (weights is not None or y.dtype.names is not None):
             raise ValueError("X must be blocks of features, targets and weights where weighted = True, and only there")
-        return x, y if weights is None else joined(y, checked_weights(weights, len(x), some=False))
+        return x, y if weights is None else join_weights(y, validate_weights(weights, len(x), some=False))
 
 
-def both(features: NDArray[Any], targets: NDArray[Any]) -> Block:
+def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
     """A block as it is."""
     return features, targets
 
@@ -136,15 +136,15 @@ def check_same(found: int, wanted: int | None) -> None:
         raise RuntimeError(CHANGED)
 
 
-def joined(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
+def join_weights(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
     """Targets and weights as one array."""
     both = np.empty(len(targets), [("target", targets.dtype), ("weight", np.float64)])
     both["target"], both["weight"] = targets, weights
     return both
 
 
-def parted(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """The inverse of ``joined``; None for targets without weights."""
+def split_weights(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    """The inverse of ``join_weights``; None for targets without weights."""
     return (targets, None) if targets.dtype.names is None else (targets["target"], targets["weight"])
 
 
@@ -155,10 +155,10 @@ class Unweighted:
     function: Callable[[NDArray[Any], NDArray[Any]], Any]
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Any:
-        return self.function(features, parted(targets)[0])
+        return self.function(features, split_weights(targets)[0])
 
 
-def checked_weights(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
+def validate_weights(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
     """Sample weights: one finite number >= 0 for each record, ``some`` of them above 0. Errors quote none."""
     try:
         weights = np.asarray(given)
@@ -178,7 +178,7 @@ def checked_weights(given: Any, records: int, *, some: bool = True) -> NDArray[n
     return weights
 
 
-def largest_weight(declared: Any, weighted: bool) -> float:
+def resolve_largest_weight(declared: Any, weighted: bool) -> float:
     """Returns the declared largest weight of a record, or 1 where records have none. Raises ValueError if it is missing
     or is no positive number."""
     if declared is not None:
@@ -191,12 +191,12 @@ def largest_weight(declared: Any, weighted: bool) -> float:
     return 1.0
 
 
-def relative_weights(weights: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
+def scale_weights(weights: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
     """Returns weights over the largest, confined to [0, 1]: no quotient of a number by a larger one rounds above 1."""
     return np.minimum(weights, largest) / largest
 
 
-def dense(features: Any, dtype: Any) -> NDArray[Any]:
+def convert_to_dense(features: Any, dtype: Any) -> NDArray[Any]:
     """Rows of X as an array of numbers, or of objects where ``dtype`` says so; those of a sparse matrix with their
     zeros, what a data frame lacks as NaN."""
     if hasattr(features, "iloc"):
@@ -207,12 +207,12 @@ def dense(features: Any, dtype: Any) -> NDArray[Any]:
     return np.ascontiguousarray(plain, dtype=dtype)
 
 
-def rows_of_block(width: int, dtype: np.dtype[Any], rows: int | None) -> int:
+def count_block_rows(width: int, dtype: np.dtype[Any], rows: int | None) -> int:
     """The number of rows of a block: as given, or so many as have ``BYTES``."""
     each = 32 if dtype.kind == "O" else dtype.itemsize  # a float as an object, and its place
     return rows or max(1, BYTES // (max(1, width) * each))
 
 
-def float_type(kind: Any) -> np.dtype[Any]:
+def choose_float_type(kind: Any) -> np.dtype[Any]:
     """float32 for numbers that it holds, else float64."""
     return np.dtype(np.float32 if np.dtype(kind) in (np.float16, np.float32) else np.float64)

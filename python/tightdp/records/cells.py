@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .text import text_of
+from .text import convert_to_text
 
 NESTED = (list, tuple, dict, set, np.ndarray)
 """Types that no cell has, because they hold several values."""
@@ -25,7 +25,7 @@ WHOLE = range(-(2**63), 2**63)
 """Whole numbers that an array of integers holds, whatever else it holds."""
 
 
-def column_of(cells: Any) -> NDArray[Any]:
+def as_column(cells: Any) -> NDArray[Any]:
     """The cells of one column as an array: of its own type where it has one, and otherwise of objects.
 
     Missing values of data frames, which are no numbers and cannot be compared, become None. TypeError for a text, and
@@ -49,38 +49,38 @@ def column_of(cells: Any) -> NDArray[Any]:
     return np.fromiter(cells, dtype=object, count=len(cells))
 
 
-def type_name(dtype: Any) -> str:
+def describe_type(dtype: Any) -> str:
     """The type of an array or a column, without the width of its texts, which is that of the longest one."""
     kind = getattr(dtype, "kind", "O")
     return str(dtype) if kind in NUMERIC else "each cell's own" if str(dtype) == "object" else "text"
 
 
-def types_of(X: Any) -> list[str]:
+def list_column_types(X: Any) -> list[str]:
     """The types that the columns of a data frame bring, which all records may have decided; none for other tables."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        return [f"{name}: {type_name(dtype)}" for name, dtype in zip(X.columns, X.dtypes, strict=True)]
+        return [f"{name}: {describe_type(dtype)}" for name, dtype in zip(X.columns, X.dtypes, strict=True)]
     return []
 
 
-def table_of(rows: Any) -> NDArray[Any]:
+def as_table(rows: Any) -> NDArray[Any]:
     """An array as it is, and a list of rows as an array of objects. ValueError where rows differ in length."""
     return rows if isinstance(rows, np.ndarray) else np.array(rows, dtype=object)
 
 
-def same_cells(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+def match_cells(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
     """Returns a mask of the cells that are equal in two columns: numbers as numbers, and texts as texts."""
     kinds = {one.dtype.kind, other.dtype.kind}
     if kinds <= set(NUMERIC) or (len(kinds) == 1 and "O" not in kinds):
         return np.asarray(one == other, dtype=np.bool_)
     pairs = zip(one.tolist(), other.tolist(), strict=True)
-    return np.fromiter(starmap(_same, pairs), np.bool_, count=len(one))
+    return np.fromiter(starmap(_is_equal, pairs), np.bool_, count=len(one))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     return bool((found := operator.eq(one, other)) is True or (isinstance(found, np.bool_) and found))
 
 
-def label_of(cell: Any) -> tuple[str, Any]:
+def as_label(cell: Any) -> tuple[str, Any]:
     """The kind of a label, and the label as a plain value of that kind. TypeError for what is none."""
     if isinstance(cell, (bool, np.bool_)):
         return "truth value", bool(cell)
@@ -93,35 +93,35 @@ def label_of(cell: Any) -> tuple[str, Any]:
     raise TypeError("no label")
 
 
-def labels_of_one_kind(cells: Iterable[Any]) -> NDArray[Any]:
+def as_labels_of_one_kind(cells: Iterable[Any]) -> NDArray[Any]:
     """Labels without a type, as an array of the one type that each of them has by itself. TypeError where two have
     different ones, or one is no label: the others are not changed to go with it."""
-    found = [label_of(cell) for cell in cells]
+    found = [as_label(cell) for cell in cells]
     if len({kind for kind, _ in found}) > 1:
         raise TypeError("labels of several kinds")
     return np.array([label for _, label in found])
 
 
-def targets_of(cells: Any) -> NDArray[Any]:
+def as_targets(cells: Any) -> NDArray[Any]:
     """Targets as an array: lists of one kind of label in the type of that kind, and others as objects."""
     if not isinstance(cells, (list, tuple)):
         return np.asarray(cells)
     try:
-        return labels_of_one_kind(cells)
+        return as_labels_of_one_kind(cells)
     except TypeError:
         return np.fromiter(cells, dtype=object, count=len(cells))
 
 
-def cells_as_text(column: Any) -> list[str]:
+def convert_cells_to_text(column: Any) -> list[str]:
     """Cells as texts without blanks around them; None, NaN and pandas' NA are ""."""
     if isinstance(column, np.ndarray) and column.dtype.kind in NUMERIC:
         different, places = np.unique(column, return_inverse=True)
-        texts = [cell_as_text(cell) for cell in different]
+        texts = [convert_cell_to_text(cell) for cell in different]
         return [texts[place] for place in places.tolist()]
-    return [cell.strip() if type(cell) is str else cell_as_text(cell) for cell in column]
+    return [cell.strip() if type(cell) is str else convert_cell_to_text(cell) for cell in column]
 
 
-def cell_as_text(cell: Any) -> str:
+def convert_cell_to_text(cell: Any) -> str:
     """One cell. TypeError for what is no text, no number and not missing."""
     try:
         missing = cell is None or bool(cell != cell)
@@ -129,12 +129,12 @@ def cell_as_text(cell: Any) -> str:
         if type(cell).__name__ != "NAType":  # pandas' NA, which compares with nothing
             raise TypeError(f"X must hold texts or numbers: a cell is a {type(cell).__name__}") from None
         missing = True
-    return "" if missing else plain_text(cell).strip()
+    return "" if missing else convert_value_to_text(cell).strip()
 
 
-def plain_text(cell: Any) -> str:
-    """``text_of``, with an error that names no digit for a number of more digits than Python writes."""
+def convert_value_to_text(cell: Any) -> str:
+    """``convert_to_text``, with an error that names no digit for a number of more digits than Python writes."""
     try:
-        return text_of(cell)
+        return convert_to_text(cell)
     except ValueError:
         raise ValueError("a cell must be written in fewer digits than that number has") from None

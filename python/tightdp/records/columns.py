@@ -37,7 +37,7 @@ class Number:
             raise ValueError(f"bounds of column {self.name!r} must have a finite width high - low")
 
     @property
-    def features(self) -> list[str]:
+    def feature_names(self) -> list[str]:
         return [self.name]
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -59,7 +59,7 @@ class Category:
             raise ValueError(f"categories of column {self.name!r} must be different texts")
 
     @property
-    def features(self) -> list[str]:
+    def feature_names(self) -> list[str]:
         return [f"{self.name}={c}" for c in self.categories]
 
     def encode(self, values: Sequence[str]) -> NDArray[np.float64]:
@@ -87,7 +87,7 @@ class Learned:
     missing: Fill | None = None
 
 
-def together(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
+def run_all_attempts(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
     """Returns the result of each attempt. Raises one ValueError with the errors of all, to be mended at once."""
     found, problems = [], []
     for attempt in attempts:
@@ -116,11 +116,13 @@ def plan_columns(
     unless ``every`` column must be declared.
     """
     fills = fills or {}
-    together([partial(rows.column, name) for name in dict.fromkeys((label, *categories, *bounds, *dropped, *fills))])
+    run_all_attempts(
+        [partial(rows.get_column, name) for name in dict.fromkeys((label, *categories, *bounds, *dropped, *fills))]
+    )
     if label in {*categories, *bounds, *dropped, *fills}:
         raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
 
-    def plan(name: str) -> Column | Learned:
+    def plan_column(name: str) -> Column | Learned:
         ways = [name in categories, name in bounds, name in dropped]
         if sum(ways) > 1:
             kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
@@ -142,7 +144,7 @@ def plan_columns(
                 'a column has no name, as the index that pandas writes: leave it out, --drop "", or declare it, as '
                 "--bounds =LOW:HIGH"
             )
-        values = rows.numbers(name, allow_missing=True)
+        values = rows.read_numbers(name, allow_missing=True)
         if ((values < 0) | (values > 1)).any():
             raise ValueError(
                 f"column {name!r} goes beyond [0, 1] and has no bounds: give public ones, "
@@ -153,19 +155,19 @@ def plan_columns(
 
     both = {name for name in dropped if name in categories or name in bounds}
     names = [name for name in rows.columns if name != label and (name not in dropped or name in both)]
-    columns = together([partial(plan, name) for name in names])
+    columns = run_all_attempts([partial(plan_column, name) for name in names])
     if not columns:
         raise ValueError(f"{rows.file}: no column but the label {label!r}")
     return tuple(columns)
 
 
-def encode(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDArray[np.float64]:
+def encode_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDArray[np.float64]:
     """Features (n, d) in [0, 1]; a record with something missing is a row with NaN."""
 
-    def block(column: Column) -> NDArray[np.float64]:
+    def encode_column(column: Column) -> NDArray[np.float64]:
         if isinstance(column, Number):
             allowed = allow_missing or column.missing is not None
-            return column.encode(rows.numbers(column.name, allow_missing=allowed))
-        return column.encode(rows.column(column.name))
+            return column.encode(rows.read_numbers(column.name, allow_missing=allowed))
+        return column.encode(rows.get_column(column.name))
 
-    return np.column_stack(together([partial(block, column) for column in columns]))
+    return np.column_stack(run_all_attempts([partial(encode_column, column) for column in columns]))

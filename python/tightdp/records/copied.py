@@ -21,40 +21,40 @@ RESERVE = 2**30
 """Bytes that stay free where the copy lies, for whatever else uses that disk."""
 
 
-def decoded_once(fit: Fit) -> Fit:
+def cache_decoded_blocks(fit: Fit) -> Fit:
     """Makes ``fit(self, X, ...)`` read a copy of X from its second pass on, where X asks for it by ``copied``.
 
     Text is not copied, but the numbers that a pipeline makes of it are.
     """
 
     @wraps(fit)
-    def fitted(first: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        with _copying(X) if isinstance(X, Blocks) and X.copied and not X.texts else nullcontext(X) as blocks:
+    def run_on_cached_blocks(first: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        with _copy_to_file(X) if isinstance(X, Blocks) and X.copied and not X.texts else nullcontext(X) as blocks:
             return fit(first, blocks, *args, **kwargs)
 
-    return cast(Fit, fitted)
+    return cast(Fit, run_on_cached_blocks)
 
 
 @contextmanager
-def _copying(blocks: Blocks) -> Iterator[Blocks]:
+def _copy_to_file(blocks: Blocks) -> Iterator[Blocks]:
     """The file has no name, so that nobody opens it, and it is gone with this process, however that ends."""
     file = None
     with suppress(OSError):  # there may be no folder for it
         # Nobody else may read it. Without a buffer every error of a write is one of that write.
-        file = tempfile.TemporaryFile(buffering=0, dir=_folder())  # noqa: SIM115
+        file = tempfile.TemporaryFile(buffering=0, dir=_find_folder())  # noqa: SIM115
     if file is None:
         yield blocks
         return
     with file:
-        yield Copied(blocks, file)
+        yield CopiedBlocks(blocks, file)
 
 
-def _folder() -> str:
+def _find_folder() -> str:
     """Returns the folder of the copy: TMPDIR even if it cannot be used, where Python would take another one."""
     return os.environ.get("TMPDIR") or tempfile.gettempdir()
 
 
-class Copied(View):
+class CopiedBlocks(View):
     """``blocks``, whose first pass writes them to ``file``, for later passes to read.
 
     Where they cannot be written, because the disk is nearly full or targets are Python objects, every pass reads
@@ -71,23 +71,23 @@ class Copied(View):
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         if self._parts is not None:
-            return self._read(self._parts)
-        return iter(self._blocks) if self._given_up else self._written()
+            return self._read_copy(self._parts)
+        return iter(self._blocks) if self._given_up else self._read_and_copy()
 
-    def _written(self) -> Iterator[Block]:
+    def _read_and_copy(self) -> Iterator[Block]:
         parts: list[tuple[int, np.dtype[Any]]] = []
         self._file.seek(0)
         for given in self._blocks:
             x, y = self.form(*given)
-            self._given_up = self._given_up or not self._write(x, y)
+            self._given_up = self._given_up or not self._write_block(x, y)
             parts.append((len(y), y.dtype))
             yield x, y
         self._parts = None if self._given_up else parts
 
-    def _write(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
+    def _write_block(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
         """Whether a block could be written. Where not, the disk gets back what was."""
         with suppress(OSError):
-            if not y.dtype.hasobject and shutil.disk_usage(_folder()).free - x.nbytes - y.nbytes > RESERVE:
+            if not y.dtype.hasobject and shutil.disk_usage(_find_folder()).free - x.nbytes - y.nbytes > RESERVE:
                 for array in (x, y):
                     rest = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                     while len(rest):
@@ -97,7 +97,7 @@ class Copied(View):
             self._file.truncate(0)
         return False
 
-    def _read(self, parts: list[tuple[int, np.dtype[Any]]]) -> Iterator[Block]:
+    def _read_copy(self, parts: list[tuple[int, np.dtype[Any]]]) -> Iterator[Block]:
         at = 0
         for records, kind in parts:
             self._file.seek(at)

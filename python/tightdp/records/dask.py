@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import Block, Blocks, Form, Lengths, Rows, check_same, float_type
+from .blocks import Block, BlockForm, Blocks, Lengths, Rows, check_same, choose_float_type
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class DaskBlocks(Blocks):
         framed, weight = hasattr(X, "partitions") and hasattr(X, "columns"), sample_weight
         if weight is not None and not (hasattr(weight, "__dask_graph__") or (framed and isinstance(weight, str))):
             raise TypeError("sample_weight must be a collection of Dask, or the name of a column of X")
-        parts, targets, weights = _frame(X, y, weight) if framed else _array(X, y, weight)
+        parts, targets, weights = _split_frame(X, y, weight) if framed else _split_array(X, y, weight)
         self.width, self.dtype, self.columns = parts.width, parts.dtype, parts.columns
         self.texts = parts.texts
         self._parts = list(parts.delayed)
@@ -88,7 +88,7 @@ class DaskBlocks(Blocks):
 class _Work:
     """A function of a block, for the worker that has it."""
 
-    form: Form
+    form: BlockForm
     function: Callable[[NDArray[Any], NDArray[Any]], Any]
     label: str | None
     weight: str | None
@@ -114,7 +114,7 @@ class _Parts:
     texts: Mapping[int, Any] = field(default_factory=dict)
 
 
-def _array(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
+def _split_array(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
     """Splits arrays of Dask into parts of the same rows, each with all columns."""
     if getattr(X, "ndim", 0) != 2 or getattr(y, "ndim", 0) != 1:
         raise ValueError("X must be a 2-D array of Dask, or a data frame, and y a 1-D one")
@@ -128,10 +128,14 @@ def _array(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
         if each is not None
     ]
     targets, *others = (each.to_delayed().ravel() for each in beside)
-    return _Parts(whole.to_delayed().ravel(), X.shape[1], float_type(X.dtype)), targets, others[0] if others else None
+    return (
+        _Parts(whole.to_delayed().ravel(), X.shape[1], choose_float_type(X.dtype)),
+        targets,
+        others[0] if others else None,
+    )
 
 
-def _frame(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
+def _split_frame(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
     """Splits a data frame of Dask into partitions, and takes named columns as targets and weights."""
     given = [(what, name) for what, name in (("y", y), ("sample_weight", weights)) if isinstance(name, str)]
     for what, name in given:

@@ -26,7 +26,7 @@ def as_numbers(X: Any) -> NDArray[Any]:
     return array
 
 
-def each_a_double(y: Any) -> Any:
+def convert_targets_to_doubles(y: Any) -> Any:
     """A list of targets as doubles, each by itself; anything else as it is. ValueError where one is no number."""
     try:
         return np.asarray(y, dtype=np.float64) if isinstance(y, (list, tuple)) else y

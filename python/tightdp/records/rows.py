@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import arrow
-from .text import MISSING, is_encoding, named_twice, names_in, number_of, text_of
+from .text import MISSING, convert_to_text, find_repeated_names, is_encoding, list_names, parse_number
 
 LONGEST = 2**24
 """Characters of a line: a thousand for each of 16,000 columns. A file without ends of lines is not read whole."""
@@ -50,7 +50,7 @@ class Format:
     def is_missing(self, cell: str) -> bool:
         """Whether the cell is one of those that are declared to be missing."""
         whole, mark, decimals = cell.partition(self.decimal)
-        if mark and decimals and not decimals.strip("0") and number_of(cell, self.decimal) is not None:
+        if mark and decimals and not decimals.strip("0") and parse_number(cell, self.decimal) is not None:
             return cell in self.missing or whole in self.missing
         return cell in self.missing
 
@@ -59,7 +59,7 @@ class _TooLong(Exception):
     """A line has more than ``LONGEST`` characters."""
 
 
-def _lines(text: TextIO) -> Iterator[str]:
+def _read_lines(text: TextIO) -> Iterator[str]:
     """The lines of a file, none of which is held before its length is known."""
     for number in itertools.count(1):
         line = text.readline(LONGEST + 1)
@@ -101,13 +101,13 @@ class Rows:
         try:
             with file.open("rb") as raw:
                 start = raw.read(6)
-                if arrow.is_columns(start):
-                    return cls._of_columns(file)
+                if arrow.is_column_file(start):
+                    return cls._read_column_file(file)
                 compressed = start.startswith(b"\x1f\x8b")
                 raw.seek(0)
                 data = gzip.GzipFile(fileobj=raw) if compressed else raw
                 with io.TextIOWrapper(data, encoding=written.encoding, newline="") as text:
-                    return cls._parsed(file, text, written.delimiter)
+                    return cls._parse_csv(file, text, written.delimiter)
         except UnicodeError:
             name = "UTF-8" if written.encoding == Format.encoding else written.encoding
             raise ValueError(f"{file}: must be a text file in {name}, and is not (--encoding)") from None
@@ -117,8 +117,8 @@ class Rows:
             raise ValueError(f"{file}: {error}") from None
 
     @classmethod
-    def _of_columns(cls, file: Path) -> Rows:
-        cells = arrow.columns(file)
+    def _read_column_file(cls, file: Path) -> Rows:
+        cells = arrow.read_columns(file)
         if not cells:
             raise ValueError(f"{file}: the file has no columns")
         if not next(iter(cells.values())):
@@ -126,15 +126,15 @@ class Rows:
         return cls(str(file), cells)
 
     @classmethod
-    def _parsed(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
+    def _parse_csv(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
         """Reads the header and the cells. Raises ValueError, with the line, for a row of another length."""
-        reader = csv.reader(_lines(text), skipinitialspace=True, delimiter=delimiter)
+        reader = csv.reader(_read_lines(text), skipinitialspace=True, delimiter=delimiter)
         header = [name.strip() for name in next(reader, [])]
         if not header:
             raise ValueError(f"{file}: the file is empty; a header line is expected")
-        twice = named_twice(header)
+        twice = find_repeated_names(header)
         if twice:
-            raise ValueError(f"{file}: columns named twice: {names_in(twice)}")
+            raise ValueError(f"{file}: columns named twice: {list_names(twice)}")
         cells: list[list[str]] = [[] for _ in header]
         before = reader.line_num
         for row in reader:
@@ -158,14 +158,16 @@ class Rows:
         return cls(str(file), dict(zip(header, cells, strict=True)))
 
     @classmethod
-    def of(cls, table: Any, names: Sequence[str]) -> Rows:
+    def from_table(cls, table: Any, names: Sequence[str]) -> Rows:
         """Some columns of a mapping, a data frame or ``Rows``; None is missing. ValueError for columns it lacks."""
         decimal = table.decimal if isinstance(table, Rows) else "."
         table = table.columns if isinstance(table, Rows) else table
         lacking = [name for name in names if name not in table]
         if lacking:
-            raise ValueError(f"table must have the columns {names_in(names)}: it lacks {names_in(lacking)}")
-        columns = {name: ["" if cell is None else text_of(cell).strip() for cell in table[name]] for name in names}
+            raise ValueError(f"table must have the columns {list_names(names)}: it lacks {list_names(lacking)}")
+        columns = {
+            name: ["" if cell is None else convert_to_text(cell).strip() for cell in table[name]] for name in names
+        }
         if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError("table must have columns of one length")
         return cls("table", columns, decimal)
@@ -173,25 +175,25 @@ class Rows:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def column(self, name: str) -> list[str]:
+    def get_column(self, name: str) -> list[str]:
         if name not in self.columns:
             hint = " (see --delimiter)" if len(self.columns) == 1 else ""
-            raise ValueError(f"{self.file}: no column {name!r}; there are {names_in(self.columns)}{hint}")
+            raise ValueError(f"{self.file}: no column {name!r}; there are {list_names(self.columns)}{hint}")
         return self.columns[name]
 
-    def undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
+    def mark_undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
         """Returns a mask of the records whose text in a column is not among ``values``; an empty cell is a text too."""
         known = frozenset(values)
-        return np.array([cell not in known for cell in self.column(name)])
+        return np.array([cell not in known for cell in self.get_column(name)])
 
-    def numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
+    def read_numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
         """A column as finite numbers, NaN where missing. ValueError, with the record, for text or what is missing."""
-        out = np.empty(len(self.column(name)))
-        for record, cell in enumerate(self.column(name), start=1):
+        out = np.empty(len(self.get_column(name)))
+        for record, cell in enumerate(self.get_column(name), start=1):
             missing = cell.lower() in MISSING
             if missing and not allow_missing:
                 raise ValueError(f"{self.file}: record {record} has no {name}; see --allow-missing")
-            number = None if missing else number_of(cell, self.decimal)
+            number = None if missing else parse_number(cell, self.decimal)
             if number is not None and not math.isfinite(number):
                 raise ValueError(f"{self.file}: record {record}, column {name}: must be a finite number")
             if number is None and not missing:

@@ -13,9 +13,9 @@ import numpy as np
 
 from .. import _check
 from .._strict_json import check_entries, check_format, construct, read_file, read_value
-from .columns import LEARN, Bounds, Fill, Number, together
+from .columns import LEARN, Bounds, Fill, Number, run_all_attempts
 from .rows import Rows
-from .text import MISSING, NO_VALUE, names_in, number_of
+from .text import MISSING, NO_VALUE, list_names, parse_number
 
 FORMAT = 1
 MOST = 1000
@@ -73,7 +73,7 @@ class Schema:
         reads: list[Any] = [partial(read_value, str, plain["label"], "label")]
         reads += [partial(_read_values, "classes", plain["classes"], 2)]
         reads += [partial(_read_column, name, how) for name, how in plain["columns"].items()]
-        label, classes, *columns = together(reads)
+        label, classes, *columns = run_all_attempts(reads)
 
         def select_entry(entry: str) -> dict[str, Any]:
             return {name: how[entry] for name, how in columns if entry in how}
@@ -118,13 +118,13 @@ def _read_values(name: str, plain: Any, least: int) -> Values:
     return values
 
 
-def draft(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
+def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
     """A schema that the records themselves suggest, marked as a draft, which is not private. With ``learn`` it says of
     each column what kind it is, and no values."""
-    labels = sorted(set(rows.column(label)).difference(NO_VALUE))
-    names = identifiers(rows, label)
-    marked = f" Dropped as identifiers, since their values all differ: {names_in(names)}." if names else ""
-    columns = {name: _suggested(cells, learn, rows.decimal) for name, cells in rows.columns.items() if name != label}
+    labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
+    names = find_identifiers(rows, label)
+    marked = f" Dropped as identifiers, since their values all differ: {list_names(names)}." if names else ""
+    columns = {name: _draft_column(cells, learn, rows.decimal) for name, cells in rows.columns.items() if name != label}
     return {
         "tightdp_schema": FORMAT,
         "draft": (KINDS if learn else DRAFT) + marked,
@@ -134,25 +134,25 @@ def draft(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
     }
 
 
-def identifiers(rows: Rows, label: str) -> list[str]:
+def find_identifiers(rows: Rows, label: str) -> list[str]:
     """Columns of texts or integers of which no two records have the same: numbers of patients, of cards, names. Numbers
     with decimals are measurements."""
-    return [name for name, cells in rows.columns.items() if name != label and _differ(cells, rows.decimal)]
+    return [name for name, cells in rows.columns.items() if name != label and _is_identifier(cells, rows.decimal)]
 
 
-def _differ(cells: list[str], decimal: str) -> bool:
+def _is_identifier(cells: list[str], decimal: str) -> bool:
     known = [cell for cell in cells if cell.lower() not in MISSING]
     if len(known) < FEWEST or len(set(known)) < len(known):
         return False
-    numbers = [number_of(cell, decimal) for cell in known]
+    numbers = [parse_number(cell, decimal) for cell in known]
     return any(number is None for number in numbers) or all(DIGITS.fullmatch(cell) for cell in known)
 
 
-def _suggested(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
+def _draft_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
     """Returns bounds for numbers, with a number for those that are missing, and categories for a few texts that come
     back; anything else is to be dropped."""
     known = [cell for cell in cells if cell.lower() not in MISSING]
-    numbers = [number_of(cell, decimal) for cell in known]
+    numbers = [parse_number(cell, decimal) for cell in known]
     finite = [number for number in numbers if number is not None and np.isfinite(number)]
     if finite and len(finite) == len(known) and not any(CODE.fullmatch(cell) for cell in known):
         low, high = min(finite), max(finite)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from .. import _core
 from ..models.records import Records
 from ..release.noise import RandomSource
-from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, parted, relative_weights
-from .views import Counted, Look, View
+from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights, split_weights
+from .views import CountedBlocks, Look, View
 
 AHEAD = 2**28
 """Bytes of features that are gathered ahead for the steps to come: a pass over files then serves many steps."""
@@ -44,12 +44,12 @@ class Prepared:
     largest: float
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Integers:
-        targets, weights = parted(targets)
+        targets, weights = split_weights(targets)
         records = self.prepare(features, targets)
         if weights is not None and isinstance(records, Records):
-            records = records.reweighted(relative_weights(weights, self.largest))
+            records = records.reweighted(scale_weights(weights, self.largest))
         if self.center is not None:
-            records = records.centered(self.center)
+            records = records.center_features(self.center)
         pieces = [records] if self.size is None or not len(records) else records.pieces(self.size)
         found = [self.part(piece) for piece in pieces]
         return found[0] if len(found) == 1 else np.sum(found, axis=0, dtype=np.int64)
@@ -72,49 +72,49 @@ class Stream:
         self._gathered: dict[float, Iterator[Block]] = {}
 
     @classmethod
-    def of(cls, blocks: Blocks, prepare: Prepare, check: Look | None = None, largest: float = 1.0) -> Stream:
+    def from_blocks(cls, blocks: Blocks, prepare: Prepare, check: Look | None = None, largest: float = 1.0) -> Stream:
         """After one pass, which applies ``check`` to the targets of each block; none where that is known."""
-        return cls(scanned(blocks, check)[0], prepare, largest=largest)
+        return cls(scan_blocks(blocks, check)[0], prepare, largest=largest)
 
     def __len__(self) -> int:
         return int(self._lengths.sum())
 
-    def centered(self, center: NDArray[np.float64]) -> Stream:
+    def center_features(self, center: NDArray[np.float64]) -> Stream:
         """The same records with ``center`` subtracted from their features."""
         return Stream(self._blocks, self._prepare, center, self._largest)
 
-    def total(
+    def sum_over_batch(
         self, part: Part, length: int, source: RandomSource, probability: float = 1.0, size: int | None = None
     ) -> Integers:
         """The sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
         work = Prepared(self._prepare, part, size, self._center, self._largest)
         total = np.zeros(length, np.int64)
-        for found in self._blocks.map(work) if probability >= 1.0 else self._sampled(work, source, probability):
+        for found in self._blocks.map(work) if probability >= 1.0 else self._sum_samples(work, source, probability):
             total += found
         return total
 
-    def each(self, part: Callable[[Any], Any]) -> Iterable[Any]:
+    def map_blocks(self, part: Callable[[Any], Any]) -> Iterable[Any]:
         """Yields the result of ``part`` for the records of each block, in order."""
         return self._blocks.map(Prepared(self._prepare, part, None, self._center, self._largest))
 
-    def _sampled(self, work: Prepared, source: RandomSource, probability: float) -> Iterable[Integers]:
+    def _sum_samples(self, work: Prepared, source: RandomSource, probability: float) -> Iterable[Integers]:
         """Yields the sums over a Poisson batch; batches of later steps are gathered in the same pass."""
         if self._blocks.remote:
             ends = np.cumsum(self._lengths)
-            rows = chosen(source.stream(), probability, len(self))
+            rows = draw_rows(source.stream(), probability, len(self))
             parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
             starts = ends - self._lengths
             yield from self._blocks.map(work, [part - start for part, start in zip(parts, starts, strict=True)])
             return
         ready = self._gathered.get(probability)
         if ready is None or (batch := next(ready, None)) is None:
-            several = self._several(probability) if self._blocks.ahead else 1
-            batches = [chosen(source.stream(), probability, len(self)) for _ in range(several)]
+            several = self._count_batches_ahead(probability) if self._blocks.ahead else 1
+            batches = [draw_rows(source.stream(), probability, len(self)) for _ in range(several)]
             ready = self._gathered[probability] = self._blocks.gather(batches)
             batch = next(ready)
         yield work(*batch)
 
-    def _several(self, probability: float) -> int:
+    def _count_batches_ahead(self, probability: float) -> int:
         """Returns the number of batches with ``AHEAD`` bytes of features on average, but at most those of one epoch."""
         each = probability * len(self) * self.width * np.dtype(self._blocks.dtype).itemsize
         return math.ceil(min(max(1.0, AHEAD / max(float(each), 1.0)), 1 / probability))
@@ -128,18 +128,18 @@ class _First:
     look: Look | None
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> tuple[int, bool, Any]:
-        plain, weights = parted(targets)
+        plain, weights = split_weights(targets)
         found = None if self.look is None or not len(plain) else self.look(features, plain)
         return len(plain), weights is None or bool(weights.any()), found
 
 
-def scanned(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
+def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
     """The blocks as later passes are to read them, and what ``look`` found in those that have records.
 
     One pass, or none where all of that is known. ValueError where no block has a record, or no record a weight above 0.
     """
     if isinstance(blocks, View) and blocks.lengths is not None:
-        known = [] if look is None else blocks.seen(look)
+        known = [] if look is None else blocks.find_look_results(look)
         return blocks, [seen for n, _, seen in blocks.map(_First(look)) if n] if known is None else known
     passed = list(blocks.map(_First(look)))
     lengths, found = np.array([n for n, _, _ in passed], np.int64), [seen for n, _, seen in passed if n]
@@ -147,10 +147,10 @@ def scanned(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
         raise ValueError("X must hold at least one record, got none")
     if not any(some for n, some, _ in passed if n):
         raise ValueError(WEIGHTS)
-    return Counted(blocks, lengths, look, found), found
+    return CountedBlocks(blocks, lengths, look, found), found
 
 
-def chosen(stream: _core.RandomStream, probability: float, records: int) -> Rows:
+def draw_rows(stream: _core.RandomStream, probability: float, records: int) -> Rows:
     """The rows of a Poisson batch, ascending: those of ``RandomSource.bernoulli``, in the memory of a few of them.
     Record k has coin k of the stream, whatever the blocks are."""
     threshold, found = np.uint64(math.floor(Fraction(probability) * 2**64)), [np.zeros(0, np.intp)]

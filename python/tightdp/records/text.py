@@ -19,7 +19,7 @@ SHOWN = 50
 """Largest number of names that one message lists."""
 
 
-def text_of(cell: Any) -> str:
+def convert_to_text(cell: Any) -> str:
     """``str`` of a cell, but whole floats are spelled as integers: a column of integers is one of floats where a cell
     is missing, and its categories are to be the same."""
     if isinstance(cell, (float, np.floating)) and abs(float(cell)) < EXACT and cell.is_integer():
@@ -27,7 +27,7 @@ def text_of(cell: Any) -> str:
     return str(cell)
 
 
-def number_of(cell: str, decimal: str = ".") -> float | None:
+def parse_number(cell: str, decimal: str = ".") -> float | None:
     """Returns None for text, and for 1_0, which only Python reads as a number. Where ``decimal`` is a comma, a point
     would separate thousands or decimals, and a cell that has one counts as text."""
     if decimal == ",":
@@ -38,18 +38,18 @@ def number_of(cell: str, decimal: str = ".") -> float | None:
         return None
 
 
-def names_in(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """The names of columns, for an error. Where one is a number, as in a file without a line of names, they may be the
     cells of a record, and are not quoted."""
     found = list(names)
     cells = found if len(found) > 1 else re.split(r"[\s;|]+", " ".join(found))  # one name may be a line of many
-    if any(number_of(cell) is not None for cell in cells):
+    if any(parse_number(cell) is not None for cell in cells):
         return f"{len(found):,} that are not listed, as the first line holds numbers: it must hold the names"
     more = f", and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
     return ", ".join(name or "''" for name in found[:SHOWN]) + more
 
 
-def named_twice(names: Iterable[str]) -> list[str]:
+def find_repeated_names(names: Iterable[str]) -> list[str]:
     """The names that occur more than once, sorted."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .blocks import Block, Blocks, Lengths, Rows, both, checked_weights, dense, joined
+from .blocks import Block, Blocks, Lengths, Rows, convert_to_dense, join_weights, keep_block, validate_weights
 
 T = TypeVar("T")
 Look = Callable[[NDArray[Any], NDArray[Any]], Any]
@@ -36,12 +36,12 @@ class View(Blocks):
         """The number of records of each block, once a pass has counted them."""
         return self._blocks.lengths if isinstance(self._blocks, View) else None
 
-    def seen(self, look: Look) -> list[Any] | None:
+    def find_look_results(self, look: Look) -> list[Any] | None:
         """Returns the results of ``look`` in an earlier pass; None if it did not look."""
-        return self._blocks.seen(look) if isinstance(self._blocks, View) else None
+        return self._blocks.find_look_results(look) if isinstance(self._blocks, View) else None
 
 
-class Counted(View):
+class CountedBlocks(View):
     """The same blocks, after a pass that counted the records. A later one that finds others raises RuntimeError."""
 
     def __init__(self, blocks: Blocks, lengths: Lengths, look: Look | None, found: list[Any]) -> None:
@@ -52,11 +52,11 @@ class Counted(View):
     def lengths(self) -> Lengths:
         return self._lengths
 
-    def seen(self, look: Look) -> list[Any] | None:
+    def find_look_results(self, look: Look) -> list[Any] | None:
         return self._found if look is self._look else None
 
     def __iter__(self) -> Iterator[Block]:
-        return self.map(both)
+        return self.map(keep_block)
 
     def map(
         self,
@@ -70,7 +70,7 @@ class Counted(View):
         return self._blocks.gather(batches, self._lengths)
 
 
-class Mapped(View):
+class MappedBlocks(View):
     """The same records, with the features that a function makes of rows, each of its own row alone: numbers, but for
     ``texts``."""
 
@@ -80,7 +80,7 @@ class Mapped(View):
         super().__init__(blocks)
         self.dtype, self.columns, self.texts = np.dtype(object if texts else np.float64), None, texts or {}
         self.width = int(function(np.zeros((1, blocks.width), blocks.dtype)).shape[1])
-        self._made = _Made(function, self.width, self.dtype)
+        self._made = _MappedFeatures(function, self.width, self.dtype)
 
     def __iter__(self) -> Iterator[Block]:
         for given in self._blocks:
@@ -93,7 +93,7 @@ class Mapped(View):
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        return self._blocks.map(_Then(self._made, function), rows, lengths)
+        return self._blocks.map(_AfterMapping(self._made, function), rows, lengths)
 
     def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
         for x, y in self._blocks.gather(batches, lengths):
@@ -101,7 +101,7 @@ class Mapped(View):
 
 
 @dataclass(frozen=True)
-class _Made:
+class _MappedFeatures:
     """The features of rows, of which there may be none."""
 
     function: Callable[[NDArray[Any]], Any]
@@ -109,26 +109,26 @@ class _Made:
     dtype: np.dtype[Any]
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return dense(self.function(rows) if len(rows) else np.zeros((0, self.width)), self.dtype)
+        return convert_to_dense(self.function(rows) if len(rows) else np.zeros((0, self.width)), self.dtype)
 
 
 @dataclass(frozen=True)
-class _Then:
-    made: _Made
+class _AfterMapping:
+    made: _MappedFeatures
     function: Callable[[NDArray[Any], NDArray[Any]], Any]
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Any:
         return self.function(self.made(features), targets)
 
 
-class Weighted(View):
+class WeightedBlocks(View):
     """The same records with weights, one for each in their order."""
 
     def __init__(self, blocks: Blocks, weights: Any) -> None:
         if blocks.weighted or blocks.remote:
             raise ValueError("sample_weight must be left out where blocks have weights, and given to DaskBlocks")
         super().__init__(blocks)
-        self._weights, self.weighted = checked_weights(weights, np.size(weights)), True
+        self._weights, self.weighted = validate_weights(weights, np.size(weights)), True
 
     def __iter__(self) -> Iterator[Block]:
         start = 0
@@ -138,7 +138,7 @@ class Weighted(View):
             start += len(x)
             if len(here) < len(x):
                 break
-            yield x, joined(y, here)
+            yield x, join_weights(y, here)
         if start != len(self._weights):
             raise ValueError(
                 f"sample_weight must have one number for each record: got {len(self._weights)}, and there are "
@@ -147,10 +147,10 @@ class Weighted(View):
 
     def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
         for rows, (x, y) in zip(batches, self._blocks.gather(batches, lengths), strict=True):
-            yield x, joined(y, self._weights[rows])
+            yield x, join_weights(y, self._weights[rows])
 
 
-class Tossed(Sequence[Rows]):
+class RandomSubset(Sequence[Rows]):
     """Rows of each block whose coin shows ``heads``, or those of the other coins, for blocks of given lengths.
 
     Record k has coin k of the stream, whatever the blocks are, as in ``RandomSource.bernoulli``. No more than the coins
@@ -173,7 +173,7 @@ class Tossed(Sequence[Rows]):
             (_core.random_integers(self._stream, start, end - start) < self._threshold) == self._heads
         )
 
-    def numbers(self, chosen: Rows) -> Rows:
+    def translate_to_row_numbers(self, chosen: Rows) -> Rows:
         """The numbers among all records of the ``chosen`` among these, ascending."""
         ends = np.cumsum(self.counts)
         parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
@@ -183,10 +183,10 @@ class Tossed(Sequence[Rows]):
         return np.concatenate([np.zeros(0, np.intp), *found])
 
 
-class Chosen(View):
+class SelectedRows(View):
     """Some of the records, which may be none."""
 
-    def __init__(self, blocks: Blocks, rows: Tossed) -> None:
+    def __init__(self, blocks: Blocks, rows: RandomSubset) -> None:
         super().__init__(blocks)
         self._rows = rows
 
@@ -194,7 +194,7 @@ class Chosen(View):
     def lengths(self) -> Lengths:
         return self._rows.counts
 
-    def seen(self, look: Look) -> list[Any] | None:
+    def find_look_results(self, look: Look) -> list[Any] | None:
         return None
 
     def __iter__(self) -> Iterator[Block]:
@@ -208,17 +208,17 @@ class Chosen(View):
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        return self._blocks.map(function, self._rows if rows is None else _Among(self._rows, rows))
+        return self._blocks.map(function, self._rows if rows is None else _SelectedAgain(self._rows, rows))
 
     def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        return self._blocks.gather([self._rows.numbers(batch) for batch in batches])
+        return self._blocks.gather([self._rows.translate_to_row_numbers(batch) for batch in batches])
 
 
 @dataclass(frozen=True)
-class _Among(Sequence[Rows]):
+class _SelectedAgain(Sequence[Rows]):
     """Some of some rows, block by block."""
 
-    rows: Tossed
+    rows: RandomSubset
     chosen: Sequence[Rows]
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from .._strict_json import check_entries, check_format, check_same, construct, read_file, read_object, read_value
-from ..records.columns import Category, Column, Number, encode
+from ..records.columns import Category, Column, Number, encode_columns
 from ..records.rows import Rows
 from ..statement import Statement
 from ..statement.words import listed
@@ -76,12 +76,12 @@ class TableModel:
     @property
     def features(self) -> list[str]:
         """The names of the features: a number's own name, and column=category."""
-        return [name for column in self.columns for name in column.features]
+        return [name for column in self.columns for name in column.feature_names]
 
     def encode(self, table: Any, *, allow_missing: bool = False) -> NDArray[np.float64]:
         """Features (n, d) in [0, 1]. ValueError for missing columns and text where a number is expected; a missing
         number is one too, or NaN."""
-        return encode(self._rows(table), self.columns, allow_missing=allow_missing)
+        return encode_columns(self._rows(table), self.columns, allow_missing=allow_missing)
 
     def decision_function(self, table: Any) -> NDArray[np.float64]:
         """Scores: (n,), positive for the second class, or (n, classes). Those of a regression are its predictions."""
@@ -106,7 +106,7 @@ class TableModel:
         return [row if known else [""] * len(row) for row, known in zip(cells, whole, strict=True)]
 
     def _rows(self, table: Any) -> Rows:
-        return Rows.of(table, [column.name for column in self.columns])
+        return Rows.from_table(table, [column.name for column in self.columns])
 
     def _scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         z: NDArray[np.float64] = features @ self.coef.T + self.intercept

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from .. import _check
 from .arrays import ArrayBlocks
-from .blocks import Blocks, float_type, rows_of_block
+from .blocks import Blocks, choose_float_type, count_block_rows
 from .dask import DaskBlocks
-from .views import Weighted
+from .views import WeightedBlocks
 
 TWICE = "y must be left out where X is Blocks, which hold the targets"
 
@@ -33,8 +33,8 @@ def as_blocks(
             raise ValueError(f"dtype must be float32 or float64, got {X.dtype!r}")
         if not texts:
             check_numbers(X)
-        return X if sample_weight is None else Weighted(X, sample_weight)
-    if y is None or in_memory or not (isinstance(X, np.memmap) or sparse(X)):
+        return X if sample_weight is None else WeightedBlocks(X, sample_weight)
+    if y is None or in_memory or not (isinstance(X, np.memmap) or is_sparse(X)):
         return None
     return ArrayBlocks(X, y, sample_weight=sample_weight)
 
@@ -54,21 +54,21 @@ def refuse_weights(blocks: Blocks | None, estimator: str) -> None:
         raise ValueError(f"sample_weight must be left out with {estimator}: X must be blocks without weights")
 
 
-def without_targets(X: Any) -> Blocks | None:
+def as_blocks_without_targets(X: Any) -> Blocks | None:
     """The same where targets are not used."""
-    if isinstance(X, Blocks) or not (isinstance(X, np.memmap) or sparse(X)):
+    if isinstance(X, Blocks) or not (isinstance(X, np.memmap) or is_sparse(X)):
         return as_blocks(X, None)
     return ArrayBlocks(X, np.zeros(X.shape[0]))
 
 
-def sparse(X: Any) -> bool:
+def is_sparse(X: Any) -> bool:
     """Whether X is a sparse matrix of SciPy."""
     return hasattr(X, "tocsr")
 
 
-def parts(X: Any) -> Iterator[NDArray[Any]]:
+def split_sparse_rows(X: Any) -> Iterator[NDArray[Any]]:
     """The rows of a sparse matrix with their zeros, some at a time."""
     X = X.tocsr()
-    rows = rows_of_block(X.shape[1], float_type(X.dtype), None)
+    rows = count_block_rows(X.shape[1], choose_float_type(X.dtype), None)
     for start in range(0, max(1, X.shape[0]), rows):
         yield X[start : start + rows].toarray()
