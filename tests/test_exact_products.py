@@ -16,18 +16,18 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.models import dense
 from tightdp.models.linear import Hinge, Logistic, Multinomial
-from tightdp.models.model import Gradients, materialised
+from tightdp.models.model import Gradients, wrap_gradient_matrix
 from tightdp.train import LinearModel, Perceptron, Records
 
 DTYPES = [np.float32, np.float64]
 
 
 def layer(x, r, bias):
-    return dense.Layer(x, r, dense.units(x, bias), bias)
+    return dense.Layer(x, r, dense.round_rows_to_units(x, bias), bias)
 
 
 def moved_tables(layers, grid, center, scale):
-    _, tables = dense._moved(layers, grid, center, scale)
+    _, tables = dense._prepare_center_and_scale(layers, grid, center, scale)
     cut = []
     for one, (a, s, _) in zip(layers, tables, strict=True):
         width = one.shape[1]
@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_reference_bit_for_bit(columns, dtype):
     g = np.random.default_rng(columns)
     x, table = g.normal(size=(21, columns)).astype(dtype), g.normal(size=(6, columns)).astype(dtype)
     for outputs, bias in ((1, None), (6, table[:, 0].copy()), (5, None)):
-        found = dense.affine(x, table[:outputs], None if bias is None else bias[:outputs])
+        found = dense.apply_affine_map(x, table[:outputs], None if bias is None else bias[:outputs])
         expected = [reference.affine(row, table[:outputs], None if bias is None else bias[:outputs]) for row in x]
         np.testing.assert_array_equal(found, expected)
 
@@ -83,7 +83,7 @@ def test_rows_in_integers_are_those_of_the_reference(columns, dtype):
     x = (sizes[:, None] * g.normal(size=(40, columns))).astype(dtype)
     x[3], x[4, 0], x[5, -1] = 0, np.nan, np.inf
     for bias in (False, True):
-        steps, squares = dense.units(x, bias)
+        steps, squares = dense.round_rows_to_units(x, bias)
         for row, step, square in zip(x, steps, squares, strict=True):
             expected, q = reference.integers(row, bias)
             assert step == expected and square == sum(int(v) ** 2 for v in q)
@@ -103,7 +103,7 @@ def test_sums_are_those_of_the_reference_bit_for_bit(shapes, options, dtype):
     for max_norm in (1e-20, 0.3, 4.0, 1e20):
         for weights in (None, np.append(g.random(69), 1.0)):
             rows = by_reference(layers, max_norm, center, scale, normalize, weights)
-            found = dense.clipped_sum(layers, max_norm, center, scale, normalize=normalize, weights=weights)
+            found = dense.sum_clipped_products(layers, max_norm, center, scale, normalize=normalize, weights=weights)
             assert found.tolist() == [sum(column) for column in zip(*rows, strict=True)]
 
 
@@ -124,7 +124,7 @@ def test_a_weighted_record_stays_within_the_bound_in_rational_arithmetic(options
     for k, share in enumerate(SHARES):
         alone = [layer(one.inputs[k : k + 1], one.errors[k : k + 1], True)]
         sums = [
-            dense.clipped_sum(alone, 0.7, center, scale, normalize=options == "normalize", weights=weights)
+            dense.sum_clipped_products(alone, 0.7, center, scale, normalize=options == "normalize", weights=weights)
             for weights in (None, np.array([share]))
         ]
         within(sums[1], grid, 0.7, b)
@@ -139,10 +139,10 @@ def test_weights_leave_norms_and_unit_vectors_as_they_are():
     g = np.random.default_rng(0)
     layers, shares = random_layers(g, 50, np.float64, [(6, 2, True)]), g.random(50)
     plain, weighted = Gradients(layers), Gradients(layers, weights=shares)
-    np.testing.assert_array_equal(weighted.norms(), plain.norms())
-    np.testing.assert_array_equal(weighted.clipped_norms(2.0), plain.clipped_norms(2.0) * shares)
+    np.testing.assert_array_equal(weighted.compute_norms(), plain.compute_norms())
+    np.testing.assert_array_equal(weighted.clip_norms(2.0), plain.clip_norms(2.0) * shares)
     everyone = np.ones(50, bool)
-    np.testing.assert_array_equal(weighted.unit_sum(2.0, everyone), plain.unit_sum(2.0, everyone))
+    np.testing.assert_array_equal(weighted.sum_unit_gradients(2.0, everyone), plain.sum_unit_gradients(2.0, everyone))
 
 
 def floats(width):
@@ -159,7 +159,7 @@ def test_one_record_stays_within_the_bound_in_rational_arithmetic(data, width, b
     r = np.array([data.draw(st.lists(floats(width), min_size=o, max_size=o))], dtype)
     layers = [layer(x, r, bias)]
     for normalize in (False, True):
-        m = dense.clipped_sum(layers, max_norm, normalize=normalize)
+        m = dense.sum_clipped_products(layers, max_norm, normalize=normalize)
         within(m, dense.grid_for(max_norm), max_norm, 1)
     if not (np.isfinite(x).all() and np.isfinite(r).all()):
         assert not m.any()
@@ -167,7 +167,7 @@ def test_one_record_stays_within_the_bound_in_rational_arithmetic(data, width, b
     center = np.array(data.draw(st.lists(st.floats(-1e30, 1e30), min_size=size, max_size=size)))
     scale = np.array(data.draw(st.lists(st.floats(1e-10, 1e10), min_size=size, max_size=size)))
     for a, b in ((center, scale), (center, None), (None, scale)):
-        m = dense.clipped_sum(layers, max_norm, a, b)
+        m = dense.sum_clipped_products(layers, max_norm, a, b)
         within(m, dense.grid_for(max_norm, a, b), max_norm, np.ones(size) if b is None else b)
 
 
@@ -183,8 +183,15 @@ def test_clipped_records_reach_the_bound_but_for_some_millionths(seed, d, o, max
     """The bound is used up, so that a clamp that is one too high would break it (the test above)."""
     g = np.random.default_rng(seed)
     x, r = g.normal(size=(1, d)), g.normal(size=(1, o))
-    m = dense.clipped_sum([layer(x, 1e9 * max_norm * r, bias)], max_norm).astype(float) * dense.grid_for(max_norm)
-    within(dense.clipped_sum([layer(x, 1e9 * max_norm * r, bias)], max_norm), dense.grid_for(max_norm), max_norm, 1)
+    m = dense.sum_clipped_products([layer(x, 1e9 * max_norm * r, bias)], max_norm).astype(float) * dense.grid_for(
+        max_norm
+    )
+    within(
+        dense.sum_clipped_products([layer(x, 1e9 * max_norm * r, bias)], max_norm),
+        dense.grid_for(max_norm),
+        max_norm,
+        1,
+    )
     assert np.linalg.norm(m) >= max_norm * (1 - 3e-5)
 
 
@@ -203,13 +210,13 @@ def test_sums_are_near_those_of_real_numbers(dtype, scaled):
         norms = np.linalg.norm((rows - center) / scale, axis=1)
         expected = ((rows - center) * np.minimum(1, max_norm / norms)[:, None]).sum(axis=0)
         options = (center, scale) if scaled else ()
-        found = dense.clipped_sum(layers, max_norm, *options) * dense.grid_for(max_norm, *options)
+        found = dense.sum_clipped_products(layers, max_norm, *options) * dense.grid_for(max_norm, *options)
         # Section 3: a record is off by its inputs' rounding, 2^-20 sqrt(d + 1), and twice the margin, which is here at
         # most 2^-18 sqrt(5 outputs), times 4 = max b / min b under a scale.
         error = max_norm * (2.0**-20 * 31**0.5 + 2 * 2.0**-18 * 5**0.5 * (4 if scaled else 1))
         np.testing.assert_allclose(found, expected, rtol=0, atol=500 * error)
         if not scaled:
-            np.testing.assert_allclose(dense.norms(layers), norms, rtol=2.0**-20 * 31**0.5)
+            np.testing.assert_allclose(dense.compute_norms(layers), norms, rtol=2.0**-20 * 31**0.5)
 
 
 MODELS = {
@@ -230,11 +237,11 @@ def table(name, n, dtype, seed=0):
 
 
 def sums_of(model, w, X, y, center, scale):
-    gradients = model.gradients(w, Records(X, y))
+    gradients = model.compute_gradients(w, Records(X, y))
     return [
-        gradients.clipped_sum(0.7),
-        gradients.clipped_sum(0.7, center, scale),
-        gradients.unit_sum(0.7, np.ones(len(X), bool)),
+        gradients.sum_clipped(0.7),
+        gradients.sum_clipped(0.7, center, scale),
+        gradients.sum_unit_gradients(0.7, np.ones(len(X), bool)),
     ]
 
 
@@ -250,12 +257,15 @@ def test_what_a_record_adds_does_not_depend_on_the_others(name, dtype):
     for i, total in enumerate(together):
         np.testing.assert_array_equal(total, sum(one[i] for one in alone))
     records = Records(X, y)
-    losses, norms = model.losses(w, records), model.gradients(w, records).norms()
-    lines = list(model.line_losses(w, center, np.array([0.0, 0.5, 3.0]), records))
+    losses, norms = model.compute_losses(w, records), model.compute_gradients(w, records).compute_norms()
+    lines = list(model.compute_line_losses(w, center, np.array([0.0, 0.5, 3.0]), records))
     for k in (0, 7, 100, 202):
         one = Records(X[k : k + 1].copy(), y[k : k + 1])
-        assert model.losses(w, one)[0] == losses[k] and model.gradients(w, one).norms()[0] == norms[k]
-        assert [line[0] for line in model.line_losses(w, center, np.array([0.0, 0.5, 3.0]), one)] == [
+        assert (
+            model.compute_losses(w, one)[0] == losses[k]
+            and model.compute_gradients(w, one).compute_norms()[0] == norms[k]
+        )
+        assert [line[0] for line in model.compute_line_losses(w, center, np.array([0.0, 0.5, 3.0]), one)] == [
             line[k] for line in lines
         ]
 
@@ -295,9 +305,9 @@ for dtype in (np.float32, np.float64):
         features = model._shape[1] - 1 if isinstance(model, LinearModel) else 20
         records = Records((3 * g.normal(size=(1001, features))).astype(dtype), g.integers(0, classes, 1001))
         w, a, b = g.normal(size=model.size), .1 * g.normal(size=model.size), g.uniform(.5, 2, model.size)
-        gradients = model.gradients(w, records)
-        for found in (gradients.clipped_sum(.7), gradients.clipped_sum(.7, a, b), gradients.norms(),
-                      gradients.unit_sum(.7, np.arange(1001) % 3 > 0), model.losses(w, records)):
+        gradients = model.compute_gradients(w, records)
+        for found in (gradients.sum_clipped(.7), gradients.sum_clipped(.7, a, b), gradients.compute_norms(),
+                      gradients.sum_unit_gradients(.7, np.arange(1001) % 3 > 0), model.compute_losses(w, records)):
             h.update(found.tobytes())
 print(_core.isa(), h.hexdigest())
 """
@@ -311,8 +321,8 @@ def test_sums_past_what_a_double_holds_are_exact():
     """One row so often that the doubles must be emptied into integers many times over."""
     n = 100_003
     one = np.array([[1.0, -0.3, 0.7]])
-    single = dense.clipped_sum([layer(one, np.array([[5.0]]), True)], 1.0)
-    many = dense.clipped_sum([layer(np.repeat(one, n, axis=0), np.full((n, 1), 5.0), True)], 1.0)
+    single = dense.sum_clipped_products([layer(one, np.array([[5.0]]), True)], 1.0)
+    many = dense.sum_clipped_products([layer(np.repeat(one, n, axis=0), np.full((n, 1), 5.0), True)], 1.0)
     assert many.tolist() == [n * int(v) for v in single]
 
 
@@ -320,7 +330,7 @@ def test_sums_wrap_modulo_two_to_the_64():
     n = 1 << 27
     bound = 2.0**38 * (1 - 2.0**-53)
     rows = np.ones((1 << 16, 1), np.float32)
-    steps = dense.units(rows, False)
+    steps = dense.round_rows_to_units(rows, False)
     out = np.zeros(1, np.int64)
     _core.dense.outer_sum([(rows, rows, *steps, False, None)], bound, 2.0**60, 0.0, True, None, None, None, out)
     assert n * (int(out[0]) // len(rows)) >= 2**63  # what 2^27 of them would add up to
@@ -352,12 +362,12 @@ def test_losses_and_residuals_are_those_of_the_definitions(dtype):
             powers = np.exp(exact - top)
             value = (np.log(powers.sum(axis=1)) + top[:, 0]) - exact[np.arange(500), y]
             residual = powers / powers.sum(axis=1, keepdims=True) - (np.arange(4) == y[:, None])
-        np.testing.assert_allclose(loss.residual(z, y), residual.astype(float), rtol=0, atol=error)
-        np.testing.assert_allclose(loss.value(z, y), value.astype(float), rtol=4 * 2**-53 * 16, atol=1e-13)
+        np.testing.assert_allclose(loss.differentiate_by_scores(z, y), residual.astype(float), rtol=0, atol=error)
+        np.testing.assert_allclose(loss.compute_losses(z, y), value.astype(float), rtol=4 * 2**-53 * 16, atol=1e-13)
         for bad in (np.nan, np.inf, -np.inf):
             z[7, -1] = bad
-            assert np.isnan(loss.residual(z, y)[7]).all() and np.isnan(loss.value(z, y)[7])
-            assert np.isfinite(np.delete(loss.residual(z, y), 7, axis=0)).all()
+            assert np.isnan(loss.differentiate_by_scores(z, y)[7]).all() and np.isnan(loss.compute_losses(z, y)[7])
+            assert np.isfinite(np.delete(loss.differentiate_by_scores(z, y), 7, axis=0)).all()
 
 
 def test_tanh_of_the_kernel():
@@ -369,8 +379,8 @@ def test_tanh_of_the_kernel():
 def test_a_users_own_rows_are_idealised_and_the_built_in_models_exact():
     records = Records(np.ones((2, 2)), np.zeros(2, np.intp))
     model = dp.train.CallableModel(2, lambda w, x, y: x)
-    assert model.gradients(np.zeros(2), records).arithmetic == "idealised"
-    assert LinearModel(2, Logistic()).gradients(np.zeros(3), records).arithmetic == "exact"
+    assert model.compute_gradients(np.zeros(2), records).arithmetic == "idealised"
+    assert LinearModel(2, Logistic()).compute_gradients(np.zeros(3), records).arithmetic == "exact"
 
 
 def test_taken_records_alone_are_added():
@@ -379,11 +389,14 @@ def test_taken_records_alone_are_added():
     taken = g.random(100) < 0.4
     part = [dense.Layer(one.inputs[taken], one.errors[taken], dense.Units(*(u[taken] for u in one.units)), one.bias)
             for one in layers]  # fmt: skip
-    found, alone = Gradients(layers).unit_sum(2.0, taken), Gradients(part).unit_sum(2.0, np.ones(taken.sum(), bool))
+    found, alone = (
+        Gradients(layers).sum_unit_gradients(2.0, taken),
+        Gradients(part).sum_unit_gradients(2.0, np.ones(taken.sum(), bool)),
+    )
     np.testing.assert_array_equal(found, alone)
-    assert not Gradients(layers).unit_sum(2.0, np.zeros(100, bool)).any()
+    assert not Gradients(layers).sum_unit_gradients(2.0, np.zeros(100, bool)).any()
 
 
 def test_an_empty_batch_adds_nothing():
-    empty = materialised(np.zeros((0, 3)), np.zeros(0, bool))
-    assert empty.clipped_sum(1.0).tolist() == [0, 0, 0] and empty.norms().shape == (0,)
+    empty = wrap_gradient_matrix(np.zeros((0, 3)), np.zeros(0, bool))
+    assert empty.sum_clipped(1.0).tolist() == [0, 0, 0] and empty.compute_norms().shape == (0,)

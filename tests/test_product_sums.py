@@ -22,12 +22,12 @@ def added(layers, max_norm, grid=None, taken=None, totals=None):
     """The sums, a vector for all layers."""
     if totals is None:
         totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
-    dense.add_products(layers, max_norm, totals, grid=grid or dense.product_grid_for(max_norm), taken=taken)
+    dense.add_products(layers, max_norm, totals, grid=grid or dense.choose_product_grid(max_norm), taken=taken)
     return np.concatenate([total.reshape(-1) for total in totals])
 
 
 def by_reference(layers, max_norm, grid=None):
-    grid = grid or dense.product_grid_for(max_norm)
+    grid = grid or dense.choose_product_grid(max_norm)
     rows = [
         reference.short_contribution([(x[k], r[k]) for x, r in layers], max_norm / grid, 1 / grid)
         for k in range(len(layers[0][0]))
@@ -52,7 +52,7 @@ SHAPES = [[(5, 1)], [(32, 4)], [(33, 5), (1, 1)], [(17, 3), (129, 2), (40, 1)], 
 def test_sums_are_those_of_the_reference_bit_for_bit(shapes, dtype):
     layers = random_layers(np.random.default_rng(1), 67, dtype, shapes)
     for max_norm, coarser in ((1e-20, 1), (0.3, 1), (4.0, 1 << 9), (1e20, 1)):
-        grid = coarser * dense.product_grid_for(max_norm)
+        grid = coarser * dense.choose_product_grid(max_norm)
         assert added(layers, max_norm, grid).tolist() == by_reference(layers, max_norm, grid)
 
 
@@ -74,7 +74,7 @@ def test_one_record_stays_within_the_bound_in_rational_arithmetic(data, width, m
         ]
         layers.append(tuple(np.array([values], dtype) for values in drawn))
     m = added(layers, max_norm)
-    within(m, dense.product_grid_for(max_norm), max_norm)
+    within(m, dense.choose_product_grid(max_norm), max_norm)
     if not all(np.isfinite(operand).all() for layer in layers for operand in layer):
         assert not m.any()
     assert m.tolist() == by_reference(layers, max_norm)
@@ -86,7 +86,7 @@ def test_clipped_records_reach_the_bound_but_for_the_margin(seed, d, o, max_norm
     """The bound is used up, so that one that is broken by a little would be broken."""
     g = np.random.default_rng(seed)
     layers = [(g.normal(size=(1, d)), 1e9 * max_norm * g.normal(size=(1, o)))]
-    m, grid = added(layers, max_norm), dense.product_grid_for(max_norm)
+    m, grid = added(layers, max_norm), dense.choose_product_grid(max_norm)
     within(m, grid, max_norm)
     # Twice the margin sqrt(o Q)/2 in 2^29 steps at least, |q| < 2^15, or what truncation takes of 40 entries.
     assert np.linalg.norm(m.astype(float)) * grid >= max_norm * (1 - (o**0.5 * 2.0**-14 if o > 1 else 2.0**-24))
@@ -104,7 +104,7 @@ def test_the_ends_of_32_bits(outputs, sign):
             one = [(np.array([[x, 0.0, 1e-9]]), errors)]
             many = [(np.repeat(a, n, axis=0), np.repeat(b, n, axis=0)) for a, b in one]
             single = added(one, max_norm)
-            within(single, dense.product_grid_for(max_norm), max_norm)
+            within(single, dense.choose_product_grid(max_norm), max_norm)
             assert single.any() and added(many, max_norm).tolist() == [n * int(v) for v in single]
 
 
@@ -115,7 +115,7 @@ def test_entries_and_weights_at_every_place_of_their_range():
     w, q = g.integers(-(1 << 15), 1 << 15, (n, 4)), g.integers(-100, 101, (n, 5))
     x = np.column_stack([q, np.full(n, 1 << 14)]).astype(np.float64)  # steps are 1
     errors = np.ldexp(w.astype(np.float64), -29)
-    assert (dense.units(x, False, digits=15).steps == 1).all()
+    assert (dense.round_rows_to_units(x, False, digits=15).steps == 1).all()
     found = added([(x, errors)], 4.0, grid=2.0**-28).reshape(4, 6)
     np.testing.assert_array_equal(found, np.rint(w / 2).astype(np.int64).T @ x.astype(np.int64))
 
@@ -160,7 +160,7 @@ def test_sums_are_near_those_of_real_numbers():
     )
     for max_norm in (3.0, 15.0, 1e3):
         expected = (rows * np.minimum(1, max_norm / np.linalg.norm(rows, axis=1))[:, None]).sum(axis=0)
-        found = added(layers, max_norm) * dense.product_grid_for(max_norm)
+        found = added(layers, max_norm) * dense.choose_product_grid(max_norm)
         # Section 7: an entry is off by 2^-14 C, and clipped records are short by twice the margin of 7 outputs.
         np.testing.assert_allclose(found, expected, rtol=0, atol=400 * max_norm * (2.0**-14 + 7**0.5 * 2.0**-14))
 
@@ -184,7 +184,7 @@ for dtype in (np.float32, np.float64):
                g.normal(size=(301, o)).astype(dtype)) for d, o in ((50, 7), (2000, 1), (3, 5), (33, 1), (131, 4))]
     for max_norm in (1e-6, .7, 1e9):
         totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
-        dense.add_products(layers, max_norm, totals, grid=dense.product_grid_for(max_norm))
+        dense.add_products(layers, max_norm, totals, grid=dense.choose_product_grid(max_norm))
         for total in totals: h.update(total.tobytes())
 print(_core.isa(), h.hexdigest())
 """

@@ -84,7 +84,7 @@ def regression(task: Cell) -> Cell:
     public, source = Public(1000, dimension), dp.Philox(task["seed"])
     plan = ARMS0[task["arm"]].plan(public, Target(None, DELTA))
     oracle = Oracle(model, Records(X, np.zeros(1000, dtype=np.intp)), public)
-    w = plan.run(oracle, Gate(plan.budget, source), model.start(source.uniform))
+    w = plan.run(oracle, Gate(plan.budget, source), model.make_initial_parameters(source.uniform))
     return {"scores": float((w**2).sum())}
 
 

@@ -55,7 +55,7 @@ def runner(algorithm, score, *, model=None, records=None, seed=0, gate=Watched, 
         held = Records(X, y) if inside else Records(X[:-1], y[:-1])
         plan = algorithm.plan(facts, goal)
         watched = gate(plan.budget, source)
-        w = plan.run(Oracle(model, held, facts), watched, model.start(source.uniform))
+        w = plan.run(Oracle(model, held, facts), watched, model.make_initial_parameters(source.uniform))
         return score(watched.seen, w)
 
     return run, plans.budget.charge()

@@ -78,7 +78,7 @@ def test_non_finite_gradient_passed_on(leaks):
         def __init__(self, matrix):
             self._matrix = matrix
 
-        def clipped_sum(self, max_norm, center, scale, *, grid):
+        def sum_clipped(self, max_norm, center, scale, *, grid):
             with np.errstate(invalid="ignore"):
                 norms = np.linalg.norm(self._matrix, axis=1, keepdims=True)
                 total = (self._matrix * np.minimum(1, max_norm / np.maximum(norms, 1e-300))).sum(axis=0)
@@ -89,7 +89,7 @@ def test_non_finite_gradient_passed_on(leaks):
 
     model = CallableModel(1, gradients)
     if leaks:
-        model.gradients = lambda w, records: Naive(gradients(w, records.features, records.targets))
+        model.compute_gradients = lambda w, records: Naive(gradients(w, records.features, records.targets))
     algorithm = DPSGD(batch_size=4.0, epochs=1.0, noise_multiplier=1.0, average=0.0)
     run, claim = runner(algorithm, lambda seen, w: float(seen[0][0][0]), model=model, seed=33)
     assert caught(run, claim, 1500) == leaks

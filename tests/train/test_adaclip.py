@@ -47,7 +47,7 @@ def test_a_linear_model_agrees_with_gradients_that_are_formed(blobs):
 
     def rows(w, x, targets):
         ones = np.column_stack([x, np.ones(len(x))])
-        r = linear.loss.residual(linear.scores(w, x), targets)
+        r = linear.loss.differentiate_by_scores(linear.compute_scores(w, x), targets)
         return (r[:, :, None] * ones[:, None, :]).reshape(len(x), -1)
 
     fits = []

@@ -51,7 +51,7 @@ def test_the_parameters_are_for_the_features_as_they_were(loss, still):
     back = centered(descend, 1.0)(oracle, Gate(Unlimited(), still), np.zeros(model.size))
     grid = oracle.feature_sum_query(0.5 * math.sqrt(3)).grid
     np.testing.assert_allclose(seen["moved"], X - X.mean(axis=0), atol=grid)  # each of 50 rows loses less than that
-    np.testing.assert_allclose(model.scores(back, X), model.scores(w, seen["moved"]), atol=1e-12)
+    np.testing.assert_allclose(model.compute_scores(back, X), model.compute_scores(w, seen["moved"]), atol=1e-12)
 
 
 def test_one_record_moves_the_sum_of_features_by_at_most_the_bound(still):

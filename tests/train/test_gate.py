@@ -166,14 +166,14 @@ def test_a_callable_model_is_held_to_its_shapes():
     X, y = np.ones((3, 2)), np.zeros(3, int)
     records = Records(X, y)
     model = CallableModel(2, lambda w, X, y: X * w, initial=[1.0, 2.0])
-    found = model.gradients(np.ones(2), records).clipped_sum(2.0)
+    found = model.compute_gradients(np.ones(2), records).sum_clipped(2.0)
     np.testing.assert_allclose(found * grid_for(2.0), [3, 3], rtol=1e-12)
     with pytest.raises(ValueError, match="losses must be given"):
-        model.losses(np.ones(2), records)
+        model.compute_losses(np.ones(2), records)
     with pytest.raises(ValueError, match=r"gradients must return shape \(3, 2\)"):
-        CallableModel(2, lambda w, X, y: X[:2]).gradients(np.ones(2), records)
+        CallableModel(2, lambda w, X, y: X[:2]).compute_gradients(np.ones(2), records)
     with pytest.raises(ValueError, match=r"losses must return shape \(3,\)"):
-        CallableModel(2, lambda w, X, y: X, lambda w, X, y: X).losses(np.ones(2), records)
+        CallableModel(2, lambda w, X, y: X, lambda w, X, y: X).compute_losses(np.ones(2), records)
     with pytest.raises(ValueError, match=r"initial must have shape \(2,\)"):
         CallableModel(2, lambda w, X, y: X, initial=[1.0])
 

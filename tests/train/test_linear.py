@@ -7,7 +7,7 @@ import pytest
 
 from tightdp.models.dense import grid_for
 from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
-from tightdp.models.model import materialised
+from tightdp.models.model import wrap_gradient_matrix
 from tightdp.models.records import Records
 
 LOSSES = {
@@ -32,8 +32,8 @@ def materialised_rows(model, records, w):
     """One gradient at a time, as an outer product: the definition."""
     rows = []
     for x, t in zip(records.features, records.targets, strict=True):
-        z = model.scores(w, x[None])
-        r = model.loss.residual(z, np.array([t]))[0]
+        z = model.compute_scores(w, x[None])
+        r = model.loss.differentiate_by_scores(z, np.array([t]))[0]
         rows.append(np.outer(r, np.append(x, 1.0) if model.intercept else x).ravel())
     return np.array(rows)
 
@@ -46,7 +46,7 @@ def test_gradients_are_derivatives_of_the_loss(name, intercept):
     for j in range(model.size):
         e = np.zeros(model.size)
         e[j] = 1e-6
-        numeric[:, j] = (model.losses(w + e, records) - model.losses(w - e, records)) / 2e-6
+        numeric[:, j] = (model.compute_losses(w + e, records) - model.compute_losses(w - e, records)) / 2e-6
     np.testing.assert_allclose(materialised_rows(model, records, w), numeric, atol=1e-7)
 
 
@@ -57,11 +57,11 @@ def test_gradients_are_derivatives_of_the_loss(name, intercept):
 def test_outer_products_add_up_to_what_formed_rows_do(name, intercept, dtype, transformed):
     model, records, w, g = case(name, intercept, dtype)
     rows = materialised_rows(model, records, w)
-    formed, outer = materialised(rows, records.valid), model.gradients(w, records)
+    formed, outer = wrap_gradient_matrix(rows, records.valid), model.compute_gradients(w, records)
     # Roundings of both: docs/theory/exact-products.md, section 3.
-    np.testing.assert_allclose(outer.norms(), formed.norms(), rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(outer.compute_norms(), formed.compute_norms(), rtol=1e-5, atol=1e-12)
     options = (g.normal(size=model.size), g.uniform(0.5, 2, size=model.size)) if transformed else ()
-    found, expected = outer.clipped_sum(0.7, *options), formed.clipped_sum(0.7, *options)
+    found, expected = outer.sum_clipped(0.7, *options), formed.sum_clipped(0.7, *options)
     np.testing.assert_allclose(*(s * grid_for(0.7, *options) for s in (found, expected)), rtol=0, atol=17 * 2.0**-15)
 
 
@@ -69,8 +69,8 @@ def test_outer_products_add_up_to_what_formed_rows_do(name, intercept, dtype, tr
 def test_losses_along_a_line(name):
     model, records, w, g = case(name, True)
     direction, steps = g.normal(size=model.size), np.array([0.0, 0.3, 2.0])
-    expected = [model.losses(w - s * direction, records) for s in steps]
-    found = list(model.line_losses(w, direction, steps, records))
+    expected = [model.compute_losses(w - s * direction, records) for s in steps]
+    found = list(model.compute_line_losses(w, direction, steps, records))
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -78,9 +78,9 @@ def test_formed_rows_are_their_own_reference():
     g = np.random.default_rng(1)
     m = g.normal(size=(6, 4))
     m[2, 1] = np.nan
-    gradients, keep = materialised(m, np.ones(6, bool)), np.array([0, 1, 3, 4, 5])
+    gradients, keep = wrap_gradient_matrix(m, np.ones(6, bool)), np.array([0, 1, 3, 4, 5])
     norms = np.linalg.norm(m[keep], axis=1)
-    assert gradients.norms()[2] == 0
-    np.testing.assert_allclose(gradients.norms()[keep], norms, rtol=1e-5)
+    assert gradients.compute_norms()[2] == 0
+    np.testing.assert_allclose(gradients.compute_norms()[keep], norms, rtol=1e-5)
     expected = (m[keep] * np.minimum(1, 1.5 / norms)[:, None]).sum(axis=0)
-    np.testing.assert_allclose(gradients.clipped_sum(1.5) * grid_for(1.5), expected, rtol=0, atol=6 * 1.5 * 2.0**-17)
+    np.testing.assert_allclose(gradients.sum_clipped(1.5) * grid_for(1.5), expected, rtol=0, atol=6 * 1.5 * 2.0**-17)

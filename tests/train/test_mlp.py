@@ -25,7 +25,7 @@ def formed(model, w, records):
     for i in range(model.size):
         e = np.zeros(model.size)
         e[i] = h
-        rows[:, i] = (model.losses(w + e, records) - model.losses(w - e, records)) / (2 * h)
+        rows[:, i] = (model.compute_losses(w + e, records) - model.compute_losses(w - e, records)) / (2 * h)
     return rows
 
 
@@ -35,28 +35,28 @@ def test_gradients_are_those_of_finite_differences(activation, classes):
     rows = formed(model, w, records)
     g = np.random.default_rng(0)
     for k in range(len(records)):
-        gradients = model.gradients(w, records.take(np.array([k])))
+        gradients = model.compute_gradients(w, records.take(np.array([k])))
         norm = np.linalg.norm(rows[k])
-        np.testing.assert_allclose(gradients.norms()[0], norm, rtol=1e-5)
+        np.testing.assert_allclose(gradients.compute_norms()[0], norm, rtol=1e-5)
         for bound in (0.3 * norm, 2 * norm):
-            found = gradients.clipped_sum(bound) * grid_for(bound)
+            found = gradients.sum_clipped(bound) * grid_for(bound)
             np.testing.assert_allclose(found, rows[k] * min(1, bound / norm), rtol=0, atol=1e-5 * bound)
         center, scale = g.normal(size=model.size), g.uniform(0.5, 2, model.size)
         moved = rows[k] - center
-        found = gradients.clipped_sum(0.8, center, scale) * grid_for(0.8, center, scale)
+        found = gradients.sum_clipped(0.8, center, scale) * grid_for(0.8, center, scale)
         expected = moved * min(1, 0.8 / np.linalg.norm(moved / scale))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
 def test_norms_are_those_of_the_public_kernel():
     model, w, records = network(2)
-    given, z = model._forward(w, records.features)
-    tables, error = model.layers(w), model.head.residual(z, records.targets)
+    given, z = model._propagate_forward(w, records.features)
+    tables, error = model.view_layers(w), model.head.differentiate_by_scores(z, records.targets)
     squares = np.zeros(len(records))
     for i in range(len(tables) - 1, -1, -1):
         squares += dp.ghost_norms(given[i], error, bias=True) ** 2
         error = (error @ tables[i][:, :-1]) * (1 - given[i] ** 2)
-    np.testing.assert_allclose(model.gradients(w, records).norms(), np.sqrt(squares), rtol=1e-5)
+    np.testing.assert_allclose(model.compute_gradients(w, records).compute_norms(), np.sqrt(squares), rtol=1e-5)
 
 
 def test_one_layer_is_the_linear_model(blobs):
@@ -72,10 +72,10 @@ def test_a_record_that_is_not_finite_contributes_nothing(bad):
     spoilt = records.features.copy()
     spoilt[2] = bad
     with np.errstate(over="ignore", invalid="ignore"):
-        gradients = model.gradients(w, Records(spoilt, records.targets))
-    total = gradients.clipped_sum(1.0)
+        gradients = model.compute_gradients(w, Records(spoilt, records.targets))
+    total = gradients.sum_clipped(1.0)
     others = np.delete(np.arange(7), 2)
-    np.testing.assert_array_equal(total, model.gradients(w, records.take(others)).clipped_sum(1.0))
+    np.testing.assert_array_equal(total, model.compute_gradients(w, records.take(others)).sum_clipped(1.0))
 
 
 def test_it_learns_what_a_linear_model_cannot():

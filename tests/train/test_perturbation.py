@@ -58,7 +58,7 @@ def test_it_is_the_minimum(loss, classes, b, still):
     flat = LinearModel(4, loss, intercept=False)
 
     def value(w):
-        return flat.losses(w, Records(features, y)).sum() + noise @ w + 0.5 * 60 * 0.01 * w @ w
+        return flat.compute_losses(w, Records(features, y)).sum() + noise @ w + 0.5 * 60 * 0.01 * w @ w
 
     best = scipy_minimize(value, np.zeros(model.size), method="BFGS", options={"gtol": 1e-7})
     assert value(found) <= best.fun + 1e-9
@@ -240,8 +240,8 @@ def test_the_second_derivative_is_that_of_the_residual(loss):
     z, v, y = (g.normal(size=(50, loss.outputs)) for _ in range(3))
     y = g.integers(0, max(2, loss.outputs), 50)
     step = 1e-6
-    slope = (loss.residual(z + step * v, y) - loss.residual(z - step * v, y)) / (2 * step)
-    kinks = np.abs(slope - loss.bend(z, y, v)).max(axis=1) > 1e-6
+    slope = (loss.differentiate_by_scores(z + step * v, y) - loss.differentiate_by_scores(z - step * v, y)) / (2 * step)
+    kinks = np.abs(slope - loss.multiply_by_curvature(z, y, v)).max(axis=1) > 1e-6
     assert kinks.sum() <= (2 if isinstance(loss, Hinge) else 0)
 
 

@@ -274,14 +274,14 @@ def importance_sum(
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.draw_batch(source, 1.0)
-            found = [oracle.compute_gradients(w, part).clipped_norms(max_norm) for part in oracle.split_batch(everyone)]
+            found = [oracle.compute_gradients(w, part).clip_norms(max_norm) for part in oracle.split_batch(everyone)]
             hats = stages.bounds(np.concatenate([np.zeros(0), *found]))
         rows, records = oracle.select_records(stages.candidates(source, hats))
         gradients = oracle.compute_gradients(w, records)
-        norms = gradients.clipped_norms(max_norm)
+        norms = gradients.clip_norms(max_norm)
         taken = stages.taken(source.uniform(len(rows)), hats[rows], norms)
         hats[rows] = stages.bounds(norms)
         oracle.state["norm bounds"] = hats
-        return gradients.unit_sum(max_norm, taken, grid=grid)
+        return gradients.sum_unit_gradients(max_norm, taken, grid=grid)
 
     return Query((oracle.public.size,), max_norm, q, grid, evaluate)

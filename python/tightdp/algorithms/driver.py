@@ -123,7 +123,7 @@ def fit(
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         charged, before = plan.budget.charge(), ()
         gate = Gate(plan.budget, source, progress, partial(paid, book, charged, note))
-    start = model.start(source.uniform) if initial is None else np.array(initial, np.float64)
+    start = model.make_initial_parameters(source.uniform) if initial is None else np.array(initial, np.float64)
     parameters = plan.run(Oracle(model, records, public, sampler), gate, start)
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records, plan.used)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..algorithms.driver import seeded
-from ..models.dense import affine
+from ..models.dense import apply_affine_map
 from ..models.grid import exact_bound, grid_below
 from ..models.records import Records
 from ..records.copied import cache_decoded_blocks
@@ -123,7 +123,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         if is_sparse(X):
             return np.concatenate([self.transform(part) for part in split_sparse_rows(X)])
         features = validate_data(self, X, reset=False)
-        return affine(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
+        return apply_affine_map(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
 
 
 def _with_constant(max_norm: float) -> tuple[float, float]:

@@ -217,7 +217,7 @@ class PrivateEstimator(Nested):
         features = validate_data(self, X, reset=False)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")
-        return np.asarray(self._model.scores(w, self._bounded(features)), dtype=np.float64)
+        return np.asarray(self._model.compute_scores(w, self._bounded(features)), dtype=np.float64)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,7 +20,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import CHUNK, Integers, Query
 from ..ledger.ledger import name_of
 from ..mechanisms import Gaussian, Mechanism
-from ..models.grid import clipped_rows, grid_below
+from ..models.grid import clip_rows, grid_below
 from ..models.records import Records
 from ..records.stream import Stream
 from ..release.noise import RandomSource
@@ -88,8 +88,8 @@ def second_moment(records: Records | Stream, max_norm: float, size: int | None =
 
 def _moment(max_norm: float, unit: float, records: Records) -> Integers:
     total = np.zeros((records.width, records.width), np.int64)
-    for part in records.pieces(CHUNK):
-        rows = clipped_rows(part.features.astype(np.float64), max_norm, unit)
+    for part in records.split_into_pieces(CHUNK):
+        rows = clip_rows(part.features.astype(np.float64), max_norm, unit)
         total += (rows.T @ rows).astype(np.int64)  # 2^13 rows of entries below 2^17: exact
     return packed(total)
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.dense import affine
-from ..models.grid import grid_below, row_factors, truncated
+from ..models.dense import apply_affine_map
+from ..models.grid import grid_below, row_factors, truncate_to_grid
 from ..models.linear import Hinge, Logistic, Loss
 from ..models.model import Vector
 from ..models.records import Array, Records
@@ -108,7 +108,7 @@ def build_minimum_query(oracle: Oracle, w: Vector, f: Objective) -> Query:
     sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
 
     def evaluate(source: RandomSource) -> Integers:
-        return truncated(_find_minimum(oracle, w, f, np.zeros_like(w), source), grid)
+        return truncate_to_grid(_find_minimum(oracle, w, f, np.zeros_like(w), source), grid)
 
     return Query(w.shape, sensitivity, 1.0, grid, evaluate)
 
@@ -122,7 +122,7 @@ def build_perturbed_query(oracle: Oracle, w: Vector, f: Objective) -> PerturbedQ
     cover = (distance + side * grid) * OUTWARD
 
     def evaluate(source: RandomSource, b: Vector) -> Integers:
-        return truncated(_find_minimum(oracle, w, f, b, source), grid)
+        return truncate_to_grid(_find_minimum(oracle, w, f, b, source), grid)
 
     return PerturbedQuery(w.shape, f.lipschitz, noise_grid, cover, grid, evaluate)
 
@@ -155,7 +155,7 @@ class Table:
 
     def compute_scores(self, w: Vector, outputs: int) -> Array:
         """x_k . w for each row and output, shape (n, outputs)."""
-        return affine(self._x, w.reshape(outputs, -1), None)
+        return apply_affine_map(self._x, w.reshape(outputs, -1), None)
 
     def sum_weighted_rows(self, weights: Array) -> Vector:
         """weights^T x, flat: the sums of ``BLOCK`` records in floating point, and their sum with its rounding errors
@@ -163,7 +163,7 @@ class Table:
         total = np.zeros((self._x.shape[1], weights.shape[1]))
         lost = np.zeros_like(total)
         for i, columns in enumerate(self._columns):
-            part = affine(columns, weights[i * BLOCK : (i + 1) * BLOCK].T, None)
+            part = apply_affine_map(columns, weights[i * BLOCK : (i + 1) * BLOCK].T, None)
             new = total + part
             kept = new - total
             lost += (total - (new - kept)) + (part - kept)
@@ -197,20 +197,20 @@ class ObjectivePoint:
         self._f, self._data = f, data
         self._b, self._w = b, w
         self._z = data.table.compute_scores(w, f.loss.outputs)
-        summed = data.table.sum_weighted_rows(data.apply_weights(f.loss.residual(self._z, data.targets)))
+        summed = data.table.sum_weighted_rows(data.apply_weights(f.loss.differentiate_by_scores(self._z, data.targets)))
         self.gradient = summed + b + f.convexity * w
         self.error = self._bound_rounding(euclidean_norm(summed))
 
     def multiply_by_hessian(self, v: Vector) -> Vector:
         z, data = self._curved_records
-        bend = self._f.loss.bend(z, data.targets, data.table.compute_scores(v, z.shape[1]))
+        bend = self._f.loss.multiply_by_curvature(z, data.targets, data.table.compute_scores(v, z.shape[1]))
         return data.table.sum_weighted_rows(data.apply_weights(bend)) + self._f.convexity * v
 
     @cached_property
     def _curved_records(self) -> tuple[Array, Data]:
         """The scores of the records whose loss is curved here, for a hinge few, and these records."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
-        rows = np.asarray(self._f.loss.bend(self._z, self._data.targets, probe).any(axis=1))
+        rows = np.asarray(self._f.loss.multiply_by_curvature(self._z, self._data.targets, probe).any(axis=1))
         if 2 * np.count_nonzero(rows) > len(rows):
             return self._z, self._data
         return self._z[rows], self._data.take_rows(rows)
@@ -223,7 +223,9 @@ class ObjectivePoint:
         square = convexity * sum_products(direction, direction)
 
         def differentiate_at_step(t: float) -> float:
-            residual = self._data.apply_weights(self._f.loss.residual(self._z - t * dz, self._data.targets))
+            residual = self._data.apply_weights(
+                self._f.loss.differentiate_by_scores(self._z - t * dz, self._data.targets)
+            )
             return t * square - linear - sum_products(residual, dz)
 
         return differentiate_at_step
@@ -243,7 +245,7 @@ class ObjectivePoint:
         worst = len(self._z) * f.loss.curvature * error
         if worst * f.max_norm <= 0.1 * f.tolerance or not isinstance(f.loss, (Logistic, Hinge)):
             return worst
-        low, high = (f.loss.residual(self._z + s * error, self._data.targets) for s in (-1, 1))
+        low, high = (f.loss.differentiate_by_scores(self._z + s * error, self._data.targets) for s in (-1, 1))
         return min(worst, float(np.sqrt(((high - low) ** 2).sum(axis=1)).sum()))
 
 

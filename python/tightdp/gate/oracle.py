@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import dense
-from ..models.grid import COARSE, clipped_rows, confined, grid_below
+from ..models.grid import COARSE, clip_rows, clip_to_grid, grid_below
 from ..models.linear import LinearModel, Loss
 from ..models.model import Gradients, Model, Vector
 from ..models.records import Records
@@ -109,7 +109,7 @@ class Oracle:
     def split_batch(self, records: Records) -> Iterable[Records]:
         """Splits a query's batch into parts that fit into memory. A linear model gets it whole, because it keeps only
         the scores, and needs them for its next question."""
-        return (records,) if self._piece_size is None else records.pieces(self._piece_size)
+        return (records,) if self._piece_size is None else records.split_into_pieces(self._piece_size)
 
     @property
     def _piece_size(self) -> int | None:
@@ -218,7 +218,7 @@ class Oracle:
 
 
 def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:
-    """sum_k min(|g_k|, max_norm), shape (1,): ``total`` adds up ``confined`` norms on the grid it is given."""
+    """sum_k min(|g_k|, max_norm), shape (1,): ``total`` adds up norms clipped to the grid it is given."""
     grid = grid_below(max_norm, COARSE)
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
@@ -228,7 +228,7 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
 
 def _compute_gradients(model: Model, w: Vector, records: Records) -> Gradients:
     with np.errstate(over="ignore", invalid="ignore"):
-        return model.gradients(w, records)
+        return model.compute_gradients(w, records)
 
 
 def _sum_clipped_gradients(
@@ -241,24 +241,24 @@ def _sum_clipped_gradients(
     records: Records,
 ) -> Integers:
     """Sums the clipped gradients of some records, in integers: units of ``grid``."""
-    return _compute_gradients(model, w, records).clipped_sum(max_norm, center, scale, grid=grid)
+    return _compute_gradients(model, w, records).sum_clipped(max_norm, center, scale, grid=grid)
 
 
 def _sum_weights(grid: float, records: Records) -> Integers:
     weights = np.ones(len(records)) if records.weights is None else records.weights
-    return np.array([confined(weights, 1.0, grid).sum()], np.int64)
+    return np.array([clip_to_grid(weights, 1.0, grid).sum()], np.int64)
 
 
 def _sum_clipped_features(max_norm: float, grid: float, records: Records) -> Integers:
     total = np.zeros(records.width, np.int64)
-    for piece in records.pieces(CHUNK):
-        rows = clipped_rows(piece.features.astype(np.float64), max_norm, grid, piece.weights)
+    for piece in records.split_into_pieces(CHUNK):
+        rows = clip_rows(piece.features.astype(np.float64), max_norm, grid, piece.weights)
         total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
     return total
 
 
 def _sum_clipped_norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
-    found = confined(_compute_gradients(model, w, records).clipped_norms(max_norm), max_norm, grid)
+    found = clip_to_grid(_compute_gradients(model, w, records).clip_norms(max_norm), max_norm, grid)
     return np.array([found.sum()], np.int64)
 
 
@@ -266,5 +266,5 @@ def _sum_line_losses(
     model: Model, w: Vector, direction: Vector, steps: Vector, max_loss: float, grid: float, records: Records
 ) -> Integers:
     with np.errstate(over="ignore", invalid="ignore"):
-        losses = model.line_losses(w, direction, steps, records)
-        return np.array([confined(each, max_loss, grid, records.weights).sum() for each in losses], np.int64)
+        losses = model.compute_line_losses(w, direction, steps, records)
+        return np.array([clip_to_grid(each, max_loss, grid, records.weights).sum() for each in losses], np.int64)

@@ -60,7 +60,9 @@ class Layer(NamedTuple):
         return self.errors.shape[1], self.inputs.shape[1] + self.bias
 
 
-def units(rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS) -> Units:
+def round_rows_to_units(
+    rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS
+) -> Units:
     """The integer form of each row, 2^(digits - 1) <= |q| < 2^digits: a function of it alone.
 
     With 0 digits rows stay what they are: steps are 1 or 0, and squares at least |x|^2.
@@ -71,7 +73,7 @@ def units(rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digit
     return Units(steps, squares)
 
 
-def affine(inputs: Array, table: Array, bias: Array | None) -> Array:
+def apply_affine_map(inputs: Array, table: Array, bias: Array | None) -> Array:
     """inputs table^T + bias, each row the same bits whatever the other rows are."""
     table = np.ascontiguousarray(table, dtype=inputs.dtype)
     moved = None if bias is None else np.ascontiguousarray(bias, dtype=inputs.dtype)
@@ -86,7 +88,7 @@ def grid_for(max_norm: float, center: Vector | None = None, scale: Vector | None
     return grid_below(largest * max(1.0, records / MANY), DIGITS)
 
 
-def clipped_sum(
+def sum_clipped_products(
     layers: Sequence[Layer],
     max_norm: float,
     center: Vector | None = None,
@@ -108,12 +110,12 @@ def clipped_sum(
     out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
     bound, norm, moved = max_norm / grid, 0.0, None
     if center is not None or scale is not None:
-        bound, (norm, moved) = max_norm, _moved(layers, grid, center, scale)
-    _run(layers, moved, bound, 1 / grid, norm, normalize, taken, weights, None, out)
+        bound, (norm, moved) = max_norm, _prepare_center_and_scale(layers, grid, center, scale)
+    _run_kernel(layers, moved, bound, 1 / grid, norm, normalize, taken, weights, None, out)
     return out
 
 
-def product_grid_for(max_norm: float) -> float:
+def choose_product_grid(max_norm: float) -> float:
     """The finest grid of ``add_products``, a power of two."""
     return grid_below(max_norm, PRODUCT_DIGITS)
 
@@ -137,22 +139,24 @@ def add_products(
     for inputs, errors in layers:
         rows = np.ascontiguousarray(inputs)
         digits = 0 if errors.shape[1] == 1 else SHORT_DIGITS
-        given.append((rows, np.ascontiguousarray(errors), *units(rows, False, digits=digits)))
+        given.append((rows, np.ascontiguousarray(errors), *round_rows_to_units(rows, False, digits=digits)))
     mask = None if taken is None else taken.astype(np.uint8)
     _core.dense.add_products(given, max_norm / grid, 1 / grid, mask, [total.reshape(-1) for total in totals])
 
 
-def norms(layers: Sequence[Layer]) -> Vector:
+def compute_norms(layers: Sequence[Layer]) -> Vector:
     """|g_k|, never rounded down and a function of record k alone; 0 for a record that contributes nothing."""
     out = np.zeros(len(layers[0].errors))
-    _run(layers, None, 1.0, 1.0, 0.0, False, None, None, out, None)
+    _run_kernel(layers, None, 1.0, 1.0, 0.0, False, None, None, out, None)
     return out
 
 
 Moved = list[tuple[Vector, Vector, Vector]]
 
 
-def _moved(layers: Sequence[Layer], grid: float, center: Vector | None, scale: Vector | None) -> tuple[float, Moved]:
+def _prepare_center_and_scale(
+    layers: Sequence[Layer], grid: float, center: Vector | None, scale: Vector | None
+) -> tuple[float, Moved]:
     """The centre in integers and grid / scale, rounded up, laid out for the kernel; and the centre's scaled norm."""
     size = sum(math.prod(layer.shape) for layer in layers)
     a = np.zeros(size) if center is None else np.rint(center / (grid * CENTER_UNIT))
@@ -170,7 +174,7 @@ def _moved(layers: Sequence[Layer], grid: float, center: Vector | None, scale: V
     return norm, found
 
 
-def _run(
+def _run_kernel(
     layers: Sequence[Layer],
     moved: Moved | None,
     bound: float,

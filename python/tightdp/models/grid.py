@@ -33,13 +33,13 @@ def grid_below(bound: float, bits: int = FINE) -> float:
     return math.ldexp(1.0, math.frexp(bound)[1] - 1 - bits)
 
 
-def truncated(values: npt.NDArray[np.float64], grid: float) -> npt.NDArray[np.int64]:
+def truncate_to_grid(values: npt.NDArray[np.float64], grid: float) -> npt.NDArray[np.int64]:
     """Multiples of ``grid``, toward zero, so that no vector gets longer."""
     with np.errstate(invalid="ignore"):
         return np.trunc(values / grid).astype(np.int64)
 
 
-def confined(
+def clip_to_grid(
     values: npt.NDArray[np.floating[Any]], bound: float, grid: float, weights: npt.NDArray[np.float64] | None = None
 ) -> npt.NDArray[np.int64]:
     """Values confined to [0, bound], NaN as 0, times ``weights`` in [0, 1], in multiples of ``grid`` toward zero."""
@@ -71,7 +71,7 @@ def row_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[n
     return clip_factors(norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 
-def clipped_rows(
+def clip_rows(
     rows: npt.NDArray[np.float64], max_norm: float, grid: float, weights: npt.NDArray[np.float64] | None = None
 ) -> npt.NDArray[np.float64]:
     """Each row scaled down to ``max_norm``, times its weight in [0, 1], and truncated: integers, in units of the grid,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .dense import Layer, affine
+from .dense import Layer, apply_affine_map
 from .model import Gradients, Vector
 from .records import Array, Records
 
@@ -32,13 +32,13 @@ class Loss(Protocol):
     curvature: float
     """Largest eigenvalue of the second derivative by z; infinite where the loss has kinks."""
 
-    def value(self, z: Array, targets: Targets) -> Vector:
+    def compute_losses(self, z: Array, targets: Targets) -> Vector:
         """Loss per record, shape (n,)."""
 
-    def residual(self, z: Array, targets: Targets) -> Array:
+    def differentiate_by_scores(self, z: Array, targets: Targets) -> Array:
         """Derivative by z, shape (n, outputs)."""
 
-    def bend(self, z: Array, targets: Targets, v: Array) -> Array:
+    def multiply_by_curvature(self, z: Array, targets: Targets, v: Array) -> Array:
         """Second derivative by z, times v of shape (n, outputs)."""
 
 
@@ -48,12 +48,12 @@ class _Kernel:
     _kind: int
     _width = 0.0
 
-    def value(self, z: Array, targets: Targets) -> Vector:
-        values: Vector = _core.dense.loss_value(self._kind, self._width, np.ascontiguousarray(z), _indices(targets))
+    def compute_losses(self, z: Array, targets: Targets) -> Vector:
+        values: Vector = _core.dense.loss_value(self._kind, self._width, np.ascontiguousarray(z), _as_indices(targets))
         return values
 
-    def residual(self, z: Array, targets: Targets) -> Array:
-        found: Array = _core.dense.loss_residual(self._kind, self._width, np.ascontiguousarray(z), _indices(targets))
+    def differentiate_by_scores(self, z: Array, targets: Targets) -> Array:
+        found: Array = _core.dense.loss_residual(self._kind, self._width, np.ascontiguousarray(z), _as_indices(targets))
         return found
 
 
@@ -63,7 +63,7 @@ class Logistic(_Kernel):
     _kind = 0
     outputs, lipschitz, curvature = 1, 1.0, 0.25
 
-    def bend(self, z: Array, targets: Targets, v: Array) -> Array:
+    def multiply_by_curvature(self, z: Array, targets: Targets, v: Array) -> Array:
         e = np.exp(-np.abs(z))
         return np.asarray(e / (1 + e) ** 2 * v)
 
@@ -77,7 +77,7 @@ class Multinomial(_Kernel):
     def __init__(self, classes: int) -> None:
         self.outputs = classes
 
-    def bend(self, z: Array, targets: Targets, v: Array) -> Array:
+    def multiply_by_curvature(self, z: Array, targets: Targets, v: Array) -> Array:
         p: Array = np.exp(z - z.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         return np.asarray(p * (v - (p * v).sum(axis=1, keepdims=True)))
@@ -99,7 +99,7 @@ class Hinge(_Kernel):
         self.lipschitz = math.sqrt(self.outputs)
         self.curvature = 1 / (2 * h) if h else math.inf
 
-    def bend(self, z: Array, targets: Targets, v: Array) -> Array:
+    def multiply_by_curvature(self, z: Array, targets: Targets, v: Array) -> Array:
         own = np.where(targets[:, None] == (1 if self.outputs == 1 else np.arange(self.outputs)), 1.0, -1.0)
         inside = np.abs(1 - own * z) <= self.h
         return np.asarray(np.where(inside, v * (0.5 / self.h if self.h else 0.0), 0.0))
@@ -110,16 +110,16 @@ class Squared:
 
     outputs, lipschitz, curvature = 1, math.inf, 1.0
 
-    def value(self, z: Array, targets: NDArray[Any]) -> Vector:
+    def compute_losses(self, z: Array, targets: NDArray[Any]) -> Vector:
         off = z[:, 0].astype(np.float64) - targets
         with np.errstate(over="ignore", invalid="ignore"):
             return np.where(np.isfinite(off), 0.5 * off * off, np.nan)
 
-    def residual(self, z: Array, targets: NDArray[Any]) -> Array:
+    def differentiate_by_scores(self, z: Array, targets: NDArray[Any]) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(z - targets[:, None].astype(z.dtype))
 
-    def bend(self, z: Array, targets: NDArray[Any], v: Array) -> Array:
+    def multiply_by_curvature(self, z: Array, targets: NDArray[Any], v: Array) -> Array:
         return v
 
 
@@ -131,40 +131,42 @@ class LinearModel:
         self._shape = (loss.outputs, features + intercept)
         self.size = loss.outputs * (features + intercept)
 
-    def start(self, uniform: Callable[[int], Vector]) -> Vector:
+    def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
         return np.zeros(self.size)
 
-    def scores(self, w: Vector, features: Array) -> Array:
+    def compute_scores(self, w: Vector, features: Array) -> Array:
         """Margins z, shape (n, outputs), in the dtype of the features; each row a function of its features alone."""
         m = w.reshape(self._shape)
-        return affine(features, m[:, :-1], m[:, -1]) if self.intercept else affine(features, m, None)
+        return (
+            apply_affine_map(features, m[:, :-1], m[:, -1]) if self.intercept else apply_affine_map(features, m, None)
+        )
 
-    def gradients(self, w: Vector, records: Records) -> Gradients:
-        residual = self.loss.residual(self._remembered(w, records), records.targets)
-        layer = Layer(records.features, residual, records.units(self.intercept), self.intercept)
+    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+        residual = self.loss.differentiate_by_scores(self._remember_scores(w, records), records.targets)
+        layer = Layer(records.features, residual, records.get_units(self.intercept), self.intercept)
         return Gradients([layer], weights=records.weights)
 
-    def losses(self, w: Vector, records: Records) -> Vector:
-        return self._losses(self._remembered(w, records), records)
+    def compute_losses(self, w: Vector, records: Records) -> Vector:
+        return self._compute_valid_losses(self._remember_scores(w, records), records)
 
-    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Vector]:
-        z, dz = self._remembered(w, records), self.scores(direction, records.features)
+    def compute_line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Vector]:
+        z, dz = self._remember_scores(w, records), self.compute_scores(direction, records.features)
         for step in steps.astype(z.dtype):
-            yield self._losses(z - step * dz, records)
+            yield self._compute_valid_losses(z - step * dz, records)
 
-    def _losses(self, z: Array, records: Records) -> Vector:
-        values = self.loss.value(z, records.targets)
+    def _compute_valid_losses(self, z: Array, records: Records) -> Vector:
+        values = self.loss.compute_losses(z, records.targets)
         if not records.valid.all():
             values[~records.valid] = np.nan
         return values
 
-    def _remembered(self, w: Vector, records: Records) -> Array:
-        """``scores``, kept with the records for the next question about the same parameters."""
+    def _remember_scores(self, w: Vector, records: Records) -> Array:
+        """``compute_scores``, kept with the records for the next question about the same parameters."""
         memo = records.memo
         if memo is None or not np.array_equal(memo[0], w):
-            records.memo = memo = (w.copy(), self.scores(w, records.features))
+            records.memo = memo = (w.copy(), self.compute_scores(w, records.features))
         return memo[1]
 
 
-def _indices(targets: Targets) -> NDArray[np.int64]:
+def _as_indices(targets: Targets) -> NDArray[np.int64]:
     return np.ascontiguousarray(targets, dtype=np.int64)

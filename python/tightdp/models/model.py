@@ -32,28 +32,28 @@ class Gradients:
         self.arithmetic: Arithmetic = arithmetic
         self._layers, self._weights = layers, weights
 
-    def norms(self) -> Vector:
+    def compute_norms(self) -> Vector:
         """|g_k|, shape (batch,), never rounded down; 0 for a record that does not contribute."""
-        return dense.norms(self._layers)
+        return dense.compute_norms(self._layers)
 
-    def clipped_norms(self, max_norm: float) -> Vector:
+    def clip_norms(self, max_norm: float) -> Vector:
         """min(|g_k|, max_norm) times the weight of record k, shape (batch,); 0 for a norm past the doubles."""
-        norms = self.norms()
+        norms = self.compute_norms()
         clipped = np.where(norms < np.inf, np.minimum(norms, max_norm), 0.0)
         return clipped if self._weights is None else clipped * self._weights
 
-    def clipped_sum(
+    def sum_clipped(
         self, max_norm: float, center: Vector | None = None, scale: Vector | None = None, *, grid: float | None = None
     ) -> Integers:
         """sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) in units of a grid
         (``dense.grid_for`` the same arguments, or what that returns for some number of records), shape (size,), modulo
         2^64."""
-        return dense.clipped_sum(self._layers, max_norm, center, scale, grid=grid, weights=self._weights)
+        return dense.sum_clipped_products(self._layers, max_norm, center, scale, grid=grid, weights=self._weights)
 
-    def unit_sum(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
+    def sum_unit_gradients(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
         """sum of max_norm g_k / |g_k| over the records ``taken``, in units of the grid, whatever their weights: these
         decide who is taken (docs/theory/dpis.md, section 3)."""
-        return dense.clipped_sum(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
+        return dense.sum_clipped_products(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
 
 
 class Model(Protocol):
@@ -62,22 +62,22 @@ class Model(Protocol):
     size: int
     """Length of the parameter vector."""
 
-    def start(self, uniform: Callable[[int], Vector]) -> Vector:
+    def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
         """Initial parameters; they depend on nothing private. ``uniform(n)`` draws from [0, 1)."""
 
-    def gradients(self, w: Vector, records: Records) -> Gradients:
+    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
         """The gradient of each record's loss."""
 
-    def losses(self, w: Vector, records: Records) -> Array:
+    def compute_losses(self, w: Vector, records: Records) -> Array:
         """Each record's loss without its weight, a fresh array of shape (n,), a function of the record alone to the
         last bit where ``arithmetic`` of the gradients is "exact"; NaN where it cannot be computed."""
 
-    def line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
-        """``losses`` at ``w - step * direction`` for each step, for a line search."""
-        return (self.losses(w - step * direction, records) for step in steps)
+    def compute_line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
+        """``compute_losses`` at ``w - step * direction`` for each step, for a line search."""
+        return (self.compute_losses(w - step * direction, records) for step in steps)
 
 
-def materialised(
+def wrap_gradient_matrix(
     matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised", weights: Vector | None = None
 ) -> Gradients:
     """Gradients given as a plain (batch, size) matrix of float32 or float64."""
@@ -85,7 +85,9 @@ def materialised(
     if not finite.all():
         matrix = np.where(finite[:, None], matrix, matrix.dtype.type(0))
     ones = np.ones((len(matrix), 1), matrix.dtype)
-    return Gradients([Layer(matrix, ones, dense.units(matrix, False, finite), False)], arithmetic, weights)
+    return Gradients(
+        [Layer(matrix, ones, dense.round_rows_to_units(matrix, False, finite), False)], arithmetic, weights
+    )
 
 
 class CallableModel(Model):
@@ -117,25 +119,25 @@ class CallableModel(Model):
         if self._initial.shape != (size,):
             raise ValueError(f"initial must have shape ({size},), got {self._initial.shape}")
 
-    def start(self, uniform: Callable[[int], Vector]) -> Vector:
+    def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
         return np.copy(self._initial)
 
-    def gradients(self, w: Vector, records: Records) -> Gradients:
-        matrix = _host(self._gradients(w, records.features, records.targets))
+    def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+        matrix = _copy_to_host(self._gradients(w, records.features, records.targets))
         if matrix.shape != (len(records), self.size):
             raise ValueError(f"gradients must return shape ({len(records)}, {self.size}), got {matrix.shape}")
-        return materialised(matrix, records.valid, weights=records.weights)
+        return wrap_gradient_matrix(matrix, records.valid, weights=records.weights)
 
-    def losses(self, w: Vector, records: Records) -> Array:
+    def compute_losses(self, w: Vector, records: Records) -> Array:
         if self._losses is None:
             raise ValueError("losses must be given to this model: the algorithm compares losses")
-        values = _host(self._losses(w, records.features, records.targets))
+        values = _copy_to_host(self._losses(w, records.features, records.targets))
         if values.shape != (len(records),):
             raise ValueError(f"losses must return shape ({len(records)},), got {values.shape}")
         return np.where(records.valid, values, np.nan)
 
 
-def _host(array: Any) -> Array:
+def _copy_to_host(array: Any) -> Array:
     """A NumPy view or copy of what a user's function returned."""
     if hasattr(array, "get") and hasattr(array, "__cuda_array_interface__"):
         array = array.get()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dense import Array as Array
-from .dense import Units, units
+from .dense import Units, round_rows_to_units
 
 
 class Records:
@@ -47,27 +47,27 @@ class Records:
         """The number of features."""
         return int(self.features.shape[1])
 
-    def units(self, bias: bool) -> Units:
+    def get_units(self, bias: bool) -> Units:
         """The rows' integer forms, with a 1 appended or not; computed once for a fit, whatever the number of steps."""
         if bias not in self._units:
             if self._whole is None:
-                self._units[bias] = units(self.features, bias, self.valid)
+                self._units[bias] = round_rows_to_units(self.features, bias, self.valid)
             else:
                 records, rows = self._whole
-                self._units[bias] = Units(*(part[rows] for part in records.units(bias)))
+                self._units[bias] = Units(*(part[rows] for part in records.get_units(bias)))
         return self._units[bias]
 
-    def pieces(self, size: int) -> Iterator[Records]:
+    def split_into_pieces(self, size: int) -> Iterator[Records]:
         """Yields the records in order, ``size`` at a time, without a copy."""
         for start in range(0, len(self), size):
-            yield self._part(slice(start, start + size))
+            yield self._take_part(slice(start, start + size))
 
     @property
     def weighted(self) -> bool:
         """Whether some weight may be below 1."""
         return self.weights is not None
 
-    def reweighted(self, weights: NDArray[np.float64]) -> Records:
+    def multiply_weights(self, weights: NDArray[np.float64]) -> Records:
         """Returns the same records, with their weights multiplied by ``weights`` in [0, 1]."""
         weights = weights if self.weights is None else self.weights * weights
         return Records(self.features, self.targets, self.valid, weights)
@@ -79,9 +79,9 @@ class Records:
 
     def take(self, rows: NDArray[np.intp] | None) -> Records:
         """The chosen rows; None is all of them, without a copy."""
-        return self if rows is None else self._part(rows)
+        return self if rows is None else self._take_part(rows)
 
-    def _part(self, rows: slice | NDArray[np.intp]) -> Records:
+    def _take_part(self, rows: slice | NDArray[np.intp]) -> Records:
         weights = None if self.weights is None else self.weights[rows]
         part = Records(self.features[rows], self.targets[rows], self.valid[rows], weights)
         part._whole = (self, rows)

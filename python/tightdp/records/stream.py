@@ -47,10 +47,10 @@ class Prepared:
         targets, weights = split_weights(targets)
         records = self.prepare(features, targets)
         if weights is not None and isinstance(records, Records):
-            records = records.reweighted(scale_weights(weights, self.largest))
+            records = records.multiply_weights(scale_weights(weights, self.largest))
         if self.center is not None:
             records = records.center_features(self.center)
-        pieces = [records] if self.size is None or not len(records) else records.pieces(self.size)
+        pieces = [records] if self.size is None or not len(records) else records.split_into_pieces(self.size)
         found = [self.part(piece) for piece in pieces]
         return found[0] if len(found) == 1 else np.sum(found, axis=0, dtype=np.int64)
 

@@ -121,7 +121,7 @@ class Plan:
         """Of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
-        return max(dense.product_grid_for(self.max_norm[0]), grid_below(self.deviation, _FINE_NOISE))
+        return max(dense.choose_product_grid(self.max_norm[0]), grid_below(self.deviation, _FINE_NOISE))
 
     @property
     def gradient_multiplier(self) -> float:

@@ -21,7 +21,7 @@ from ..gate.budget import FilterBudget
 from ..gate.gate import Gate
 from ..gate.oracle import Public, norm_sum_query
 from ..mechanisms import Gaussian, Mechanism
-from ..models.grid import confined
+from ..models.grid import clip_to_grid
 from ..release import clipping
 from ..release.noise import RandomSource
 from .account import Account
@@ -133,7 +133,7 @@ def release_share(
     max_norm = account.plan.max_norm[0]
 
     def total(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
-        return np.array([confined(look(), max_norm, grid).sum()], np.int64)
+        return np.array([clip_to_grid(look(), max_norm, grid).sum()], np.int64)
 
     gate = Gate(_Charged(account, world), source)
     released = float(gate.release_gaussian(norm_sum_query(max_norm, total), account.norm_noise).value[0])
