@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _check
 from .accounting.calibrate import calibrate
-from .algorithms.driver import opened, paid
+from .algorithms.driver import open_ledger, spend_from_ledger
 from .bound import Bound
 from .composition import Composition
 from .gate.budget import FixedPlan
@@ -91,8 +91,8 @@ def frequent_values(
     counts = count_values(map(convert_value_to_text, values), missing)
     charged, spent = Gaussian(sigma) + failing, NoiseShare(sigma, failing.nominal_delta)
     _, least = compute_noise_and_threshold(1, *spent)
-    book = opened(ledger)
-    gate = Gate(FixedPlan(charged), source(rng), pay=partial(paid, book, charged, note))
+    book = open_ledger(ledger)
+    gate = Gate(FixedPlan(charged), source(rng), pay=partial(spend_from_ledger, book, charged, note))
     (kept,) = gate.release_frequent_values(1, lambda: [counts], spent).value
     privacy = charged.epsilon(delta)
     statement = Statement(

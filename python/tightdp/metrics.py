@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _check
-from .algorithms.driver import opened, paid
+from .algorithms.driver import open_ledger, spend_from_ledger
 from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
 from .composition import Composition
@@ -234,8 +234,8 @@ def _released(
     sigma = resolve_noise_multiplier(Gaussian, noise_multiplier, target)
     if not sigma <= MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
-    charged, book = Gaussian(sigma) * 1, opened(ledger)
-    gate = Gate(FixedPlan(charged), source(rng), pay=partial(paid, book, charged, note))
+    charged, book = Gaussian(sigma) * 1, open_ledger(ledger)
+    gate = Gate(FixedPlan(charged), source(rng), pay=partial(spend_from_ledger, book, charged, note))
     noisy = gate.release_gaussian(Query((size,), 1.0, 1.0, 1.0, lambda _: counts), sigma).value.astype(np.int64)
     privacy = charged.epsilon(target.delta)
     statement = Statement(

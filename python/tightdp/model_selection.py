@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _check
-from .algorithms.driver import check_records, opened, paid, seeded
+from .algorithms.driver import check_records, make_random_source, open_ledger, spend_from_ledger
 from .bound import Bound
 from .composition import Composition
 from .derived import RepeatAndSelect
@@ -162,11 +162,11 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(
                 f"holdout must leave records to train on: with fewer than {least:,} of them all may be held out"
             )
-        source, book = seeded(self.random_state), opened(self.ledger)
+        source, book = make_random_source(self.random_state), open_ledger(self.ledger)
         if book is not None:
             for _, each in found:
                 each._rehearse_for(width, max(2, len(classes)))
-            paid(book, convert_to_ledger_charge(charge, target.delta), "PrivateSearchCV.fit")
+            spend_from_ledger(book, convert_to_ledger_charge(charge, target.delta), "PrivateSearchCV.fit")
         if blocks is None:
             outside = source.bernoulli(self.holdout, records)
             inner, outer = (_Part(rows_of(X, chosen), labels[chosen]) for chosen in (~outside, outside))

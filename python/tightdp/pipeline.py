@@ -18,7 +18,7 @@ import numpy as np
 
 from . import _check
 from .accounting.calibrate import calibrate
-from .algorithms.driver import check_records, opened, paid, seeded
+from .algorithms.driver import check_records, make_random_source, open_ledger, spend_from_ledger
 from .bound import Bound
 from .composition import Composition
 from .estimators.all_or_nothing import whole
@@ -142,15 +142,15 @@ class PrivatePipeline(Steps, BaseEstimator):
             check_width(self, blocks, width, reset=True)
             X, targets = passed(last, blocks)
         target = Target.from_arguments(self.epsilon, self.delta)
-        seeded(self.random_state)
+        make_random_source(self.random_state)
         check_targets(last, targets)
         if self.ledger is not None:  # without one nothing is lost where the step itself finds out
             check_table([step for _, step in self._checked()], X)
         plan = self._plan(width, _classes(last, targets))
-        book = opened(self.ledger)
+        book = open_ledger(self.ledger)
         if book is not None:
             _rehearse(plan, width, _classes(last, targets))
-            paid(book, plan.charge, "PrivatePipeline.fit")
+            spend_from_ledger(book, plan.charge, "PrivatePipeline.fit")
         values = X
         for _, step in plan.steps[:-1]:
             values = _through(step, values)
@@ -187,7 +187,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         return self._plan(_check.count("n_features", n_features), n_classes).charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        seeded(self.random_state)
+        make_random_source(self.random_state)
         _rehearse(self._plan(features, classes), features, classes)
 
     def _checked(self) -> list[tuple[str, Any]]:

@@ -10,7 +10,7 @@ from exactly import within
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.algorithms.adaclip import Moments, debiased
+from tightdp.algorithms.adaclip import Moments, estimate_variance
 from tightdp.gate.budget import Target
 from tightdp.models.linear import Multinomial
 from tightdp.train import (
@@ -75,7 +75,7 @@ def test_moments_by_hand():
     b = math.sqrt(s * 2 * s / 2)
     np.testing.assert_allclose(moments.scale, [b, b])
     released = np.array([5.0, -20.0])
-    g = moments.learn(released)
+    g = moments.learn_from_release(released)
     np.testing.assert_allclose(g, released / 10)
     np.testing.assert_allclose(moments.center, 0.25 * g)
     variance = 0.5 * 0.2 + 0.5 * (g**2 - (b * 3 / 10) ** 2) * 10 / 0.8
@@ -90,7 +90,7 @@ def test_debiasing_finds_the_variance_of_one_record_and_the_printed_one_does_not
     m, expected, trials = records.mean(), 0.1 * n, 40000
     sums = (rng.random((trials, n)) < q) @ ((records - m) / b)
     estimates = m + b * (sums + noise * rng.normal(size=trials)) / expected
-    found = debiased((estimates - m) ** 2, np.array(b), noise, expected, q)
+    found = estimate_variance((estimates - m) ** 2, np.array(b), noise, expected, q)
     standard_error = found.std() / math.sqrt(trials)
     assert abs(found.mean() - records.var()) < 4 * standard_error < 0.01
     printed = (estimates - m) ** 2 - (b * noise) ** 2
@@ -145,7 +145,7 @@ def test_the_printed_lemma_claims_too_little():
 def test_equal_bounds_are_dpsgd_with_a_centre():
     moments = Moments(AdaCliP(1, 1, h1=0.25, h2=0.25), 9, 1, 0.1, 1.0)
     np.testing.assert_allclose(moments.scale, 0.5 * 3)
-    moments.learn(np.ones(9))
+    moments.learn_from_release(np.ones(9))
     np.testing.assert_allclose(moments.scale, 0.5 * 3)
 
 
@@ -179,7 +179,10 @@ def test_a_batch_above_the_noisy_count_is_the_largest_that_there_is_a_plan_for(b
 def test_every_number_of_records_has_a_batch(records, q):
     public = Public(records, 3, 0.0, None)
     assert (
-        AdaCliP(10**9, noise_multiplier=1.0).steps(public, Target.from_arguments(None, 1e-5)).sampling_probability == q
+        AdaCliP(10**9, noise_multiplier=1.0)
+        .compute_steps(public, Target.from_arguments(None, 1e-5))
+        .sampling_probability
+        == q
     )
 
 

@@ -131,7 +131,7 @@ def test_objective_perturbation_is_charged_its_target(blobs, estimator):
 def test_objective_perturbation_raises_the_convexity_where_curvature_would_cost_over_half():
     public = Public(100, 2, 1e-9, LinearModel(1, Logistic()))
     assert build_objective(public, 1.0).convexity == pytest.approx(1e-7)
-    assert np.log1p(0.25 / ObjectivePerturbation().objective(public, 0.1).convexity) == pytest.approx(0.05)
+    assert np.log1p(0.25 / ObjectivePerturbation().choose_objective(public, 0.1).convexity) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize("public_size", [None, 1500])

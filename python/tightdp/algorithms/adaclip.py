@@ -21,7 +21,7 @@ from ..models.grid import exact_bound
 from ..models.model import Vector
 from .algorithm import Plan, Steps, batch_size
 from .optimizers import Optimizer, TailMean, check_optimizer
-from .step_length import FRACTION, chosen
+from .step_length import FRACTION, resolve_optimizer
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class AdaCliP:
     def cost_is_public(self) -> bool:
         return self.batch_size is None
 
-    def variances(self, size: int) -> tuple[float, float]:
+    def resolve_variance_range(self, size: int) -> tuple[float, float]:
         """h1 and h2 for that many parameters."""
         start = self.max_norm**2 * self.gamma / size
         h1 = min(start / 2, self.h2 or math.inf) if self.h1 is None else self.h1
         h2 = max(start * 2, h1) if self.h2 is None else self.h2
         return h1, h2
 
-    def steps(self, public: Public, target: Target) -> Steps:
+    def compute_steps(self, public: Public, target: Target) -> Steps:
         """Returns the releases of a run: how many, of which samples and with which noise."""
         q = FRACTION if self.batch_size is None else limit_batch(self.batch_size, public.records) / public.records
         steps = math.ceil(self.epochs / q)
@@ -99,24 +99,24 @@ class AdaCliP:
 
     def plan(self, public: Public, target: Target) -> Plan:
         """Plans the steps, whose clipping follows moments that were released with the gradients."""
-        made = self.steps(public, target)
+        made = self.compute_steps(public, target)
         q, noise, steps = made
         batch = q * public.records
         signal = batch * math.sqrt(steps) / noise
-        optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
+        optimizer = resolve_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             """Steps along estimates of the mean gradient, from which the next centre and scale are learned."""
-            step, iterates = optimizer.stepper(public.size), TailMean(steps, self.average)
+            step, iterates = optimizer.make_stepper(public.size), TailMean(steps, self.average)
             moments = Moments(self, public.size, batch, q, noise)
             for _ in range(steps):
                 query = oracle.gradient_sum_query(
                     w, 1.0, sampling_probability=q, center=moments.center, scale=moments.scale
                 )
-                gradient = moments.learn(gate.release_gaussian(query, noise).value)
+                gradient = moments.learn_from_release(gate.release_gaussian(query, noise).value)
                 w = step(w, gradient + public.regularization * w)
                 iterates.add(w)
-            return iterates.mean()
+            return iterates.get_mean()
 
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
         return Plan(FixedPlan(made.releases), run, steps, used)
@@ -132,7 +132,7 @@ class Moments:
 
     def __init__(self, settings: AdaCliP, size: int, expected: float, q: float, noise: float) -> None:
         self._settings, self._expected, self._q, self._noise = settings, expected, q, noise
-        self._low, self._high = settings.variances(size)
+        self._low, self._high = settings.resolve_variance_range(size)
         self.center: Vector = np.zeros(size)
         self.variance: Vector = np.full(size, math.sqrt(self._low * self._high))
 
@@ -142,17 +142,17 @@ class Moments:
         deviation = np.sqrt(np.clip(self.variance, self._low, self._high))
         return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
 
-    def learn(self, released: Vector) -> Vector:
+    def learn_from_release(self, released: Vector) -> Vector:
         """The estimate of the mean gradient in a released sum, which also updates the moments."""
         options, scale = self._settings, self.scale
         gradient: Vector = self.center + released / self._expected
-        observed = debiased((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
+        observed = estimate_variance((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
         self.variance = options.beta2 * self.variance + (1 - options.beta2) * observed
         self.center = options.beta1 * self.center + (1 - options.beta1) * gradient
         return gradient
 
 
-def debiased(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
+def estimate_variance(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
     """The variance of one record's gradient, from squared distances of the estimate from the centre.
 
     For Poisson batches E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 where nothing is

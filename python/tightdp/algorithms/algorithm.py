@@ -22,7 +22,7 @@ batch_size = _check.interval("[1e-6, inf)")
 """The check of an expected batch size: with less, an epoch has more steps than anybody takes."""
 
 
-def sampled(noise_multiplier: float, sampling_probability: float) -> Mechanism:
+def build_sampled_gaussian(noise_multiplier: float, sampling_probability: float) -> Mechanism:
     """Returns the mechanism of Gaussian noise on a query with this sampling probability."""
     gaussian = Gaussian(noise_multiplier)
     return PoissonSampled(gaussian, sampling_probability) if sampling_probability < 1 else gaussian
@@ -37,7 +37,7 @@ class Steps(NamedTuple):
 
     @property
     def releases(self) -> Composition:
-        return sampled(self.noise_multiplier, self.sampling_probability) * self.number
+        return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability) * self.number
 
 
 class Plan(NamedTuple):
@@ -55,7 +55,7 @@ MOST_RELEASES = 10**7
 """Largest number of releases of a plan: with a thousand records they take an hour."""
 
 
-def number_of_releases(name: str, value: Any) -> int:
+def check_release_count(name: str, value: Any) -> int:
     """Checks a setting that says how many releases there are."""
     return _check.count(name, value, most=MOST_RELEASES)
 

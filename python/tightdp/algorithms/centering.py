@@ -21,7 +21,7 @@ LEAST_SHARE = 1e-6
 """Smallest share of a budget that is divided: with less, the noise may be more than the gate can draw."""
 
 
-def center_share(name: str, value: Any) -> float:
+def check_center_share(name: str, value: Any) -> float:
     """The check of a share of the budget that may be 0."""
     share = _check.below_one(name, value)
     if 0 < share < LEAST_SHARE:
@@ -29,18 +29,18 @@ def center_share(name: str, value: Any) -> float:
     return share
 
 
-def movable(public: Public) -> bool:
+def can_be_centered(public: Public) -> bool:
     """Whether the model can be moved: it is linear, with an intercept to take up what the centre adds."""
     return public.linear is not None and public.linear.intercept
 
 
-def center_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
+def compute_center_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
     """The noise multiplier of the mean that makes its mu^2 ``share`` of the run's, of which the steps have about
     (sampling_probability / noise_multiplier)^2 steps."""
     return noise_multiplier / (sampling_probability * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 
 
-def centered(descend: Run, noise_multiplier: float) -> Run:
+def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
     """The same run on centred features, after one release of their sum, each row scaled down to norm sqrt(d)/2.
 
     That is the norm of d features of which a quarter are 1: more than that of one-hot tables and of images in [0, 1].

@@ -9,7 +9,7 @@ from .algorithm import Run
 from .optimizers import Optimizer, TailMean
 
 
-def descent(
+def build_descent(
     optimizer: Optimizer, steps: int, max_norm: float, noise_multiplier: float, q: float, average: float
 ) -> Run:
     """``steps`` releases of the sum of gradients clipped to ``max_norm``, over Poisson batches of probability ``q``.
@@ -20,12 +20,12 @@ def descent(
 
     def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
         public = oracle.public
-        step, iterates = optimizer.stepper(public.size), TailMean(steps, average)
+        step, iterates = optimizer.make_stepper(public.size), TailMean(steps, average)
         for _ in range(steps):
             query = oracle.gradient_sum_query(w, max_norm, sampling_probability=q)
             mean = gate.release_gaussian(query, noise_multiplier).value / (q * public.records)
             w = step(w, mean + public.regularization * w)
             iterates.add(w)
-        return iterates.mean()
+        return iterates.get_mean()
 
     return run

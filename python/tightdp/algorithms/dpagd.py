@@ -24,8 +24,8 @@ from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .algorithm import Plan, number_of_releases
-from .centering import center_share, centered, movable
+from .algorithm import Plan, check_release_count
+from .centering import can_be_centered, check_center_share, run_on_centered_features
 
 
 @dataclass(frozen=True)
@@ -73,45 +73,45 @@ class DPAGD:
 
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm", "max_loss")
-        _check.fields(self, number_of_releases, "selections")
+        _check.fields(self, check_release_count, "selections")
         _check.fields(self, _check.count, "candidates", "every")
         _check.fields(self, _check.interval("[1e-6, 1)"), "share")
         _check.fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
         _check.fields(self, _check.interval("[1e-6, inf)"), "growth")
         _check.fields(self, _check.nonnegative, "stretch")
         _check.fields(self, _check.below_one, "momentum")
-        _check.fields(self, center_share, "center")
+        _check.fields(self, check_center_share, "center")
         _check.choice("noise", self.noise, ("gumbel", "exponential"))
 
-    def _selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
+    def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
         """The selection whose ``selections``-fold zCDP is ``share`` of the run's: rho is 1/(2 nm^2) for a Gaussian,
         eta^2/8 for Gumbel noise, epsilon^2/2 for exponential noise."""
         ratio = float(np.sqrt(self.share / (1 - self.share))) / noise_multiplier
         return BoundedRange(2 * ratio) if self.noise == "gumbel" else PureDP(ratio)
 
-    def _caps(self, noise_multiplier: float) -> Caps:
+    def _build_caps(self, noise_multiplier: float) -> Caps:
         gradients = self.selections / noise_multiplier**2
-        return Caps(gradients, [(self._selection(noise_multiplier), self.selections)])
+        return Caps(gradients, [(self._calibrate_selection(noise_multiplier), self.selections)])
 
     def plan(self, public: Public, target: Target) -> Plan:
         """Plans caps for gradients and selections, within which the run chooses its steps and their noise."""
 
         def charge(noise_multiplier: float) -> Composition:
-            return self._caps(noise_multiplier).charge()
+            return self._build_caps(noise_multiplier).charge()
 
         noise_multiplier = resolve_noise_multiplier(charge, self.noise_multiplier, target)
-        selection = self._selection(noise_multiplier)
+        selection = self._calibrate_selection(noise_multiplier)
         q = 1.0 if self.batch_size is None else min(1.0, self.batch_size / public.records)
 
-        def descend(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        def run_descent(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return _Descent(self, public, oracle, gate, w, q, noise_multiplier, selection).run()
 
-        if self.center and movable(public):
-            run = centered(descend, noise_multiplier / math.sqrt(self.center * self.selections))
+        if self.center and can_be_centered(public):
+            run = run_on_centered_features(run_descent, noise_multiplier / math.sqrt(self.center * self.selections))
         else:
-            run = descend
+            run = run_descent
         used = {"sampling_probability": q, "noise_multiplier": noise_multiplier}
-        return Plan(self._caps(noise_multiplier), run, used=used)
+        return Plan(self._build_caps(noise_multiplier), run, used=used)
 
 
 class _Descent:
@@ -129,7 +129,7 @@ class _Descent:
         selection: BoundedRange | PureDP,
     ) -> None:
         self._set, self._public, self._oracle, self._gate, self._q = settings, public, oracle, gate, q
-        self._w, self._selection = w, selection
+        self._w, self._calibrate_selection = w, selection
         self._price = noise_multiplier**-2
         """1 / noise_multiplier^2 of the next gradient: what it takes from the cap, and its weight in the average."""
         self._max_step = settings.max_step
@@ -140,45 +140,45 @@ class _Descent:
         """Iterates until a release is refused, and returns the parameters before it."""
         try:
             while True:
-                self._iterate()
+                self._take_step()
         except BudgetExceeded:
             return self._w
 
-    def _iterate(self) -> None:
+    def _take_step(self) -> None:
         """Takes one step along a noisy gradient. While the selection prefers to stay, averages in less noisy ones."""
-        measured, weight = self._measure(self._price), self._price
+        measured, weight = self._measure_gradient(self._price), self._price
         while True:
-            direction = self._set.momentum * self._last + measured + self._penalty()
+            direction = self._set.momentum * self._last + measured + self._compute_penalty()
             unit = direction / max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
-            step = self._choose(unit)
+            step = self._choose_step(unit)
             if step > 0:
                 self._w = self._w - step * unit
                 self._last = direction
-                self._note(step)
+                self._note_step(step)
                 return
             extra = self._set.growth * self._price
-            measured = (weight * measured + extra * self._measure(extra)) / (weight + extra)
+            measured = (weight * measured + extra * self._measure_gradient(extra)) / (weight + extra)
             weight += extra
             self._price += extra
 
-    def _measure(self, price: float) -> Vector:
+    def _measure_gradient(self, price: float) -> Vector:
         """An unbiased gradient sum of variance (max_norm^2 / price) per coordinate (and the sampling's own)."""
         query = self._oracle.gradient_sum_query(self._w, self._set.max_norm, sampling_probability=self._q)
         return self._gate.release_gaussian(query, price**-0.5).value / self._q
 
-    def _penalty(self) -> Vector:
+    def _compute_penalty(self) -> Vector:
         return self._public.records * self._public.regularization * self._w
 
-    def _choose(self, unit: Vector) -> float:
+    def _choose_step(self, unit: Vector) -> float:
         steps = np.linspace(0.0, self._max_step, self._set.candidates + 1)
         query: Query = self._oracle.line_loss_query(
             self._w, unit, steps, self._set.max_loss, sampling_probability=self._q
         )
         ends = self._w - steps[:, None] * unit
         penalty = 0.5 * self._q * self._public.records * self._public.regularization * (ends**2).sum(axis=1)
-        return float(steps[self._gate.release_least_index(query, self._selection, offset=penalty).value])
+        return float(steps[self._gate.release_least_index(query, self._calibrate_selection, offset=penalty).value])
 
-    def _note(self, step: float) -> None:
+    def _note_step(self, step: float) -> None:
         self._taken.append(step)
         if len(self._taken) % self._set.every == 0:
             self._max_step = (1 + self._set.stretch) * max(self._taken[-self._set.every :])

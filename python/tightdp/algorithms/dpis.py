@@ -26,10 +26,10 @@ from ..models.dense import grid_for
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
-from .algorithm import Plan, Steps, batch_size, sampled
+from .algorithm import Plan, Steps, batch_size, build_sampled_gaussian
 from .importance import TwoStages
 from .optimizers import Optimizer, TailMean, check_optimizer
-from .step_length import FRACTION, check_stable, chosen
+from .step_length import FRACTION, check_stable, resolve_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 Choice = Callable[[int, Vector, float], tuple[float, float]]
@@ -112,18 +112,21 @@ class DPIS:
         )
 
     @property
-    def sums(self) -> int:
+    def norm_sum_count(self) -> int:
         """Number of sums of norms that are released."""
         return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
 
-    def steps(self, public: Public, target: Target) -> Steps:
+    def compute_steps(self, public: Public, target: Target) -> Steps:
         """The steps; with ``norm_share=None`` those of the largest cost, which steer the filter's choice of order and
         the length of steps."""
-        run = _Run(self, public)
+        run = _DpisRun(self, public)
         run.check_norms(target)
-        q, count = run.probability(1.0 if self.norm_share is None else self.norm_share), self.epochs * run.steps
+        q, count = (
+            run.compute_sampling_probability(1.0 if self.norm_share is None else self.norm_share),
+            self.epochs * run.steps,
+        )
         noise = resolve_noise_multiplier(
-            lambda noise: Steps(q, noise, count).releases + run.norms, self.noise_multiplier, target
+            lambda noise: Steps(q, noise, count).releases + run.norm_releases, self.noise_multiplier, target
         )
         return Steps(q, noise, count)
 
@@ -133,16 +136,16 @@ class DPIS:
             check_stable("optimizer", public, self.optimizer)
         if self.norm_share is None and target.epsilon is None:
             raise ValueError("epsilon must be given where norm_share is None: the noise is chosen within that total")
-        run, made = _Run(self, public), self.steps(public, target)
+        run, made = _DpisRun(self, public), self.compute_steps(public, target)
         q, noise, count = made
-        releases = made.releases + run.norms
+        releases = made.releases + run.norm_releases
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
-            return Plan(FixedPlan(releases), run.fixed(q, noise), count + self.sums, used)
+            return Plan(FixedPlan(releases), run.build_fixed_run(q, noise), count + self.norm_sum_count, used)
         budget = FilterBudget(target.epsilon, target.delta, expected=releases)
-        if not self.sums * budget.cost(Gaussian(run.norm_noise)) < budget.cap:
-            raise run.lacking()
-        return Plan(budget, run.adaptive(budget, q, noise), count + self.sums, used)
+        if not self.norm_sum_count * budget.cost(Gaussian(run.norm_noise)) < budget.cap:
+            raise run.build_budget_error()
+        return Plan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
 
 
 class Epochs:
@@ -157,39 +160,43 @@ class Epochs:
         self.norm_noise = 0.02 * public.records if settings.norm_noise is None else settings.norm_noise
 
     @property
-    def norms(self) -> Composition:
+    def norm_releases(self) -> Composition:
         """Composition of the released sums of norms."""
-        return Gaussian(self.norm_noise) * self.settings.sums if self.settings.sums else Composition()
+        return (
+            Gaussian(self.norm_noise) * self.settings.norm_sum_count if self.settings.norm_sum_count else Composition()
+        )
 
     def check_norms(self, target: Target) -> None:
         """Raises ValueError if released sums of norms leave nothing of the target for gradients."""
-        sums = self.settings.sums
+        sums = self.settings.norm_sum_count
         if target.epsilon is None or not sums:
             return
-        norms = self.norms + (target.beside or Composition())
+        norms = self.norm_releases + (target.beside or Composition())
         if not norms.epsilon(target.delta).upper < target.epsilon:
-            raise self.lacking()
+            raise self.build_budget_error()
 
-    def lacking(self) -> ValueError:
+    def build_budget_error(self) -> ValueError:
         """The error of sums of norms that leave nothing for gradients."""
         return ValueError(
-            f"norm_noise must be larger, or epochs fewer: {self.settings.sums} sums of norms with "
+            f"norm_noise must be larger, or epochs fewer: {self.settings.norm_sum_count} sums of norms with "
             f"norm_noise={self.norm_noise:g} (None stands for 0.02 of the number of records, {self.public.records}) "
             "take up the whole of epsilon"
         )
 
-    def probability(self, share: float) -> float:
+    def compute_sampling_probability(self, share: float) -> float:
         """q for a ratio of the mean norm to C."""
         return min(1.0, self.part / share)
 
-    def chosen(self, budget: FilterBudget, epoch: int, released: float, max_norm: float) -> tuple[float, float]:
+    def choose_share_and_noise(
+        self, budget: FilterBudget, epoch: int, released: float, max_norm: float
+    ) -> tuple[float, float]:
         """The share of norms that a released sum tells, and the noise multiplier of the epoch's steps."""
         # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
-        return share, self._noise(budget, epoch, share)
+        return share, self._choose_noise(budget, epoch, share)
 
-    def _noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
+    def _choose_noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
         """sigma / share for the smallest sigma that leaves room for the epochs to come."""
         later = self.settings.epochs - epoch - 1
         sums = Gaussian(self.norm_noise)
@@ -197,48 +204,54 @@ class Epochs:
         left = (budget.cap - budget.spent - ahead) * (1 - 1e-9)
         worst = 1.0 if epoch < self.settings.reserve * self.settings.epochs else share
 
-        def fits(sigma: float) -> bool:
-            now = budget.cost(sampled(sigma / share, self.probability(share)))
-            then = now if worst == share else budget.cost(sampled(sigma / worst, self.probability(worst)))
+        def is_affordable(sigma: float) -> bool:
+            now = budget.cost(build_sampled_gaussian(sigma / share, self.compute_sampling_probability(share)))
+            then = (
+                now
+                if worst == share
+                else budget.cost(build_sampled_gaussian(sigma / worst, self.compute_sampling_probability(worst)))
+            )
             return self.steps * (now + later * then) <= left
 
-        _, sigma = crossing(lambda sigma: not fits(sigma), 1.0, 1e-4, most=1e9)
+        _, sigma = crossing(lambda sigma: not is_affordable(sigma), 1.0, 1e-4, most=1e9)
         if math.isinf(sigma):
             raise ValueError("norm_noise must be larger: the sums of norms take up the whole of epsilon")
         return sigma / share
 
 
-class _Run(Epochs):
+class _DpisRun(Epochs):
     """The steps of a run."""
 
-    def fixed(self, q: float, noise: float) -> Run:
+    def build_fixed_run(self, q: float, noise: float) -> Run:
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            return self._loop(oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._optimizer(q, noise))
+            return self._run_epochs(
+                oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._resolve_optimizer(q, noise)
+            )
 
         return run
 
-    def adaptive(self, budget: FilterBudget, q: float, noise: float) -> Run:
+    def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
         """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+            def choose_from_release(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
                 released = gate.release_gaussian(oracle.norm_sum_query(w, max_norm), self.norm_noise).value[0]
-                share, noise = self.chosen(budget, epoch, released, max_norm)
-                return self.probability(share), noise
+                share, noise = self.choose_share_and_noise(budget, epoch, released, max_norm)
+                return self.compute_sampling_probability(share), noise
 
-            return self._loop(oracle, gate, w, choose, self._optimizer(q, noise))
+            return self._run_epochs(oracle, gate, w, choose_from_release, self._resolve_optimizer(q, noise))
 
         return run
 
-    def _optimizer(self, q: float, noise: float) -> Optimizer:
+    def _resolve_optimizer(self, q: float, noise: float) -> Optimizer:
         options, steps = self.settings, self.settings.epochs * self.steps
         signal = q * self.public.records * math.sqrt(steps) / noise
-        return chosen(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
+        return resolve_optimizer(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
 
-    def _loop(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
+    def _run_epochs(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
         """Runs the epochs: each may release a sum of norms that sets the clipping norm, then takes its steps."""
         options, public = self.settings, self.public
-        step = optimizer.stepper(public.size)
+        step = optimizer.make_stepper(public.size)
         iterates = TailMean(options.epochs * self.steps, options.average)
         max_norm = options.max_norm
         for epoch in range(options.epochs):
@@ -248,14 +261,14 @@ class _Run(Epochs):
                 max_norm = min(max(wanted, options.max_norm / 100), 4 * options.max_norm)
             q, noise = choose(epoch, w, max_norm)
             for i in range(self.steps):
-                query = importance_sum(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
+                query = importance_sum_query(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
                 total = gate.release_gaussian(query, noise).value
                 w = step(w, total / (q * public.records) + public.regularization * w)
                 iterates.add(w)
-        return iterates.mean()
+        return iterates.get_mean()
 
 
-def importance_sum(
+def importance_sum_query(
     oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
 ) -> Query:
     """sum of max_norm g_k / |g_k| over a sample that holds record k with probability q |clip(g_k)| / max_norm.
@@ -275,12 +288,12 @@ def importance_sum(
         if refresh or hats is None:
             _, everyone = oracle.draw_batch(source, 1.0)
             found = [oracle.compute_gradients(w, part).clip_norms(max_norm) for part in oracle.split_batch(everyone)]
-            hats = stages.bounds(np.concatenate([np.zeros(0), *found]))
-        rows, records = oracle.select_records(stages.candidates(source, hats))
+            hats = stages.bound_norms(np.concatenate([np.zeros(0), *found]))
+        rows, records = oracle.select_records(stages.draw_candidates(source, hats))
         gradients = oracle.compute_gradients(w, records)
         norms = gradients.clip_norms(max_norm)
-        taken = stages.taken(source.uniform(len(rows)), hats[rows], norms)
-        hats[rows] = stages.bounds(norms)
+        taken = stages.select_by_norms(source.uniform(len(rows)), hats[rows], norms)
+        hats[rows] = stages.bound_norms(norms)
         oracle.state["norm bounds"] = hats
         return gradients.sum_unit_gradients(max_norm, taken, grid=grid)
 

@@ -16,10 +16,10 @@ from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
 from .algorithm import Plan, batch_size
-from .centering import center_noise, center_share, centered, movable
-from .descent import descent
+from .centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
+from .descent import build_descent
 from .optimizers import Optimizer, check_optimizer
-from .step_length import FRACTION, chosen
+from .step_length import FRACTION, resolve_optimizer
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class DPSGD:
         _check.fields(self, exact_bound, "max_norm")
         _check.fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
         _check.fields(self, batch_size, "batch_size")
-        _check.fields(self, center_share, "center")
+        _check.fields(self, check_center_share, "center")
         _check.fields(self, _check.closed_unit, "average")
         _check.fields(self, check_optimizer, "optimizer")
 
@@ -72,16 +72,16 @@ class DPSGD:
         """Plans steps on Poisson samples, and one release of the centre if features are centred."""
         q = FRACTION if self.batch_size is None else min(1.0, self.batch_size / public.records)
         steps = math.ceil(self.epochs / q)
-        share = self.center if movable(public) else 0.0
+        share = self.center if can_be_centered(public) else 0.0
 
-        def releases(noise: float) -> Composition:
+        def compose_releases(noise: float) -> Composition:
             sampled = PoissonSampled(Gaussian(noise), q) * steps
-            return sampled + Gaussian(center_noise(noise, q, steps, share)) if share else sampled
+            return sampled + Gaussian(compute_center_noise(noise, q, steps, share)) if share else sampled
 
-        noise = resolve_noise_multiplier(releases, self.noise_multiplier, target)
+        noise = resolve_noise_multiplier(compose_releases, self.noise_multiplier, target)
         signal = q * public.records * math.sqrt(steps) / noise
-        optimizer = chosen(public, self.optimizer, signal, steps, self.max_norm, self.spread)
-        descend = descent(optimizer, steps, self.max_norm, noise, q, self.average)
-        run = centered(descend, center_noise(noise, q, steps, share)) if share else descend
+        optimizer = resolve_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
+        descend = build_descent(optimizer, steps, self.max_norm, noise, q, self.average)
+        run = run_on_centered_features(descend, compute_center_noise(noise, q, steps, share)) if share else descend
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
-        return Plan(FixedPlan(releases(noise)), run, steps + bool(share), used)
+        return Plan(FixedPlan(compose_releases(noise)), run, steps + bool(share), used)

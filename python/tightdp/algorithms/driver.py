@@ -28,7 +28,7 @@ from ..records.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .algorithm import Algorithm, check_length
-from .record_count import counted
+from .record_count import release_count_and_plan
 
 Callback = Callable[[int, int | None], object]
 
@@ -98,22 +98,22 @@ def fit(
     check_settings(algorithm, callback)
     target = Target.from_arguments(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
-    source = seeded(random_state)
-    book = opened(ledger)
-    records = _records(X, y, sample_weight, max_sample_weight)
+    source = make_random_source(random_state)
+    book = open_ledger(ledger)
+    records = _prepare_records(X, y, sample_weight, max_sample_weight)
     check_records(algorithm, isinstance(records, Stream))
-    sampler = apart(random_state)
+    sampler = make_batch_source(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
         unknown = Public(0, model.size, regularization, linear)
-        public, plan, gate, charged, count = counted(
+        public, plan, gate, charged, count = release_count_and_plan(
             algorithm,
             unknown,
             target,
             Oracle(model, records, unknown, sampler),
             source,
             callback,
-            partial(paid, book, note=note),
+            partial(spend_from_ledger, book, note=note),
         )
         before: tuple[Mechanism, ...] = (count,)
     else:
@@ -122,7 +122,7 @@ def fit(
         check_length(plan)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         charged, before = plan.budget.charge(), ()
-        gate = Gate(plan.budget, source, progress, partial(paid, book, charged, note))
+        gate = Gate(plan.budget, source, progress, partial(spend_from_ledger, book, charged, note))
     start = model.make_initial_parameters(source.uniform) if initial is None else np.array(initial, np.float64)
     parameters = plan.run(Oracle(model, records, public, sampler), gate, start)
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records, plan.used)
@@ -145,18 +145,18 @@ def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
         )
 
 
-def opened(ledger: Any) -> Ledger | None:
+def open_ledger(ledger: Any) -> Ledger | None:
     """The ledger that an estimator was given, or the path of."""
     return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
 
 
-def paid(ledger: Ledger | None, charge: Composition, note: str) -> None:
+def spend_from_ledger(ledger: Ledger | None, charge: Composition, note: str) -> None:
     """Before the first release of a run."""
     if ledger is not None:
         ledger.spend(charge, note=note)
 
 
-def _records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | Stream:
+def _prepare_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | Stream:
     """Returns the records of arrays or blocks, after checks of their types and shapes."""
     if isinstance(X, (Records, Stream)):
         return X
@@ -173,13 +173,13 @@ def _records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | 
     return Records(features, targets, weights=weights)
 
 
-def apart(random_state: Any) -> RandomSource:
+def make_batch_source(random_state: Any) -> RandomSource:
     """A source for batches alone: its k-th stream is the k-th batch, whatever else is drawn, so that batches can be
     gathered before their steps."""
     return SecureRandom() if random_state is None else Philox(int(random_state), 2**63)
 
 
-def seeded(random_state: Any) -> RandomSource:
+def make_random_source(random_state: Any) -> RandomSource:
     if random_state is None:
         return SecureRandom()
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):

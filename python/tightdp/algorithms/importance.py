@@ -31,15 +31,15 @@ class TwoStages(NamedTuple):
     reach: float
     floor: float
 
-    def bounds(self, norms: Reals) -> Reals:
+    def bound_norms(self, norms: Reals) -> Reals:
         """Bounds on norms for the steps to come, from norms as they are."""
         return self.reach * np.maximum(np.minimum(norms, self.max_norm), self.floor * self.max_norm)
 
-    def candidates(self, source: RandomSource, bounds: Reals) -> Chosen:
+    def draw_candidates(self, source: RandomSource, bounds: Reals) -> Chosen:
         """The first coin of every record."""
         return source.uniform(len(bounds)) < bounds * (self.sampling_probability / self.max_norm) - COIN
 
-    def taken(self, coins: Reals, bounds: Reals, norms: Reals) -> Chosen:
+    def select_by_norms(self, coins: Reals, bounds: Reals, norms: Reals) -> Chosen:
         """The second coin of candidates, made of a uniform each, given the bounds they were drawn with.
 
         False where a norm is infinite.

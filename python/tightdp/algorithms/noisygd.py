@@ -18,11 +18,11 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
-from .algorithm import Plan, number_of_releases
-from .centering import center_noise, center_share, centered, movable
-from .descent import descent
+from .algorithm import Plan, check_release_count
+from .centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
+from .descent import build_descent
 from .optimizers import SGD
-from .step_length import STRIDE, check_stable, plain_steps, total_length
+from .step_length import STRIDE, check_stable, choose_plain_steps, choose_total_length
 
 FEWEST, MOST = 20, 150
 """Range of the number of steps. Below 20 the last half has too few iterates to average; 150 bounds the time."""
@@ -70,9 +70,9 @@ class NoisyGD:
         _check.fields(self, exact_bound, "max_norm")
         _check.fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
         _check.fields(self, _check.below_one, "momentum")
-        _check.fields(self, center_share, "center")
+        _check.fields(self, check_center_share, "center")
         _check.fields(self, _check.closed_unit, "average")
-        _check.fields(self, number_of_releases, "steps")
+        _check.fields(self, check_release_count, "steps")
 
     @property
     def cost_is_public(self) -> bool:
@@ -81,41 +81,43 @@ class NoisyGD:
     def plan(self, public: Public, target: Target) -> Plan:
         """Plans full-batch steps, and one release of the centre if features are centred."""
 
-        def length(total: float) -> float:
-            return total_length(public, public.records / total, self.max_norm, self.spread)
+        def compute_length(total: float) -> float:
+            return choose_total_length(public, public.records / total, self.max_norm, self.spread)
 
-        share = self.center if movable(public) else 0.0
+        share = self.center if can_be_centered(public) else 0.0
 
-        def releases(noise: float, steps: int) -> Composition:
+        def compose_releases(noise: float, steps: int) -> Composition:
             full = Gaussian(noise) * steps
-            return full + Gaussian(center_noise(noise, 1.0, steps, share)) if share else full
+            return full + Gaussian(compute_center_noise(noise, 1.0, steps, share)) if share else full
 
         if self.noise_multiplier is None or target.epsilon is not None:
-            total = resolve_noise_multiplier(lambda noise: releases(noise, 1), self.noise_multiplier, target)
-            steps = self.steps or _within(length(total) / STRIDE)
-            noise = resolve_noise_multiplier(lambda noise: releases(noise, steps), self.noise_multiplier, target)
+            total = resolve_noise_multiplier(lambda noise: compose_releases(noise, 1), self.noise_multiplier, target)
+            steps = self.steps or _clip_step_count(compute_length(total) / STRIDE)
+            noise = resolve_noise_multiplier(
+                lambda noise: compose_releases(noise, steps), self.noise_multiplier, target
+            )
         else:
             noise = self.noise_multiplier
-            steps = self.steps or _enough(lambda k: k * STRIDE >= length(noise / math.sqrt(k)))
+            steps = self.steps or _find_step_count(lambda k: k * STRIDE >= compute_length(noise / math.sqrt(k)))
             total = noise / math.sqrt(steps)
-        stride = length(total) / steps
-        momentum = _momentum(stride, steps) if self.momentum is None else self.momentum
+        stride = compute_length(total) / steps
+        momentum = _choose_momentum(stride, steps) if self.momentum is None else self.momentum
         rate = self.learning_rate
-        optimizer = plain_steps(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
+        optimizer = choose_plain_steps(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
         check_stable("learning_rate", public, optimizer)
 
-        descend = descent(optimizer, steps, self.max_norm, noise, 1.0, self.average)
-        run = centered(descend, center_noise(noise, 1.0, steps, share)) if share else descend
+        descend = build_descent(optimizer, steps, self.max_norm, noise, 1.0, self.average)
+        run = run_on_centered_features(descend, compute_center_noise(noise, 1.0, steps, share)) if share else descend
         used = {
             "steps": steps,
             "noise_multiplier": noise,
             "momentum": momentum,
             "learning_rate": optimizer.learning_rate,
         }
-        return Plan(FixedPlan(releases(noise, steps)), run, steps + bool(share), used)
+        return Plan(FixedPlan(compose_releases(noise, steps)), run, steps + bool(share), used)
 
 
-def _momentum(stride: float, steps: int) -> float:
+def _choose_momentum(stride: float, steps: int) -> float:
     """Chooses the momentum that keeps the learning rate under ``LONGEST``, within a range.
 
     Momentum makes the iterates swing, and each step shrinks the swings by its square root. They must be gone before the
@@ -125,10 +127,10 @@ def _momentum(stride: float, steps: int) -> float:
     return float(np.clip(1 - LONGEST / stride, 0.7, max(0.75, 0.95 ** (MOST / steps))))
 
 
-def _within(steps: float) -> int:
+def _clip_step_count(steps: float) -> int:
     return round(min(max(steps, FEWEST), MOST))
 
 
-def _enough(holds: Callable[[int], bool]) -> int:
+def _find_step_count(holds: Callable[[int], bool]) -> int:
     """The least number of steps in the range for which ``holds``, or the most there are."""
     return next((k for k in range(FEWEST, MOST) if holds(k)), MOST)

@@ -12,9 +12,9 @@ from ..models.model import Vector
 
 
 class Optimizer(Protocol):
-    """A frozen description; ``stepper`` makes the mutable state of one run."""
+    """A frozen description; ``make_stepper`` makes the mutable state of one run."""
 
-    def stepper(self, size: int) -> Stepper: ...
+    def make_stepper(self, size: int) -> Stepper: ...
 
 
 class Stepper(Protocol):
@@ -24,7 +24,7 @@ class Stepper(Protocol):
 
 def check_optimizer(name: str, value: Any) -> Any:
     """Checks an algorithm's setting."""
-    if not callable(getattr(value, "stepper", None)):
+    if not callable(getattr(value, "make_stepper", None)):
         raise TypeError(f"{name} must be an optimizer, such as SGD(learning_rate) or Adam(), got {value!r}")
     return value
 
@@ -40,7 +40,7 @@ class SGD:
         _check.fields(self, _check.positive, "learning_rate")
         _check.fields(self, _check.below_one, "momentum")
 
-    def stepper(self, size: int) -> Stepper:
+    def make_stepper(self, size: int) -> Stepper:
         m = np.zeros(size)
 
         def step(w: Vector, gradient: Vector) -> Vector:
@@ -63,7 +63,7 @@ class Adam:
         _check.fields(self, _check.positive, "learning_rate", "damping")
         _check.fields(self, _check.below_one, "beta1", "beta2")
 
-    def stepper(self, size: int) -> Stepper:
+    def make_stepper(self, size: int) -> Stepper:
         """Returns Adam's step, which keeps the moments of the gradients it has seen."""
         m, v, t = np.zeros(size), np.zeros(size), 0
 
@@ -94,5 +94,5 @@ class TailMean:
         elif kept > 1:
             self._mean += (w - self._mean) / kept
 
-    def mean(self) -> Vector:
+    def get_mean(self) -> Vector:
         return self._mean

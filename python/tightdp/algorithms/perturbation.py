@@ -87,7 +87,7 @@ class ObjectivePerturbation:
     def __post_init__(self) -> None:
         _check.fields(self, exact_bound, "max_norm")
 
-    def objective(self, public: Public, epsilon: float) -> Objective:
+    def choose_objective(self, public: Public, epsilon: float) -> Objective:
         """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost
         more than half of epsilon."""
         epsilon = EPSILON("epsilon of objective perturbation", epsilon)
@@ -101,7 +101,7 @@ class ObjectivePerturbation:
         """Plans the release of one minimum, whose noise and cover share the target."""
         if target.epsilon is None:
             raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
-        f = self.objective(public, target.epsilon)
+        f = self.choose_objective(public, target.epsilon)
         left = target.epsilon - math.log1p(f.curvature / f.convexity) * (1 + 1e-12)
         noise = float(calibrate(Gaussian, epsilon=(1 - COVER) * left, delta=(1 - COVER) * target.delta))
         cover = float(calibrate(Gaussian, epsilon=COVER * left, delta=COVER * target.delta))

@@ -45,7 +45,7 @@ MOST_EPSILON = 1e4
 """Largest epsilon that the count's noise is computed from, for an algorithm that brings its own, tiny noise."""
 
 
-def counted(
+def release_count_and_plan(
     algorithm: Algorithm,
     facts: Public,
     target: Target,
@@ -58,7 +58,7 @@ def counted(
 
     ``facts`` are all public but ``records``, which is not read. ``pay`` is called with the charge before any release.
     """
-    held, count = _held(algorithm, facts, target)
+    held, count = _divide_target(algorithm, facts, target)
     check_plannable(algorithm, facts, held.target, oracle)
     charged = count + held.charge
     opening = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
@@ -79,7 +79,7 @@ def counted(
     return public, plan, Gate(budget, source, progress), charged, count
 
 
-def rehearse(plan: Plan, oracle: Oracle, public: Public) -> None:
+def rehearse_plan(plan: Plan, oracle: Oracle, public: Public) -> None:
     """Runs a plan up to its first release, without a record: raises what it would raise after a charge.
 
     ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
@@ -93,11 +93,11 @@ def rehearse(plan: Plan, oracle: Oracle, public: Public) -> None:
 def stop_before_payment(budget: Budget, run: Callable[[Gate], object]) -> None:
     """Runs up to where the first release would be paid for, and raises what is raised before that."""
 
-    def enough() -> None:
+    def stop_here() -> None:
         raise _Enough
 
     with suppress(_Enough):
-        run(Gate(budget, Philox(0), pay=enough))
+        run(Gate(budget, Philox(0), pay=stop_here))
 
 
 class _Enough(Exception):
@@ -113,7 +113,7 @@ def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle:
     for records in NUMBERS:
         public = dataclasses.replace(facts, records=records)
         try:
-            return rehearse(algorithm.plan(public, target), oracle, public)
+            return rehearse_plan(algorithm.plan(public, target), oracle, public)
         except (ValueError, BudgetExceeded) as error:
             first = first or error
     assert first is not None
@@ -122,16 +122,16 @@ def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle:
 
 def check_feasible(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
     """Applies ``check_plannable`` to the part of a target that the count leaves."""
-    check_plannable(algorithm, facts, _held(algorithm, facts, target)[0].target, oracle)
+    check_plannable(algorithm, facts, _divide_target(algorithm, facts, target)[0].target, oracle)
 
 
-def charge_of(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
+def compute_total_charge(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
     """Returns the charge of ``counted``, which is the same for any records."""
-    held, count = _held(algorithm, facts, target)
+    held, count = _divide_target(algorithm, facts, target)
     return count + held.charge
 
 
-class _Held(NamedTuple):
+class _RestOfBudget(NamedTuple):
     """Limits of the releases after the count: their target, their charge, and the budget that holds a plan to it."""
 
     target: Target
@@ -139,10 +139,10 @@ class _Held(NamedTuple):
     limit: Callable[[Plan], Budget]
 
 
-def _held(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, Gaussian]:
+def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
     """Divides the target between the count, whose mechanism is returned, and the rest."""
     if getattr(algorithm, "cost_is_public", False):
-        return _capped(algorithm, facts, target)
+        return _divide_by_caps(algorithm, facts, target)
     if target.epsilon is None:
         raise ValueError(
             f"public_size must be given, a public number of records: with these settings what {algorithm!r} costs "
@@ -155,15 +155,15 @@ def _held(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, G
     held = Target(rest.nominal_epsilon, rest.nominal_delta)
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
-    def limit(plan: Plan) -> Budget:
+    def check_plan(plan: Plan) -> Budget:
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget
 
-    return _Held(held, rest * 1, limit), Gaussian(float(noise))
+    return _RestOfBudget(held, rest * 1, check_plan), Gaussian(float(noise))
 
 
-def _capped(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held, Gaussian]:
+def _divide_by_caps(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
     """The rest is held to the caps that a reference plan fills: Gaussians by the sum of 1/noise_multiplier^2, every
     other mechanism by its count."""
     reference = dataclasses.replace(facts, records=REFERENCE)
@@ -175,8 +175,10 @@ def _capped(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_Held,
         target = target._replace(beside=Gaussian(noise) * 1)
     charge = algorithm.plan(reference, target).budget.charge()
 
-    def caps() -> Caps:
+    def build_reference_caps() -> Caps:
         gaussians, others = split_off_gaussians(charge)
         return Caps(gaussians * (1 + SLACK), others)
 
-    return _Held(target, caps().charge(), lambda plan: caps()), Gaussian(noise / math.sqrt(1 - FREED))
+    return _RestOfBudget(target, build_reference_caps().charge(), lambda plan: build_reference_caps()), Gaussian(
+        noise / math.sqrt(1 - FREED)
+    )

@@ -28,7 +28,7 @@ STRIDE = 8.0
 is 2 over 1/4, the curvature of a logistic loss along the intercept."""
 
 
-def total_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
+def choose_total_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
     """The sum of all step lengths, momentum included, for gradients clipped to ``max_norm``.
 
     ``spread`` is the standard deviation that noise alone would give a weight by the last step. None for
@@ -41,14 +41,14 @@ def total_length(public: Public, signal: float, max_norm: float, spread: float |
     return spread * signal / max_norm
 
 
-def intercept_curvature(max_norm: float) -> float:
+def bound_intercept_curvature(max_norm: float) -> float:
     """Largest curvature that a logistic loss has along the intercept where gradients are clipped to ``max_norm``: that
     of residuals below it (docs/theory/training.md, section 7). Those of other losses are taken to be like it."""
     residual = min(max_norm, 0.5)
     return residual * (1 - residual)
 
 
-def plain_steps(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
+def choose_plain_steps(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
     """Steps of length ``stride``, momentum included, and shorter where they would diverge.
 
     Along a curvature c steps of rate r converge if r c < 2 (1 + momentum), and every step is short enough for the
@@ -57,7 +57,7 @@ def plain_steps(public: Public, stride: float, max_norm: float, momentum: float 
     squared loss, whose slope has no bound: its curvature is at most |x|^2, for which the number of parameters stands,
     as features are in [0, 1].
     """
-    longest = 2 * (1 + momentum) / intercept_curvature(max_norm)
+    longest = 2 * (1 + momentum) / bound_intercept_curvature(max_norm)
     rate, curvature = min(stride * (1 - momentum), longest), public.regularization
     if public.loss is not None and math.isinf(public.loss.lipschitz):
         curvature += public.loss.curvature * public.size
@@ -66,12 +66,12 @@ def plain_steps(public: Public, stride: float, max_norm: float, momentum: float 
     return SGD(rate, momentum)
 
 
-def chosen(
+def resolve_optimizer(
     public: Public, given: Optimizer | None, signal: float, steps: int, max_norm: float, spread: float | None
 ) -> Optimizer:
     """The optimizer that was ``given``, if it is stable, or plain steps that together have ``total_length``."""
     if given is None:
-        return plain_steps(public, total_length(public, signal, max_norm, spread) / steps, max_norm)
+        return choose_plain_steps(public, choose_total_length(public, signal, max_norm, spread) / steps, max_norm)
     check_stable("optimizer", public, given)
     return given
 

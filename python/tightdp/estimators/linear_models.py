@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.driver import opened, paid, seeded
+from ..algorithms.driver import make_random_source, open_ledger, spend_from_ledger
 from ..composition import Composition
 from ..gate.budget import Target
 from ..gate.shares import NoiseShare, check_within
@@ -261,10 +261,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Learns the labels, once the run is paid for."""
         self.classes_ = present
         self._class_weights()
-        seeded(self.random_state)
-        plan, ledger = self._opening(self.n_features_in_), opened(self.ledger)
+        make_random_source(self.random_state)
+        plan, ledger = self._opening(self.n_features_in_), open_ledger(self.ledger)
         self._rehearse(self.n_features_in_, self._build(self.n_features_in_, 2), plan.epsilon, plan.delta)
-        paid(ledger, plan.charge, note)
+        spend_from_ledger(ledger, plan.charge, note)
         texts, history = released(counts, plan.spent, self.random_state)
         self.classes_ = chosen(texts, present)
         check_within(self._price(self._untrained(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.driver import seeded
+from ..algorithms.driver import make_random_source
 from ..models.dense import apply_affine_map
 from ..models.grid import exact_bound, grid_below
 from ..models.records import Records
@@ -73,7 +73,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         check_free(self)
         noise = self._noise()
         bound = exact_bound("max_norm", self.max_norm)
-        source = seeded(self.random_state)
+        source = make_random_source(self.random_state)
         blocks = as_blocks_without_targets(X)
         refuse_weights(blocks, "DPPCA")
         if not isinstance(self.center, bool):

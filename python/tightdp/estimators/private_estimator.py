@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..algorithms.algorithm import Algorithm
-from ..algorithms.driver import Callback, check_records, check_settings, fit, opened, seeded
+from ..algorithms.driver import Callback, check_records, check_settings, fit, make_random_source, open_ledger
 from ..algorithms.noisygd import NoisyGD
-from ..algorithms.record_count import charge_of, check_feasible, rehearse
+from ..algorithms.record_count import check_feasible, compute_total_charge, rehearse_plan
 from ..bound import Bound
 from ..composition import Composition
 from ..gate.budget import Target
@@ -90,7 +90,7 @@ class PrivateEstimator(Nested):
         regularization = _check.nonnegative("regularization", self.regularization)
         linear = model if isinstance(model, LinearModel) else None
         if self.public_size is None:
-            return charge_of(algorithm, Public(0, model.size, regularization, linear), target)
+            return compute_total_charge(algorithm, Public(0, model.size, regularization, linear), target)
         public = Public(_check.count("public_size", self.public_size), model.size, regularization, linear)
         charge: Composition = algorithm.plan(public, target).budget.charge()
         return charge
@@ -101,7 +101,7 @@ class PrivateEstimator(Nested):
 
     def _rehearse(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
         """Raises what a run of this model would raise about its settings, on no records and before any charge."""
-        seeded(self.random_state)
+        make_random_source(self.random_state)
         algorithm, target = self._trainer(), Target.from_arguments(epsilon, delta)
         linear = model if isinstance(model, LinearModel) else None
         facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)
@@ -109,7 +109,7 @@ class PrivateEstimator(Nested):
         if self.public_size is None:
             check_feasible(algorithm, facts, target, nothing)
         else:
-            rehearse(algorithm.plan(facts, target), nothing, facts)
+            rehearse_plan(algorithm.plan(facts, target), nothing, facts)
 
     @whole
     @cache_decoded_blocks
@@ -139,7 +139,7 @@ class PrivateEstimator(Nested):
             records = self._streamed(blocks, largest, again, **given)
         if not again:
             self._model: Any = self._untrained()
-        ledger, before = opened(self.ledger), self._opened
+        ledger, before = open_ledger(self.ledger), self._opened
         rest = None if before is None else before[0]
         del self._opened
         runs, apart = self._runs if again else NONE

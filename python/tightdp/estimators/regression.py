@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.driver import seeded
+from ..algorithms.driver import make_random_source
 from ..algorithms.record_count import stop_before_payment
 from ..gate.budget import FixedPlan
 from ..mechanisms import Gaussian
@@ -92,7 +92,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
         name the argument, before anything is released."""
         check_free(self)
-        source = seeded(self.random_state)
+        source = make_random_source(self.random_state)
         blocks = as_blocks(X, y)
         refuse_weights(blocks, "Ridge")
         if blocks is None:
@@ -148,7 +148,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         """Raises what ``fit`` would raise about the settings, for whoever charges before it begins."""
-        seeded(self.random_state)
+        make_random_source(self.random_state)
         noise, _, bound, rows = self._check_settings(features)
         query = second_moment(rows(np.zeros((0, features)), np.zeros(0)), bound)
         stop_before_payment(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))

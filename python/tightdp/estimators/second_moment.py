@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.driver import opened, paid
+from ..algorithms.driver import open_ledger, spend_from_ledger
 from ..bound import Bound
 from ..composition import Composition
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
@@ -57,8 +57,10 @@ class SecondMoment:
 
     def _released(self, query: Query, noise: float, source: RandomSource) -> tuple[NDArray[np.float64], str | None]:
         """The moment with noise, and the name of the ledger that was charged before."""
-        budget, ledger = FixedPlan(Gaussian(noise)), opened(self.ledger)
-        gate = Gate(budget, source, pay=partial(paid, ledger, budget.charge(), f"{type(self).__name__}.fit"))
+        budget, ledger = FixedPlan(Gaussian(noise)), open_ledger(self.ledger)
+        gate = Gate(
+            budget, source, pay=partial(spend_from_ledger, ledger, budget.charge(), f"{type(self).__name__}.fit")
+        )
         found = gate.release_gaussian(query, noise).value
         self.history_: tuple[Mechanism, ...] = gate.history
         self.charged_: Composition = budget.charge()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.driver import opened, paid, seeded
+from ..algorithms.driver import make_random_source, open_ledger, spend_from_ledger
 from ..bound import Bound
 from ..composition import Composition
 from ..estimators.all_or_nothing import whole
@@ -75,10 +75,10 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         check_free(self)
         X = in_blocks(X)
         spent, delta = self._planned()
-        source, book = seeded(self.random_state), opened(self.ledger)
+        source, book = make_random_source(self.random_state), open_ledger(self.ledger)
         values, charge = self._checked(X), self._charge(spent)
         self._types = listed(list_column_types(X)) if self._spells() and not isinstance(X, Blocks) else ""
-        self._run(values, spent, source, delta, partial(paid, book, charge, f"{type(self).__name__}.fit"))
+        self._run(values, spent, source, delta, partial(spend_from_ledger, book, charge, f"{type(self).__name__}.fit"))
         self.statement_ = self._stated(delta, self.random_state is not None, name_of(book) if charge else None)
         return self
 

@@ -72,6 +72,6 @@ class CenteredSums(ExactSums):
     def estimates(self, totals: list[Any]) -> list[Any]:
         """Of the mean gradient, from which the moments learn: to be called once a step."""
         noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid
-        gradient = torch.from_numpy(self._moments.learn(self._scale * noisy))
+        gradient = torch.from_numpy(self._moments.learn_from_release(self._scale * noisy))
         parts = torch.split(gradient, [total.numel() for total in totals])
         return [part.view(total.shape) for part, total in zip(parts, totals, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _check
 from ..algorithms.adaclip import AdaCliP
-from ..algorithms.algorithm import Steps, sampled
+from ..algorithms.algorithm import Steps, build_sampled_gaussian
 from ..algorithms.dpis import DPIS
 from ..gate.budget import Target, resolve_noise_multiplier
 from ..gate.oracle import Public
@@ -89,6 +89,10 @@ def plan_steps(
     if min(turns, 1.0 / batch_size) > _MOST_EMPTY:
         raise ValueError(f"batch_size must be at least {1 / _MOST_EMPTY:g} for {turns:g} steps, got {batch_size:g}")
     if settings is not None:
-        return dataclasses.replace(settings, noise_multiplier=noise_multiplier).steps(public, target)
+        return dataclasses.replace(settings, noise_multiplier=noise_multiplier).compute_steps(public, target)
     q, count = min(1.0, batch_size / public.records), math.ceil(turns)
-    return Steps(q, resolve_noise_multiplier(lambda noise: sampled(noise, q) * count, noise_multiplier, target), count)
+    return Steps(
+        q,
+        resolve_noise_multiplier(lambda noise: build_sampled_gaussian(noise, q) * count, noise_multiplier, target),
+        count,
+    )

@@ -61,7 +61,7 @@ class Candidates:
         """The numbers of a step's candidates."""
         bounds = np.zeros(0) if self._bounds is None else self._bounds
         source = self._key.at(2 * number)
-        rows = np.flatnonzero(self._stages.candidates(source, bounds))
+        rows = np.flatnonzero(self._stages.draw_candidates(source, bounds))
         self._coins = source.uniform(len(rows))
         return rows
 
@@ -81,14 +81,14 @@ class Candidates:
         """Which of the next candidates are taken, given their norms; one whose norm is not finite is not."""
         assert self._bounds is not None
         at = self.see(norms)
-        return self._stages.taken(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
+        return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
     def remember(self, world: World) -> npt.NDArray[np.float64]:
         """Bounds for the steps to come, from the norms that were noted by all processes, which are returned."""
         world.add_up(
             torch.from_numpy(self._norms).view(torch.int64)
         )  # 0 but for one process: the bits stay as they are
-        bounds = self._stages.bounds(self._norms)
+        bounds = self._stages.bound_norms(self._norms)
         if self._bounds is None or self._everyone:
             self._bounds = bounds
         else:

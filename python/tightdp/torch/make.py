@@ -11,7 +11,7 @@ import numpy as np
 
 from ..algorithms.adaclip import AdaCliP
 from ..algorithms.dpis import DPIS
-from ..algorithms.driver import opened, paid, seeded
+from ..algorithms.driver import make_random_source, open_ledger, spend_from_ledger
 from ..composition import Composition
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
@@ -151,9 +151,9 @@ def make_private(
         check_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
         sharded = check_sharding(model, world)
         parameters = _check_model(model, optimizer, arithmetic, world)
-        seeded(seed)
+        make_random_source(seed)
         loader.check_dataset(dataset)
-        book = opened(ledger) if world.first else None
+        book = open_ledger(ledger) if world.first else None
         files = Checkpoint(folder, book) if world.first and folder is not None else None
         # Options are refused before the number of records is released.
         loader.PoissonLoader(dataset, 1.0, **_reader_options(batches))
@@ -206,4 +206,4 @@ def _reader_options(batches: Batches) -> dict[str, Any]:
 
 def _make_payment(world: World, book: Ledger | None, note: str) -> Callable[[Composition], None]:
     """Returns the function that charges the ledger, which the first process holds."""
-    return lambda charge: world.on_first("the ledger", partial(paid, book, charge, note))
+    return lambda charge: world.on_first("the ledger", partial(spend_from_ledger, book, charge, note))

@@ -14,7 +14,7 @@ import numpy as np
 from .. import _check
 from ..accounting.calibrate import calibrate
 from ..algorithms.adaclip import AdaCliP, limit_batch
-from ..algorithms.algorithm import sampled
+from ..algorithms.algorithm import build_sampled_gaussian
 from ..algorithms.dpis import DPIS
 from ..algorithms.record_count import PLAIN_SHARE
 from ..composition import Composition
@@ -96,7 +96,7 @@ class Plan:
     @property
     def mechanism(self) -> Mechanism:
         """What one step releases; where the share of norms is released, one of the largest share."""
-        return sampled(self.noise_multiplier, self.sampling_probability)
+        return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability)
 
     @property
     def charged(self) -> Composition:

@@ -43,7 +43,7 @@ class ShareAccount(Account):
         self._choice = Epochs(plan.settings, Public(plan.records, size))
         self.norm_noise = self._choice.norm_noise
         """Noise multiplier of the sums of norms."""
-        expected = plan.mechanism * plan.steps + self._choice.norms
+        expected = plan.mechanism * plan.steps + self._choice.norm_releases
         self._filter = FilterBudget(plan.rest.nominal_epsilon, plan.rest.nominal_delta, expected=expected)
         self.epochs: list[dict[str, Any]] = []
 
@@ -96,7 +96,9 @@ class ShareAccount(Account):
 
     def choose(self, released: float) -> None:
         """Takes from a released sum what the steps of this epoch go by."""
-        self._go_by(*self._choice.chosen(self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0]))
+        self._go_by(
+            *self._choice.choose_share_and_noise(self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0])
+        )
 
     def _go_by(self, share: float, noise: float) -> None:
         settings = dataclasses.replace(self._settings, norm_share=share)
