@@ -48,8 +48,8 @@ from .ledger.ledger import name_of
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
 from .preprocessing.before import check_table, check_targets, check_weights
-from .preprocessing.cells import check_shape, check_width, columns_of, rows_of
-from .preprocessing.steps import cloned
+from .preprocessing.cells import check_shape, check_width, select_rows, split_columns
+from .preprocessing.steps import clone_estimator
 from .records.blocks import Blocks, Lengths, Unweighted
 from .records.copied import cache_decoded_blocks
 from .records.estimator_input import as_blocks
@@ -148,12 +148,12 @@ class PrivateSearchCV(BaseEstimator):
         present = np.repeat(classes, 3)  # so often that they are no measurements
         if declared is not None and not learns(declared):
             classes = labels_of("classes", declared)[1]
-        run, found = self._planned(width, max(2, len(classes)))
+        run, found = self._plan_budget(width, max(2, len(classes)))
         piped = isinstance(self.estimator, PrivatePipeline)
         for _, each in found:
             check_targets(_last(each), present, None if piped else width)
             check_weights(_last(each), blocks)
-        steps = [step for _, step in self.estimator._checked()] if piped else [self.estimator]
+        steps = [step for _, step in self.estimator._prepare_input()] if piped else [self.estimator]
         # A part's fit or score would find out, but only after what other parts and runs have released.
         check_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.from_arguments(self.epsilon, self.delta)
@@ -169,7 +169,7 @@ class PrivateSearchCV(BaseEstimator):
             spend_from_ledger(book, convert_to_ledger_charge(charge, target.delta), "PrivateSearchCV.fit")
         if blocks is None:
             outside = source.bernoulli(self.holdout, records)
-            inner, outer = (_Part(rows_of(X, chosen), labels[chosen]) for chosen in (~outside, outside))
+            inner, outer = (_Part(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
             trained = records - int(outside.sum())
         else:
             stream = source.stream()
@@ -183,7 +183,7 @@ class PrivateSearchCV(BaseEstimator):
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
         self.privacy_: Bound = charge.epsilon(target.delta)
-        self.statement_ = self._stated(target.delta, name_of(book))
+        self.statement_ = self._build_statement(target.delta, name_of(book))
         self._account_for(self.best_estimator_, target)
         return self
 
@@ -191,7 +191,7 @@ class PrivateSearchCV(BaseEstimator):
         """The labels of a table in memory, the set of them, and the number of its columns."""
         if y is None:
             raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
-        columns = columns_of(X)
+        columns = split_columns(X)
         check_shape(self, X, columns, reset=True)
         labels, classes = labels_of("y", y)
         if len(labels) != len(columns[0]):
@@ -200,7 +200,7 @@ class PrivateSearchCV(BaseEstimator):
 
     def _algorithms(self) -> list[Any]:
         """Returns the algorithms of all settings; None for a default one."""
-        made = (cloned(self.estimator).set_params(**cloned_values(each)) for each in self._candidates())
+        made = (clone_estimator(self.estimator).set_params(**cloned_values(each)) for each in self._candidates())
         return [_last(each).algorithm for each in made]
 
     def _account_for(self, best: Any, target: Target) -> None:
@@ -213,7 +213,7 @@ class PrivateSearchCV(BaseEstimator):
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """Returns the charge of ``fit`` on tables of ``n_features`` columns, without a look at a record."""
-        return self._charge(self._planned(_check.count("n_features", n_features), n_classes)[0])
+        return self._charge(self._plan_budget(_check.count("n_features", n_features), n_classes)[0])
 
     def _charge(self, run: SearchRun) -> Composition:
         return RepeatAndSelect(run.charge, self.mean) * 1
@@ -246,7 +246,10 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
         # Whatever fails with a delta of its own may fail in each run.
         failing = target.delta / (4 * mean)
-        made = [(each, cloned(self.estimator).set_params(**cloned_values(each), delta=failing)) for each in candidates]
+        made = [
+            (each, clone_estimator(self.estimator).set_params(**cloned_values(each), delta=failing))
+            for each in candidates
+        ]
         for _, estimator in made:
             for name, value in estimator.get_params().items():
                 if name.rpartition("__")[2] == "public_size" and value is not None:
@@ -274,7 +277,7 @@ class PrivateSearchCV(BaseEstimator):
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
             settings, estimator = found[coins.draw_index(len(found))]
-            model = cloned(estimator)
+            model = clone_estimator(estimator)
             if classes is not None:
                 _last(model).classes = classes
             if self.random_state is not None:
@@ -379,11 +382,11 @@ def rights(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
 
     def evaluate(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
-            made = X if last is model else MappedBlocks(X, model._of_rows)
+            made = X if last is model else MappedBlocks(X, model._transform_block)
             return sum(made.map(Unweighted(partial(_right, last))), np.zeros(1, np.int64))
         if y is None or not len(y):
             return np.zeros(1, np.int64)
-        return _right(last, X if last is model else model._transformed(X), y)
+        return _right(last, X if last is model else model._transform_values(X), y)
 
     return Query((1,), 1.0, 1.0, 1.0, evaluate)
 
@@ -400,7 +403,7 @@ def _right(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
 
 def cloned_values(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that are estimators are copied, so that no two runs share one."""
-    return {name: cloned(value) if hasattr(value, "get_params") else value for name, value in settings.items()}
+    return {name: clone_estimator(value) if hasattr(value, "get_params") else value for name, value in settings.items()}
 
 
 def _last(estimator: Any) -> Any:

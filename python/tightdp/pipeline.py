@@ -34,9 +34,9 @@ from .gate.budget import Caps, Target
 from .gate.shares import FAILURE, NoiseShare, build_caps, check_within, plan_with_remaining_budget
 from .ledger.ledger import name_of
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.before import check_table, check_targets, learning, passed
-from .preprocessing.cells import check_shape, check_width, chosen_by_name, columns_of
-from .preprocessing.steps import Steps, cloned, named
+from .preprocessing.before import check_table, check_targets, is_learning_labels, scan_blocks_before_charge
+from .preprocessing.cells import check_shape, check_width, select_by_name, split_columns
+from .preprocessing.steps import Steps, check_named_steps, clone_estimator
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
 from .records.copied import cache_decoded_blocks
@@ -129,23 +129,23 @@ class PrivatePipeline(Steps, BaseEstimator):
         has the same bits as from an array.
         """
         check_free(self)
-        *_, (_, last) = self._checked()
+        *_, (_, last) = self._prepare_input()
         blocks = as_blocks(X, y, _in_memory(last), texts=True)
         if blocks is None:
-            y = typed(y) if learning(last) else y
+            y = typed(y) if is_learning_labels(last) else y
             targets, width = self._table(X, y)
         else:
             width = blocks.width
-            if learning(last):
+            if is_learning_labels(last):
                 check_typed(blocks)
             check_records(_algorithm(last), True)
             check_width(self, blocks, width, reset=True)
-            X, targets = passed(last, blocks)
+            X, targets = scan_blocks_before_charge(last, blocks)
         target = Target.from_arguments(self.epsilon, self.delta)
         make_random_source(self.random_state)
         check_targets(last, targets)
         if self.ledger is not None:  # without one nothing is lost where the step itself finds out
-            check_table([step for _, step in self._checked()], X)
+            check_table([step for _, step in self._prepare_input()], X)
         plan = self._plan(width, _classes(last, targets))
         book = open_ledger(self.ledger)
         if book is not None:
@@ -155,7 +155,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         for _, step in plan.steps[:-1]:
             values = _through(step, values)
         _, estimator = plan.steps[-1]
-        found = values.width if isinstance(values, Blocks) else len(columns_of(values))
+        found = values.width if isinstance(values, Blocks) else len(split_columns(values))
         if not found:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
         if found != width:  # otherwise it is the number that was planned for
@@ -169,14 +169,14 @@ class PrivatePipeline(Steps, BaseEstimator):
         self.history_: tuple[Mechanism, ...] = sum(
             (tuple(step.history_) for _, step in plan.steps if hasattr(step, "history_")), ()
         )
-        self.statement_ = self._stated(target.delta, name_of(book))
+        self.statement_ = self._build_statement(target.delta, name_of(book))
         return self
 
     def _table(self, X: Any, y: Any) -> tuple[Any, int]:
         """The targets of a table in memory, and the number of its columns."""
         if y is None:
             raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
-        columns, records = columns_of(X), len(np.asarray(y, dtype=object))
+        columns, records = split_columns(X), len(np.asarray(y, dtype=object))
         check_shape(self, X, columns, reset=True)
         if len(columns[0]) != records:
             raise ValueError(f"y must have one target for each record: got {records} for {len(columns[0])} records")
@@ -194,7 +194,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         """The steps; None for "passthrough"."""
         steps = [
             (name, None if isinstance(step, str) and step == "passthrough" else step)
-            for name, step in named(self.steps, "steps", 2)
+            for name, step in check_named_steps(self.steps, "steps", 2)
         ]
         for name, step in steps[:-1]:
             if not (step is None or isinstance(step, (PrivateTransformer, DPPCA)) or _stateless(step)):
@@ -214,13 +214,13 @@ class PrivatePipeline(Steps, BaseEstimator):
     def _plan(self, n_features: int, n_classes: int) -> _Planned:
         """Copies of the steps, and what they will be charged."""
         target = Target.from_arguments(self.epsilon, self.delta)
-        steps = [(name, cloned(step)) for name, step in self._checked()]
+        steps = [(name, clone_estimator(step)) for name, step in self._prepare_input()]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
                 step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)
         *first, (_, last) = [step for step in steps if step[1] is not None]
         private = [step for _, step in first if hasattr(step, "charge_for")]
-        learned = learning(last)
+        learned = is_learning_labels(last)
         if target.epsilon is not None:
             self._divide(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
@@ -290,9 +290,9 @@ class PrivatePipeline(Steps, BaseEstimator):
         if not hasattr(self, "steps_"):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
         if is_sparse(X):
-            return np.concatenate([self._of_rows(part) for part in split_sparse_rows(X)])
-        X = chosen_by_name(self, X)
-        check_shape(self, X, columns_of(X), reset=False)
+            return np.concatenate([self._transform_block(part) for part in split_sparse_rows(X)])
+        X = select_by_name(self, X)
+        check_shape(self, X, split_columns(X), reset=False)
         for _, step in self.steps_[:-1]:
             X = X if step is None else step.transform(X)
         return X
@@ -301,7 +301,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         """The last step's features, of some rows of a block."""
         for _, step in self.steps_[:-1]:
             if step is not None:
-                rows = step._of_rows(rows) if isinstance(step, PrivateTransformer) else step.transform(rows)
+                rows = step._transform_block(rows) if isinstance(step, PrivateTransformer) else step.transform(rows)
         return rows
 
     @property
@@ -310,11 +310,11 @@ class PrivatePipeline(Steps, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """Returns the last step's predictions, shape (n,)."""
-        return self._last.predict(self._transformed(X))
+        return self._last.predict(self._transform_values(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy, or R^2 for ``Ridge``. It is not private; ``tightdp.metrics`` has private scores."""
-        found: float = self._last.score(self._transformed(X), y, sample_weight)
+        found: float = self._last.score(self._transform_values(X), y, sample_weight)
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -323,7 +323,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         passed = {"predict_proba", "predict_log_proba", "decision_function"}
         learned = {"classes_", "coef_", "intercept_", "public_size_"}
         if name in passed and hasattr(self.steps[-1][1], name):
-            return lambda X: getattr(self._last, name)(self._transformed(X))
+            return lambda X: getattr(self._last, name)(self._transform_values(X))
         if name in learned and "steps_" in vars(self):
             return getattr(self._last, name)
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
@@ -373,6 +373,6 @@ def _through(step: Any, values: Any) -> Any:
 
 def _classes(last: Any, y: Any) -> int:
     """Counts the labels of a classifier; 2 if they are to be learned."""
-    if not isinstance(last, PrivateClassifier) or learning(last):
+    if not isinstance(last, PrivateClassifier) or is_learning_labels(last):
         return 2
     return max(2, len(np.unique(np.asarray(y if last.classes is None else last.classes))))

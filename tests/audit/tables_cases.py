@@ -28,7 +28,7 @@ def quantile_bounds(planted):
     def build(seed):
         source, z = dp.Philox(seed), 0.5
         canary, nobody = np.array([[-5.0]]), np.array([[np.nan]])
-        spread = z / math.sqrt(quantiles.rounds((0, 1))) if planted else z
+        spread = z / math.sqrt(quantiles.count_rounds((0, 1))) if planted else z
 
         def run(inside):
             seen = []
@@ -38,7 +38,9 @@ def quantile_bounds(planted):
                     seen.append(float(value[0]))
                     return super()._finish_release(value, mechanism)
 
-            quantiles.search(Watched(Unlimited(), source), canary if inside else nobody, (0.5,), (0, 1), spread)
+            quantiles.search_quantiles(
+                Watched(Unlimited(), source), canary if inside else nobody, (0.5,), (0, 1), spread
+            )
             return sum(seen)
 
         return run, quantiles.charge((0, 1), z)

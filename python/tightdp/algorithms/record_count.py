@@ -126,7 +126,7 @@ def check_feasible(algorithm: Algorithm, facts: Public, target: Target, oracle: 
 
 
 def compute_total_charge(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
-    """Returns the charge of ``counted``, which is the same for any records."""
+    """Returns the charge of ``release_count_and_plan``, which is the same for any records."""
     held, count = _divide_target(algorithm, facts, target)
     return count + held.charge
 

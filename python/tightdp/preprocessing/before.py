@@ -18,22 +18,22 @@ from ..estimators.sklearn_interface import validate_data, validate_numbers
 from ..records.blocks import Blocks, resolve_largest_weight
 from ..records.estimator_input import check_numbers
 from ..records.stream import scan_blocks
-from .steps import cloned
+from .steps import clone_estimator
 from .transformer import PrivateTransformer
 
 
-def learning(last: Any) -> bool:
+def is_learning_labels(last: Any) -> bool:
     """Whether the last step learns its labels."""
     return isinstance(last, PrivateClassifier) and learns(last.classes)
 
 
-def passed(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
+def scan_blocks_before_charge(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
     """The blocks after one pass, which no later one may contradict, and some targets that the last step takes if it
     takes all: of a classifier every label."""
     check_weights(last, blocks)
     if not isinstance(last, PrivateClassifier):
         return scan_blocks(blocks, numbers_in)[0], np.zeros(1)
-    if learning(last):
+    if is_learning_labels(last):
         counted, found = scan_blocks(blocks, numbers_of_labels)
         labels = [present for present, _ in found]
     else:
@@ -45,8 +45,8 @@ def check_targets(last: Any, y: Any, width: int | None = None) -> None:
     """Raises the last step's error about the targets before anything is paid for. ``width`` is None if the number of
     features is not known."""
     if isinstance(last, PrivateClassifier):
-        trial = cloned(last) if width is not None else cloned(last).set_params(bounds=None)
-        if learning(last):  # once they are paid for
+        trial = clone_estimator(last) if width is not None else clone_estimator(last).set_params(bounds=None)
+        if is_learning_labels(last):  # once they are paid for
             trial._learned, trial.classes_ = True, labels_of("y", y, few=True)[1]
             trial._class_weights()
         else:
@@ -66,10 +66,10 @@ def check_table(steps: Sequence[Any], X: Any) -> None:
 
     One row shows the kind of an array of numbers, and blocks have said what they hold.
     """
-    trial = cloned(next(step for step in steps if step is not None))
+    trial = clone_estimator(next(step for step in steps if step is not None))
     few = X[:1] if isinstance(X, np.ndarray) and X.dtype.kind in "bfiu" else X
     if isinstance(trial, PrivateTransformer):
-        trial._checked(few)
+        trial._prepare_input(few)
     elif isinstance(X, Blocks):
         check_numbers(X)
     elif isinstance(trial, (PrivateEstimator, Ridge, DPPCA)):

@@ -15,7 +15,7 @@ from ..records.cells import as_column, as_table, convert_cell_to_text, convert_c
 from ..records.numbers import check_names
 
 
-def names_of(X: Any) -> list[Any] | None:
+def get_column_names(X: Any) -> list[Any] | None:
     """The names of the columns, of a data frame or a mapping; None for an array."""
     if isinstance(X, Mapping):
         return list(X)
@@ -23,16 +23,16 @@ def names_of(X: Any) -> list[Any] | None:
     return None if columns is None else list(columns)
 
 
-def in_blocks(X: Any) -> Any:
+def convert_to_blocks(X: Any) -> Any:
     """Memory maps as blocks; anything else as it is."""
     return ArrayBlocks(X, np.zeros(len(X))) if isinstance(X, np.memmap) and X.ndim == 2 and len(X) else X
 
 
-def columns_of(X: Any) -> list[Any]:
+def split_columns(X: Any) -> list[Any]:
     """The columns of a table, each a sequence of cells. ValueError for what is none, which quotes no cell."""
     if hasattr(X, "tocsr"):
         raise TypeError("X must be a dense 2-D array: sparse input is not supported")
-    names = names_of(X)
+    names = get_column_names(X)
     if names is not None:
         check_names(X)
         found = [as_column(X[name]) for name in names]
@@ -62,7 +62,7 @@ def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> N
 
 def check_width(estimator: Any, X: Any, count: int | None, *, reset: bool) -> None:
     """The same of a table that may come in blocks; those of numbers alone, ``count`` None, need no names."""
-    names = None if count is None else names_of(X)
+    names = None if count is None else get_column_names(X)
     count = X.width if count is None else count
     texts = names is not None and all(isinstance(name, str) for name in names)
     if reset:
@@ -82,10 +82,10 @@ def check_width(estimator: Any, X: Any, count: int | None, *, reset: bool) -> No
         raise ValueError("The feature names should match those that were passed during fit")
 
 
-def chosen_by_name(estimator: Any, X: Any) -> Any:
+def select_by_name(estimator: Any, X: Any) -> Any:
     """The columns of ``fit`` in their order, of a table whose columns have names; anything else as it is. ValueError
     where one is lacking."""
-    known, names = getattr(estimator, "feature_names_in_", None), names_of(X)
+    known, names = getattr(estimator, "feature_names_in_", None), get_column_names(X)
     if known is None or names is None or list(known) == names:
         return X
     check_names(X)
@@ -95,14 +95,14 @@ def chosen_by_name(estimator: Any, X: Any) -> Any:
     return {name: X[name] for name in known} if isinstance(X, Mapping) else X[list(known)]
 
 
-def cells_of(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
+def read_text_cells(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
     """The columns as texts without blanks around them; None, NaN and NA are ""."""
-    columns = columns_of(X)
+    columns = split_columns(X)
     check_shape(estimator, X, columns, reset=reset)
     return [convert_cells_to_text(column) for column in columns]
 
 
-def counts_of(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
+def count_column_values(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
     """Counts, for each column, the rows that have each value, as text."""
     if rows.dtype == object:
         return [count_values(convert_cells_to_text(column), missing) for column in rows.T]
@@ -117,8 +117,8 @@ def counts_of(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
     return found
 
 
-def rows_of(X: Any, chosen: NDArray[np.bool_]) -> Any:
+def select_rows(X: Any, chosen: NDArray[np.bool_]) -> Any:
     """Some records of a table, as a table whose cells are the same: those of lists keep their types."""
     if isinstance(X, Mapping):
         return {name: as_column(column)[chosen] for name, column in X.items()}
-    return X[chosen] if names_of(X) is not None else as_table(X)[chosen]
+    return X[chosen] if get_column_names(X) is not None else as_table(X)[chosen]

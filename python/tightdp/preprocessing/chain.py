@@ -14,9 +14,9 @@ from ..estimators.ownership import own
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
-from .cells import check_shape, check_width, columns_of
-from .passes import counted
-from .steps import Steps, cloned, members
+from .cells import check_shape, check_width, split_columns
+from .passes import count_blocks
+from .steps import Steps, clone_estimator, list_members
 from .transformer import PrivateTransformer
 
 
@@ -43,58 +43,58 @@ class Chain(Steps, PrivateTransformer):
     _steps = "transformers"
 
     def _charge(self, spent: NoiseShare) -> Composition:
-        each = self._each(spent)
-        return sum((member._charge(each) for _, member in members(self.transformers, 2)), Composition())
+        each = self._divide_share(spent)
+        return sum((member._charge(each) for _, member in list_members(self.transformers, 2)), Composition())
 
-    def _each(self, spent: NoiseShare) -> NoiseShare:
-        paying = sum(bool(member._charge(spent)) for _, member in members(self.transformers, 2))
+    def _divide_share(self, spent: NoiseShare) -> NoiseShare:
+        paying = sum(bool(member._charge(spent)) for _, member in list_members(self.transformers, 2))
         return spent.divide_equally(max(1, paying))
 
-    def _cells(self, X: Any, *, reset: bool) -> Any:
+    def _read_table(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Blocks):
             check_width(self, X, X.width, reset=reset)
         else:
-            check_shape(self, X, columns_of(X), reset=reset)
+            check_shape(self, X, split_columns(X), reset=reset)
         return X
 
-    def _checked(self, X: Any) -> Any:
+    def _prepare_input(self, X: Any) -> Any:
         """The first one's check is made before anything is released."""
-        values = counted(self._cells(X, reset=True))
-        cloned(members(self.transformers, 2)[0][1])._checked(values)
+        values = count_blocks(self._read_table(X, reset=True))
+        clone_estimator(list_members(self.transformers, 2)[0][1])._prepare_input(values)
         return values
 
-    def _of_rows(self, rows: Any) -> NDArray[np.float64]:
+    def _transform_block(self, rows: Any) -> NDArray[np.float64]:
         for _, member in self.transformers_:
-            rows = member._of_rows(rows)
+            rows = member._transform_block(rows)
         return np.asarray(rows)
 
-    def _learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
+    def _release_and_learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
         """Lets each member learn in turn from what those before it made of the values."""
-        each = self._each(spent)
+        each = self._divide_share(spent)
         self.transformers_: list[tuple[str, Any]] = []
-        for name, given in members(self.transformers, 2):
-            member = cloned(given)
-            member._learn(member._checked(values), gate, each)
+        for name, given in list_members(self.transformers, 2):
+            member = clone_estimator(given)
+            member._release_and_learn(member._prepare_input(values), gate, each)
             member.charged_ = member._charge(each)
             own(member, self)
             values = member.transform(values)
             self.transformers_.append((name, member))
 
-    def _transformed(self, values: Any) -> NDArray[np.float64]:
+    def _transform_values(self, values: Any) -> NDArray[np.float64]:
         for _, member in self.transformers_:
             values = member.transform(values)
         return np.asarray(values)
 
-    def _named(self, given: list[str]) -> list[str]:
+    def _name_outputs(self, given: list[str]) -> list[str]:
         for _, member in self.transformers_:
-            given = member._named(given)
+            given = member._name_outputs(given)
         return given
 
-    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         released: list[str] = []
         public: dict[str, str] = {}
         for name, member in self.transformers_:
-            shown, taken = member._facts()
+            shown, taken = member._list_facts()
             released += [f"{name}: {one}" for one in shown]
             public |= {f"{name}: {key}": value for key, value in taken.items()}
         return tuple(released), public

@@ -17,9 +17,9 @@ from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
 from ..records.estimator_input import check_numbers
 from ..records.views import MappedBlocks
-from .cells import check_shape, check_width, columns_of, names_of
-from .passes import counted
-from .steps import Steps, cloned, members
+from .cells import check_shape, check_width, get_column_names, split_columns
+from .passes import count_blocks
+from .steps import Steps, clone_estimator, list_members
 from .transformer import PrivateTransformer
 
 
@@ -55,86 +55,92 @@ class ColumnTransformer(Steps, PrivateTransformer):
         return tags
 
     def _charge(self, spent: NoiseShare) -> Composition:
-        each = self._each(spent)
+        each = self._divide_share(spent)
         return sum(
-            (member._charge(each) for _, member, _ in members(self.transformers, 3) if member is not None),
+            (member._charge(each) for _, member, _ in list_members(self.transformers, 3) if member is not None),
             Composition(),
         )
 
-    def _cells(self, X: Any, *, reset: bool) -> Any:
+    def _read_table(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Blocks):
             check_width(self, X, X.width, reset=reset)
             return X, range(X.width)
-        columns = columns_of(X)
+        columns = split_columns(X)
         check_shape(self, X, columns, reset=reset)
         return X, columns
 
-    def _checked(self, X: Any) -> list[tuple[str, Any, Any, Any]]:
+    def _prepare_input(self, X: Any) -> list[tuple[str, Any, Any, Any]]:
         """(name, a transformer to be fitted or None, columns, what it learns from)."""
-        table, each = self._cells(X, reset=True)
-        given_parts = members(self.transformers, 3)
+        table, each = self._read_table(X, reset=True)
+        given_parts = list_members(self.transformers, 3)
         for _, _, columns in given_parts:
-            _places(columns, names_of(table), len(each))  # refused before a pass
-        whole, found = (counted(table), each), []
+            _find_column_numbers(columns, get_column_names(table), len(each))  # refused before a pass
+        whole, found = (count_blocks(table), each), []
         for name, given, columns in given_parts:
-            member, part = cloned(given), _part(whole, columns)
-            found.append((name, member, columns, _numbers(part) if member is None else member._checked(part)))
+            member, part = clone_estimator(given), _take_columns_of_table(whole, columns)
+            found.append(
+                (name, member, columns, _convert_to_numbers(part) if member is None else member._prepare_input(part))
+            )
         return found
 
-    def _learn(self, values: list[tuple[str, Any, Any, Any]], gate: Gate, spent: NoiseShare) -> None:
-        each = self._each(spent)
+    def _release_and_learn(self, values: list[tuple[str, Any, Any, Any]], gate: Gate, spent: NoiseShare) -> None:
+        each = self._divide_share(spent)
         for _, member, _, part in values:
             if member is not None:
-                member._learn(part, gate, each)
+                member._release_and_learn(part, gate, each)
                 member.charged_ = member._charge(each)
                 own(member, self)
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
 
-    def _each(self, spent: NoiseShare) -> NoiseShare:
+    def _divide_share(self, spent: NoiseShare) -> NoiseShare:
         """Returns the budget of one member: those that release something share equally."""
         paying = sum(
-            member is not None and bool(member._charge(spent)) for _, member, _ in members(self.transformers, 3)
+            member is not None and bool(member._charge(spent)) for _, member, _ in list_members(self.transformers, 3)
         )
         return spent.divide_equally(max(1, paying))
 
-    def _transformed(self, values: Any) -> NDArray[np.float64]:
+    def _transform_values(self, values: Any) -> NDArray[np.float64]:
         blocks = []
         for _, member, columns in self.transformers_:
-            part = _part(values, columns)
-            blocks.append(_numbers(part) if member is None else member.transform(part))
+            part = _take_columns_of_table(values, columns)
+            blocks.append(_convert_to_numbers(part) if member is None else member.transform(part))
         return np.column_stack(blocks)
 
-    def _of_rows(self, rows: Any) -> NDArray[np.float64]:
+    def _transform_block(self, rows: Any) -> NDArray[np.float64]:
         names, found = getattr(self, "feature_names_in_", None), []
         for _, member, columns in self.transformers_:
-            part = _columns(_places(columns, None if names is None else list(names), rows.shape[1]), rows)
-            found.append(_numbers(part) if member is None else member._of_rows(part))
+            part = _take_columns(
+                _find_column_numbers(columns, None if names is None else list(names), rows.shape[1]), rows
+            )
+            found.append(_convert_to_numbers(part) if member is None else member._transform_block(part))
         return np.column_stack(found)
 
-    def _spells(self) -> bool:
-        return any(member is not None and member._spells() for _, member, _ in members(self.transformers, 3))
+    def _has_text_outputs(self) -> bool:
+        return any(
+            member is not None and member._has_text_outputs() for _, member, _ in list_members(self.transformers, 3)
+        )
 
-    def _named(self, given: list[str]) -> list[str]:
+    def _name_outputs(self, given: list[str]) -> list[str]:
         found = []
         for name, member, columns in self.transformers_:
-            known = [str(c) if isinstance(c, str) else given[c] for c in _keys(columns)]
-            found += [f"{name}__{one}" for one in (known if member is None else member._named(known))]
+            known = [str(c) if isinstance(c, str) else given[c] for c in _list_keys(columns)]
+            found += [f"{name}__{one}" for one in (known if member is None else member._name_outputs(known))]
         return found
 
-    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         """Joins the facts of the members, each under its name."""
         released: list[str] = []
         public: dict[str, str] = {}
         for name, member, columns in self.transformers_:
-            public[f"columns of {name}"] = ", ".join(map(str, _keys(columns)))
+            public[f"columns of {name}"] = ", ".join(map(str, _list_keys(columns)))
             if member is not None:
-                shown, taken = member._facts()
+                shown, taken = member._list_facts()
                 released += [f"{name}: {one}" for one in shown]
                 public |= {f"{name}: {key}": value for key, value in taken.items()}
         return tuple(released), public
 
 
-def _keys(columns: Any) -> list[Any]:
+def _list_keys(columns: Any) -> list[Any]:
     """The columns, one by one: as flags they would be taken for the numbers 0 and 1."""
     keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
     for key in keys:
@@ -143,22 +149,22 @@ def _keys(columns: Any) -> list[Any]:
     return keys
 
 
-def _part(whole: Any, columns: Any) -> Any:
+def _take_columns_of_table(whole: Any, columns: Any) -> Any:
     """Some columns of a table, as an array, or of blocks as blocks."""
     X, found = whole
-    places = _places(columns, names_of(X), len(found))
+    places = _find_column_numbers(columns, get_column_names(X), len(found))
     if isinstance(X, Blocks):
         texts = {i: X.texts[place] for i, place in enumerate(places) if place in X.texts}
-        return MappedBlocks(X, partial(_columns, places), texts)
+        return MappedBlocks(X, partial(_take_columns, places), texts)
     rows = np.empty((len(found[0]), len(places)), dtype=object)
     for j, place in enumerate(places):
         rows[:, j] = found[place]
     return rows
 
 
-def _places(columns: Any, names: list[Any] | None, many: int) -> list[int]:
+def _find_column_numbers(columns: Any, names: list[Any] | None, many: int) -> list[int]:
     """The numbers of some columns of so many, which are given by name or number."""
-    keys, places = _keys(columns), []
+    keys, places = _list_keys(columns), []
     if not keys:
         raise ValueError("columns must be one or more")
     for key in keys:
@@ -173,12 +179,12 @@ def _places(columns: Any, names: list[Any] | None, many: int) -> list[int]:
     return places
 
 
-def _columns(places: list[int], rows: Any) -> NDArray[Any]:
+def _take_columns(places: list[int], rows: Any) -> NDArray[Any]:
     found = rows[:, places]
     return np.asarray(found, dtype=object if found.dtype == object else np.float64)
 
 
-def _numbers(part: Any) -> Any:
+def _convert_to_numbers(part: Any) -> Any:
     if isinstance(part, Blocks):
         check_numbers(part)
         return part

@@ -21,7 +21,7 @@ from ..records.columns import Category
 from ..records.stream import Stream
 from ..records.text import NO_VALUE, convert_to_text
 from ..statement.words import listed
-from .cells import cells_of, check_width, counts_of
+from .cells import check_width, count_column_values, read_text_cells
 from .transformer import PrivateTransformer
 
 
@@ -66,57 +66,59 @@ class OneHotEncoder(PrivateTransformer):
         if isinstance(self.missing, str) or not all(isinstance(text, str) for text in self.missing):
             raise TypeError(f"missing must be a sequence of texts, got {self.missing!r}")
         if self.categories is not None:
-            _declared(self.categories)
+            _read_declared_categories(self.categories)
             return Composition()
         return Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
 
-    def _cells(self, X: Any, *, reset: bool) -> Any:
+    def _read_table(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Blocks):
             check_width(self, X, None, reset=reset)
             return X
-        return cells_of(self, X, reset=reset)
+        return read_text_cells(self, X, reset=reset)
 
-    def _checked(self, X: Any) -> Any:
-        values, size = super()._checked(X), self.n_features_in_
+    def _prepare_input(self, X: Any) -> Any:
+        values, size = super()._prepare_input(X), self.n_features_in_
         if self.categories is not None and len(self.categories) != size:
             raise ValueError(f"categories must be one list for each of {size} columns")
         return values
 
-    def _learn(self, values: list[list[str]] | Stream, gate: Gate, spent: NoiseShare) -> None:
+    def _release_and_learn(self, values: list[list[str]] | Stream, gate: Gate, spent: NoiseShare) -> None:
         if self.categories is not None:
-            self.categories_: list[tuple[str, ...]] = _declared(self.categories)
+            self.categories_: list[tuple[str, ...]] = _read_declared_categories(self.categories)
             return
-        self.categories_ = gate.release_frequent_values(self.n_features_in_, partial(self._counts, values), spent).value
+        self.categories_ = gate.release_frequent_values(
+            self.n_features_in_, partial(self._count_texts, values), spent
+        ).value
 
-    def _counts(self, values: list[list[str]] | Stream) -> list[Counter[str]]:
+    def _count_texts(self, values: list[list[str]] | Stream) -> list[Counter[str]]:
         """Counts, for each column, the records that have each text."""
         if not isinstance(values, Stream):
             return [count_values(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
-        for found in values.map_blocks(partial(counts_of, missing=tuple(self.missing))):
+        for found in values.map_blocks(partial(count_column_values, missing=tuple(self.missing))):
             for column, more in zip(counts, found, strict=True):
                 column.update(more)
         return counts
 
-    def _transformed(self, values: list[list[str]]) -> NDArray[np.float64]:
+    def _transform_values(self, values: list[list[str]]) -> NDArray[np.float64]:
         columns = [Category("", known) for known in self.categories_]
         blocks = [column.encode(cells) for column, cells in zip(columns, values, strict=True)]
         return np.column_stack(blocks)
 
-    def _spells(self) -> bool:
+    def _has_text_outputs(self) -> bool:
         return self.categories is None
 
-    def _named(self, given: list[str]) -> list[str]:
+    def _name_outputs(self, given: list[str]) -> list[str]:
         return [f"{name}={one}" for name, known in zip(given, self.categories_, strict=True) for one in known]
 
-    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         shown = [listed(known) for known in self.categories_]
         if self.categories is not None:
             return (), {f"categories of column {j}": f"declared: {known}" for j, known in enumerate(shown)}
         return tuple(f"categories of column {j}, by noisy counts: {known}" for j, known in enumerate(shown)), {}
 
 
-def _declared(categories: Any) -> list[tuple[str, ...]]:
+def _read_declared_categories(categories: Any) -> list[tuple[str, ...]]:
     try:
         found = [tuple(convert_to_text(value).strip() for value in values) for values in categories]
         texts = any(isinstance(values, str) for values in categories)

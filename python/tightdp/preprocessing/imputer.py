@@ -52,35 +52,35 @@ class SimpleImputer(PrivateTransformer):
         _check.choice("strategy", self.strategy, ("median", "constant"))
         if self.strategy == "constant":
             return Composition()
-        quantiles.points(self.domain, _width(self.domain))
+        quantiles.build_grid(self.domain, _width(self.domain))
         return quantiles.charge(self.domain, spent.noise_multiplier)
 
-    def _checked(self, X: Any) -> Values:
-        values: Values = super()._checked(X)
+    def _prepare_input(self, X: Any) -> Values:
+        values: Values = super()._prepare_input(X)
         if self.strategy == "constant":
-            self._constants(width_of(values))
+            self._broadcast_constants(width_of(values))
         else:
-            quantiles.points(self.domain, width_of(values))
+            quantiles.build_grid(self.domain, width_of(values))
         return values
 
-    def _constants(self, columns: int) -> NDArray[np.float64]:
+    def _broadcast_constants(self, columns: int) -> NDArray[np.float64]:
         try:
             return np.array(np.broadcast_to(_check.reals_in("fill_value", self.fill_value), (columns,)))
         except (TypeError, ValueError):
             raise ValueError("fill_value must be a finite number or one for each column") from None
 
-    def _learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
+    def _release_and_learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
         size = width_of(values)
         if self.strategy == "constant":
-            self.statistics_: NDArray[np.float64] = self._constants(size)
+            self.statistics_: NDArray[np.float64] = self._broadcast_constants(size)
         else:
-            (found,) = quantiles.search(gate, values, (0.5,), self.domain, spent.noise_multiplier)
-            self.statistics_ = quantiles.points(self.domain, size)[found, np.arange(size)]
+            (found,) = quantiles.search_quantiles(gate, values, (0.5,), self.domain, spent.noise_multiplier)
+            self.statistics_ = quantiles.build_grid(self.domain, size)[found, np.arange(size)]
 
-    def _transformed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _transform_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.where(np.isnan(values), self.statistics_, values)
 
-    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         shown = listed([f"{value:g}" for value in self.statistics_])
         if self.strategy == "constant":
             return (), {"numbers in the place of missing ones": f"declared: {shown}"}

@@ -17,17 +17,17 @@ Values = Array | Stream
 """Rows (n, d), or a stream of such rows."""
 
 
-def counted(X: Any) -> Any:
+def count_blocks(X: Any) -> Any:
     """Blocks after the pass that counts their records, for all that learn from them; anything else as it is."""
     return scan_blocks(X, None)[0] if isinstance(X, Blocks) else X
 
 
-def streamed(blocks: Blocks) -> Stream:
+def stream_features(blocks: Blocks) -> Stream:
     """The features of blocks, after one pass over them."""
-    return Stream.from_blocks(blocks, _features)
+    return Stream.from_blocks(blocks, _get_features)
 
 
-def _features(features: NDArray[Any], targets: Any) -> Any:
+def _get_features(features: NDArray[Any], targets: Any) -> Any:
     return features
 
 
@@ -36,7 +36,7 @@ def width_of(values: Values) -> int:
     return values.width if isinstance(values, Stream) else int(values.shape[1])
 
 
-def total(
+def sum_over_rows(
     values: Values, part: Callable[[Array], NDArray[np.int64]], length: int, source: RandomSource
 ) -> NDArray[np.int64]:
     """The sum of ``part`` over all rows, modulo 2^64. A part is a sum over rows of integers, each of its own row."""

@@ -19,55 +19,55 @@ from ..gate.shares import NoiseShare
 from ..mechanisms import Gaussian
 from ..release.noise import RandomSource
 from . import quantiles
-from .passes import Array, Values, total, width_of
+from .passes import Array, Values, sum_over_rows, width_of
 from .transformer import PrivateTransformer
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Bounded(PrivateTransformer):
+class BoundedTransformer(PrivateTransformer):
     """A transformer that clips columns to bounds."""
 
     bounds: Any = None
     quantiles: tuple[float, float] = (0.01, 0.99)
     domain: Any = None
 
-    def _levels(self) -> tuple[float, float]:
+    def _check_levels(self) -> tuple[float, float]:
         try:
-            low, high = (quantiles.level("quantiles", q) for q in self.quantiles)
+            low, high = (quantiles.round_level("quantiles", q) for q in self.quantiles)
         except (TypeError, ValueError):
             low, high = 1.0, 0.0
         if not low < high:
             raise ValueError(f"quantiles must be two numbers in (0, 1) that ascend, got {self.quantiles!r}")
         return low, high
 
-    def _bounds_charge(self, noise_multiplier: float) -> Composition:
+    def _charge_for_bounds(self, noise_multiplier: float) -> Composition:
         if self.bounds is not None:
             return Composition()
-        self._levels(), quantiles.points(self.domain, _width(self.domain))
+        self._check_levels(), quantiles.build_grid(self.domain, _width(self.domain))
         return quantiles.charge(self.domain, noise_multiplier)
 
-    def _checked(self, X: Any) -> Values:
-        values: Values = super()._checked(X)
+    def _prepare_input(self, X: Any) -> Values:
+        values: Values = super()._prepare_input(X)
         if self.bounds is not None:
             Scale.of("bounds", self.bounds, width_of(values))
         else:
-            quantiles.points(self.domain, width_of(values))
+            quantiles.build_grid(self.domain, width_of(values))
         return values
 
-    def _bounds(self, values: Values, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
+    def _find_bounds(self, values: Values, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
         """Low and high of each column, low < high."""
         size = width_of(values)
         if self.bounds is not None:
             scale = Scale.of("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
-        found = quantiles.search(gate, values, self._levels(), self.domain, noise_multiplier)
-        grid = quantiles.points(self.domain, size)
+        found = quantiles.search_quantiles(gate, values, self._check_levels(), self.domain, noise_multiplier)
+        grid = quantiles.build_grid(self.domain, size)
         low, high = np.sort(found, axis=0)  # with few values the margins may cross
         low = np.minimum(low, len(grid) - 2)
         high = np.maximum(high, low + 1)  # a column of one value keeps what is above it apart
         return grid[low, np.arange(size)], grid[high, np.arange(size)]
 
-    def _bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    def _list_bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         if self.bounds is not None:
             return (), {"bounds of the features": f"declared: {bounds_of(self.bounds)}"}
         shown = f"bounds of {self.n_features_in_} columns, by noisy quantiles: {bounds_of(self.bounds_)}"
@@ -83,7 +83,7 @@ def _width(domain: Any) -> int:
         return 1
 
 
-class MinMaxScaler(Bounded):
+class MinMaxScaler(BoundedTransformer):
     """Clips each column to bounds and maps the bounds to 0 and 1; NaN stays.
 
     Further parameters
@@ -110,17 +110,17 @@ class MinMaxScaler(Bounded):
     __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
 
     def _charge(self, spent: NoiseShare) -> Composition:
-        return self._bounds_charge(spent.noise_multiplier)
+        return self._charge_for_bounds(spent.noise_multiplier)
 
-    def _learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
-        self.bounds_ = self._bounds(values, gate, spent.noise_multiplier)
+    def _release_and_learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
+        self.bounds_ = self._find_bounds(values, gate, spent.noise_multiplier)
 
-    def _transformed(self, values: Array) -> Array:
+    def _transform_values(self, values: Array) -> Array:
         low, high = self.bounds_
         return np.asarray((np.clip(values, low, high) - low) / (high - low))
 
-    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        return self._bounds_facts()
+    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        return self._list_bounds_facts()
 
 
 SHARE = 0.5
@@ -130,7 +130,7 @@ NARROWEST = 1 / 64
 DIGITS = 20
 
 
-class StandardScaler(Bounded):
+class StandardScaler(BoundedTransformer):
     """Clips each column to bounds, subtracts a private mean and divides by a private standard deviation; NaN stays.
 
     Further parameters
@@ -154,37 +154,37 @@ class StandardScaler(Bounded):
     __doc__ += PrivateTransformer.__doc__.partition("\n")[2] if PrivateTransformer.__doc__ else ""
 
     def _charge(self, spent: NoiseShare) -> Composition:
-        bounds, moments = self._parts(spent)
-        return self._bounds_charge(bounds) + Gaussian(moments)
+        bounds, moments = self._split_noise(spent)
+        return self._charge_for_bounds(bounds) + Gaussian(moments)
 
-    def _parts(self, spent: NoiseShare) -> tuple[float, float]:
+    def _split_noise(self, spent: NoiseShare) -> tuple[float, float]:
         """The noise of the bounds, and that of the moments."""
         z = spent.noise_multiplier
         if self.bounds is not None:
             return z, z
         return z / math.sqrt(SHARE) * (1 + 2.0**-50), z / math.sqrt(1 - SHARE) * (1 + 2.0**-50)
 
-    def _learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
+    def _release_and_learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
         """Learns bounds that are not declared, then releases the moments within them."""
-        bounds, noise = self._parts(spent)
-        self.bounds_ = low, high = self._bounds(values, gate, bounds)
+        bounds, noise = self._split_noise(spent)
+        self.bounds_ = low, high = self._find_bounds(values, gate, bounds)
         middle, half = low + (high - low) / 2, (high - low) / 2
-        count, sums, squares = gate.release_gaussian(moments(values, low, high), noise).value.reshape(3, -1)
+        count, sums, squares = gate.release_gaussian(moments_query(values, low, high), noise).value.reshape(3, -1)
         many = np.maximum(count, 1.0)
         mean = np.clip(sums / many, -1, 1)
         variance = np.clip(squares / many, 0, 1) - mean**2
         self.mean_: Array = middle + half * mean
         self.scale_: Array = half * np.sqrt(np.maximum(variance, NARROWEST**2))
 
-    def _transformed(self, values: Array) -> Array:
+    def _transform_values(self, values: Array) -> Array:
         return np.asarray((np.clip(values, *self.bounds_) - self.mean_) / self.scale_)
 
-    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        released, public = self._bounds_facts()
+    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        released, public = self._list_bounds_facts()
         return (*released, f"a noisy mean and standard deviation of {self.n_features_in_} columns"), public
 
 
-def moments(values: Values, low: Any, high: Any) -> Query:
+def moments_query(values: Values, low: Any, high: Any) -> Query:
     """Query for each column's number, sum and sum of squares of values, clipped to [low, high] and mapped to [-1, 1].
 
     NaN does not count as a value.
@@ -194,12 +194,12 @@ def moments(values: Values, low: Any, high: Any) -> Query:
     columns = width_of(values)
 
     def evaluate(source: RandomSource) -> Integers:
-        return total(values, partial(_moments, low, high), 3 * columns, source)
+        return sum_over_rows(values, partial(_sum_moments, low, high), 3 * columns, source)
 
     return Query((3 * columns,), math.sqrt(3 * columns) * (1 + 2.0**-50), 1.0, 2.0**-DIGITS, evaluate)
 
 
-def _moments(low: Any, high: Any, values: Array) -> Integers:
+def _sum_moments(low: Any, high: Any, values: Array) -> Integers:
     one = 2**DIGITS
     units = (np.clip(values, low, high) - (low + (high - low) / 2)) / ((high - low) / 2)
     there = ~np.isnan(units)

@@ -8,7 +8,7 @@ from typing import Any
 from .transformer import PrivateTransformer
 
 
-def named(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
+def check_named_steps(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
     """``steps`` as a list of tuples of ``length`` whose first entries are different names."""
     shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
@@ -22,10 +22,10 @@ def named(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
     return found
 
 
-def members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
+def list_members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
     """The parts of a transformer: private ones without a budget of their own; None for "passthrough"."""
     found = []
-    for name, given, *columns in named(transformers, "transformers", length):
+    for name, given, *columns in check_named_steps(transformers, "transformers", length):
         member = None if length == 3 and isinstance(given, str) and given == "passthrough" else given
         if member is not None:
             if not isinstance(member, PrivateTransformer):
@@ -37,22 +37,22 @@ def members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
     return found
 
 
-def cloned(estimator: Any) -> Any:
+def clone_estimator(estimator: Any) -> Any:
     """An unfitted copy; None stays."""
     if estimator is None:
         return None
     try:
         from sklearn.base import clone
     except ImportError:
-        return _made_anew(estimator)
+        return _copy_parameter(estimator)
     return clone(estimator)
 
 
-def _made_anew(value: Any) -> Any:
+def _copy_parameter(value: Any) -> Any:
     """A parameter whose estimators, in lists as well, are copies."""
     if hasattr(value, "get_params"):
-        return type(value)(**{name: _made_anew(each) for name, each in value.get_params(deep=False).items()})
-    return type(value)(map(_made_anew, value)) if type(value) in (list, tuple) else value
+        return type(value)(**{name: _copy_parameter(each) for name, each in value.get_params(deep=False).items()})
+    return type(value)(map(_copy_parameter, value)) if type(value) in (list, tuple) else value
 
 
 class Steps:

@@ -30,8 +30,8 @@ from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement
 from ..statement.words import AGAIN, listed
-from .cells import check_width, in_blocks
-from .passes import streamed
+from .cells import check_width, convert_to_blocks
+from .passes import stream_features
 
 TYPES = "types of the columns"
 NOTHING = 1e-300
@@ -73,13 +73,13 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
 
         An error names the argument, before any record is used."""
         check_free(self)
-        X = in_blocks(X)
-        spent, delta = self._planned()
+        X = convert_to_blocks(X)
+        spent, delta = self._plan_budget()
         source, book = make_random_source(self.random_state), open_ledger(self.ledger)
-        values, charge = self._checked(X), self._charge(spent)
-        self._types = listed(list_column_types(X)) if self._spells() and not isinstance(X, Blocks) else ""
+        values, charge = self._prepare_input(X), self._charge(spent)
+        self._types = listed(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
         self._run(values, spent, source, delta, partial(spend_from_ledger, book, charge, f"{type(self).__name__}.fit"))
-        self.statement_ = self._stated(delta, self.random_state is not None, name_of(book) if charge else None)
+        self.statement_ = self._build_statement(delta, self.random_state is not None, name_of(book) if charge else None)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -88,13 +88,13 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         if not hasattr(self, "charged_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if isinstance(X, Blocks):
-            self._cells(X, reset=False)
-            return MappedBlocks(X, self._of_rows)
-        return self._transformed(self._cells(X, reset=False))
+            self._read_table(X, reset=False)
+            return MappedBlocks(X, self._transform_block)
+        return self._transform_values(self._read_table(X, reset=False))
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
         """Returns the charge of ``fit``, without a look at a record; features and classes do not change it."""
-        return self._charge(self._planned()[0])
+        return self._charge(self._plan_budget()[0])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The names of the features, for scikit-learn."""
@@ -107,7 +107,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
             raise ValueError("input_features must equal feature_names_in_")
         if len(input_features) != self.n_features_in_:
             raise ValueError(f"input_features must have length n_features_in_, {self.n_features_in_}")
-        return np.asarray(self._named([str(name) for name in input_features]), dtype=object)
+        return np.asarray(self._name_outputs([str(name) for name in input_features]), dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -120,30 +120,30 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         """Returns the composition of the releases, which is empty if everything is declared. Checks the settings."""
         raise NotImplementedError
 
-    def _learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
+    def _release_and_learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
         """Makes the releases of ``_charge``, and learns from them alone."""
         raise NotImplementedError
 
-    def _transformed(self, values: Any) -> NDArray[np.float64]:
+    def _transform_values(self, values: Any) -> NDArray[np.float64]:
         raise NotImplementedError
 
-    def _named(self, given: list[str]) -> list[str]:
+    def _name_outputs(self, given: list[str]) -> list[str]:
         return given
 
-    def _spells(self) -> bool:
+    def _has_text_outputs(self) -> bool:
         """Whether a release spells cells as texts, as their type has it."""
         return False
 
-    def _facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         """Returns, for the statement, what was released and which facts were taken to be public."""
         raise NotImplementedError
 
-    def _of_rows(self, rows: Any) -> NDArray[np.float64]:
+    def _transform_block(self, rows: Any) -> NDArray[np.float64]:
         """The features of some rows of a block, whose columns have no names."""
-        return self._transformed(self._cells(rows, reset=False))
+        return self._transform_values(self._read_table(rows, reset=False))
 
-    def _cells(self, X: Any, *, reset: bool) -> Any:
-        """X as ``_learn`` and ``_transformed`` take it; blocks as they are."""
+    def _read_table(self, X: Any, *, reset: bool) -> Any:
+        """X as ``_release_and_learn`` and ``_transform_values`` take it; blocks as they are."""
         if isinstance(X, Blocks):
             check_numbers(X)
             check_width(self, X, None, reset=reset)
@@ -151,14 +151,14 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         values = validate_data(self, X, reset=reset)
         return values.astype(np.float64)
 
-    def _checked(self, X: Any) -> Any:
-        """X as ``_learn`` takes it, checked: of blocks a stream."""
-        values = self._cells(X, reset=True)
-        return streamed(values) if isinstance(values, Blocks) else values
+    def _prepare_input(self, X: Any) -> Any:
+        """X as ``_release_and_learn`` takes it, checked: of blocks a stream."""
+        values = self._read_table(X, reset=True)
+        return stream_features(values) if isinstance(values, Blocks) else values
 
     # Steps of a fit, by itself and in a pipeline.
 
-    def _planned(self) -> tuple[NoiseShare, float]:
+    def _plan_budget(self) -> tuple[NoiseShare, float]:
         """Returns the budget of the releases, and the delta at which ``privacy_`` is asked for."""
         if self.epsilon is None and not self._charge(NoiseShare(1.0, NOTHING)):
             return NoiseShare(1.0, NOTHING), NOTHING if self.delta is None else _check.open_unit("delta", self.delta)
@@ -178,13 +178,13 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
         """Releases and learns; the gate pays before the first release."""
         charge = self._charge(spent)
         gate = Gate(FixedPlan(charge), source, pay=pay)
-        self._learn(values, gate, spent)
+        self._release_and_learn(values, gate, spent)
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = gate.history
         self.privacy_: Bound = charge.epsilon(delta)
 
-    def _stated(self, delta: float, from_seed: bool, ledger: str | None) -> Statement:
-        released, public = self._facts()
+    def _build_statement(self, delta: float, from_seed: bool, ledger: str | None) -> Statement:
+        released, public = self._list_facts()
         columns = {"columns": f"their number, {self.n_features_in_}, and their order"}
         if self._types:
             columns[TYPES] = f"assumed, as X brings them: {self._types}"
