@@ -25,12 +25,12 @@ from .algorithms.driver import check_records, make_random_source, open_ledger, s
 from .bound import Bound
 from .composition import Composition
 from .derived import RepeatAndSelect
-from .estimators.all_or_nothing import whole
-from .estimators.labels import check_typed, learns, typed
+from .estimators.all_or_nothing import fit_on_a_copy
+from .estimators.labels import check_typed, must_learn, require_typed_labels
 from .estimators.linear_models import PrivateClassifier
-from .estimators.ownership import own
-from .estimators.ownership import within as parts_within
-from .estimators.preparation import labels_in, labels_of
+from .estimators.ownership import list_parts as parts_within
+from .estimators.ownership import mark_as_part_of
+from .estimators.preparation import read_block_labels, read_labels
 from .estimators.sklearn_interface import BaseEstimator, NotFittedError
 from .gate.budget import Target
 from .gate.gate import Gate
@@ -121,7 +121,7 @@ class PrivateSearchCV(BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @whole
+    @fit_on_a_copy
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,).
@@ -133,21 +133,21 @@ class PrivateSearchCV(BaseEstimator):
         in_memory = any(getattr(each, "in_memory", False) for each in algorithms)
         blocks = as_blocks(X, y, in_memory, texts=isinstance(self.estimator, PrivatePipeline))
         if blocks is None:
-            labels, classes, width = self._table(X, typed(y) if learns(declared) else y)
+            labels, classes, width = self._table(X, require_typed_labels(y) if must_learn(declared) else y)
             records = len(labels)
         else:
             width = blocks.width
             check_width(self, blocks, width, reset=True)
             for each in algorithms:
                 check_records(each, True)
-            if learns(declared):
+            if must_learn(declared):
                 check_typed(blocks)
-            counted, seen = scan_blocks(blocks, labels_in)
+            counted, seen = scan_blocks(blocks, read_block_labels)
             lengths = cast(Lengths, counted.lengths)
             classes, records = np.unique(np.concatenate(seen)), int(lengths.sum())
         present = np.repeat(classes, 3)  # so often that they are no measurements
-        if declared is not None and not learns(declared):
-            classes = labels_of("classes", declared)[1]
+        if declared is not None and not must_learn(declared):
+            classes = read_labels("classes", declared)[1]
         run, found = self._plan_budget(width, max(2, len(classes)))
         piped = isinstance(self.estimator, PrivatePipeline)
         for _, each in found:
@@ -193,7 +193,7 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
         columns = split_columns(X)
         check_shape(self, X, columns, reset=True)
-        labels, classes = labels_of("y", y)
+        labels, classes = read_labels("y", y)
         if len(labels) != len(columns[0]):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(columns[0])} records")
         return labels, classes, len(columns)
@@ -208,7 +208,7 @@ class PrivateSearchCV(BaseEstimator):
         for part in parts_within(best):
             part.charged_, part.history_, part.privacy_ = self.charged_, self.history_, self.privacy_
             part.statement_ = self.statement_
-            own(part, self)
+            mark_as_part_of(part, self)
         best.set_params(epsilon=target.epsilon, delta=target.delta)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:

@@ -21,10 +21,10 @@ from .accounting.calibrate import calibrate
 from .algorithms.driver import check_records, make_random_source, open_ledger, spend_from_ledger
 from .bound import Bound
 from .composition import Composition
-from .estimators.all_or_nothing import whole
-from .estimators.labels import check_typed, typed
+from .estimators.all_or_nothing import fit_on_a_copy
+from .estimators.labels import check_typed, require_typed_labels
 from .estimators.linear_models import PrivateClassifier
-from .estimators.ownership import check_free, own
+from .estimators.ownership import check_free, mark_as_part_of
 from .estimators.pca import DPPCA
 from .estimators.private_estimator import PrivateEstimator
 from .estimators.regression import Ridge
@@ -119,7 +119,7 @@ class PrivatePipeline(Steps, BaseEstimator):
     ledger: Any = None
     _steps = "steps"
 
-    @whole
+    @fit_on_a_copy
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,).
@@ -132,7 +132,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         *_, (_, last) = self._prepare_input()
         blocks = as_blocks(X, y, _in_memory(last), texts=True)
         if blocks is None:
-            y = typed(y) if is_learning_labels(last) else y
+            y = require_typed_labels(y) if is_learning_labels(last) else y
             targets, width = self._table(X, y)
         else:
             width = blocks.width
@@ -162,7 +162,7 @@ class PrivatePipeline(Steps, BaseEstimator):
             check_within(estimator.charge_for(found, _classes(last, targets)), plan.last, UNKNOWN)
         estimator.fit(values, None if isinstance(values, Blocks) else y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
-            own(step, self)
+            mark_as_part_of(step, self)
         self.steps_: list[tuple[str, Any]] = plan.steps
         self.charged_: Composition = plan.charge
         self.privacy_: Bound = plan.charge.epsilon(target.delta)

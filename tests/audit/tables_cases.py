@@ -13,8 +13,8 @@ import numpy as np
 from budgets import Unlimited
 
 import tightdp as dp
-from tightdp.estimators.labels import charge_of, released
-from tightdp.estimators.second_moment import second_moment
+from tightdp.estimators.labels import compute_label_charge, release_labels
+from tightdp.estimators.second_moment import second_moment_query
 from tightdp.gate.count_threshold import compute_noise_and_threshold
 from tightdp.gate.shares import NoiseShare
 from tightdp.model_selection import PrivateSearchCV, _Part, find_covering_run
@@ -78,9 +78,9 @@ def learned_labels(planted):
             counts = Counter({"canary": least - 1 + inside})
             if planted:
                 return float(counts["canary"] >= least)
-            return float(bool(released(lambda: counts, spent, None)[0]))
+            return float(bool(release_labels(lambda: counts, spent, None)[0]))
 
-        return run, charge_of(spent)
+        return run, compute_label_charge(spent)
 
     return build
 
@@ -96,7 +96,7 @@ def ridge(planted):
 
         def run(inside):
             kept = rows[: 3 if inside else 2]
-            query = second_moment(Records(kept, kept[:, 1]), 3.0 if planted else model.max_norm)
+            query = second_moment_query(Records(kept, kept[:, 1]), 3.0 if planted else model.max_norm)
             if planted:
                 query = dataclasses.replace(query, sensitivity=model.max_norm**2)
             return float(gate.release_gaussian(query, z).value @ [1.0, 1.0, 2.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.estimators.labels import charge_of, chosen, counted
+from tightdp.estimators.labels import compute_label_charge, count_labels, select_labels
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
@@ -70,13 +70,13 @@ def test_records_of_other_labels_add_nothing_but_themselves(table):
     x, y = table
     others = (y == CANARY) | (y == "")
     learned = LogisticRegression(STEP, **TARGET, classes="learn", public_size=3000)
-    plan = learned._opening(2)
+    plan = learned._plan_labels(2)
     learned.fit(x, y)
     missing = np.where(others[:, None], np.nan, x)
     settings = {"epsilon": plan.epsilon, "delta": plan.delta, "random_state": 0, "public_size": 3000}
     declared = LogisticRegression(STEP, **settings, classes=["no", "yes"]).fit(missing, np.where(others, "no", y))
     np.testing.assert_array_equal(learned._w, declared._w)
-    assert plan.charge == charge_of(plan.spent) + plan.rest.charge() == learned.charged_
+    assert plan.charge == compute_label_charge(plan.spent) + plan.rest.charge() == learned.charged_
 
 
 @pytest.mark.parametrize("weights", [None, {"yes": 3.0}])
@@ -183,9 +183,9 @@ def test_too_few_frequent_labels_are_paid_for_and_an_error(table, tmp_path):
 
 
 def test_counts_and_choices_are_plain():
-    assert counted(np.array([2.0, 2.0, 3.0, 1.5])) == {"2": 2, "3": 1, "1.5": 1}
-    assert counted(np.array(["", "?", "a", "a"])) == {"a": 2}
-    assert chosen(("1", "10"), np.array([0, 1, 10])).tolist() == [1, 10]
+    assert count_labels(np.array([2.0, 2.0, 3.0, 1.5])) == {"2": 2, "3": 1, "1.5": 1}
+    assert count_labels(np.array(["", "?", "a", "a"])) == {"a": 2}
+    assert select_labels(("1", "10"), np.array([0, 1, 10])).tolist() == [1, 10]
 
 
 @pytest.mark.parametrize("rare", ["CANARY", "true", "01", "3.5"])

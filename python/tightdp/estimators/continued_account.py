@@ -14,14 +14,14 @@ class Account(NamedTuple):
     charged: Composition
     history: tuple[Mechanism, ...]
 
-    def then(self, run: Account, disjoint: bool) -> Account:
+    def add_run(self, run: Account, disjoint: bool) -> Account:
         """The account of these runs and one more; ``disjoint`` says that its records are in none of these
         (docs/theory/blocks.md, section 4)."""
-        charged = dearest(self.charged, run.charged) if disjoint else self.charged + run.charged
+        charged = take_pointwise_maximum(self.charged, run.charged) if disjoint else self.charged + run.charged
         return Account(charged, self.history + run.history)
 
 
-def dearest(one: Composition, other: Composition) -> Composition:
+def take_pointwise_maximum(one: Composition, other: Composition) -> Composition:
     """The least composition that holds both: each mechanism as often as the one that has it more often."""
     counts = dict(one.parts)
     for mechanism, count in other.parts:

@@ -33,7 +33,7 @@ STREAM = 2**62
 """The first stream of a seeded source for labels: the run's noise has those from 0 on."""
 
 
-class Opening(NamedTuple):
+class LabelRelease(NamedTuple):
     """A run that begins with the release of its labels: fixed before a record is looked at."""
 
     spent: NoiseShare
@@ -45,15 +45,15 @@ class Opening(NamedTuple):
 
     @property
     def charge(self) -> Composition:
-        return charge_of(self.spent) + self.rest.charge()
+        return compute_label_charge(self.spent) + self.rest.charge()
 
 
-def learns(classes: Any) -> bool:
+def must_learn(classes: Any) -> bool:
     """Whether labels are to be learned."""
     return isinstance(classes, str) and classes == LEARN
 
 
-def typed(labels: Any) -> Any:
+def require_typed_labels(labels: Any) -> Any:
     """Labels whose type no record decides: those of an array or a column, and the texts of Python objects there.
 
     TypeError for what has no type, such as a list: one text in it would make texts of all.
@@ -76,17 +76,19 @@ def check_typed(blocks: Blocks) -> None:
         )
 
 
-def charge_of(spent: NoiseShare) -> Composition:
+def compute_label_charge(spent: NoiseShare) -> Composition:
     """Returns the charge of a release of labels."""
     return Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
 
 
-def opening(rest: Callable[[float | None, float], Composition], target: Target, spent: NoiseShare | None) -> Opening:
+def plan_label_release(
+    rest: Callable[[float | None, float], Composition], target: Target, spent: NoiseShare | None
+) -> LabelRelease:
     """Divides a budget. ``rest`` is what training is charged for an epsilon and a delta; ``spent`` is what the labels
     may spend beside ``target``, where a pipeline divides, and None where it is a part of the target."""
     if spent is not None:
         compute_noise_and_threshold(1, *spent)
-        return Opening(spent, target.epsilon, target.delta, build_caps(rest(target.epsilon, target.delta)))
+        return LabelRelease(spent, target.epsilon, target.delta, build_caps(rest(target.epsilon, target.delta)))
     if target.epsilon is None:
         raise ValueError("epsilon must be given where labels are learned")
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
@@ -95,26 +97,26 @@ def opening(rest: Callable[[float | None, float], Composition], target: Target, 
     # Half of delta: training that is known by its epsilon and delta alone leaves some for the labels.
     part = target.delta / 2
 
-    def planned(epsilon: float) -> Opening:
-        return Opening(own, epsilon, part, build_caps(rest(epsilon, part)))
+    def plan_for_epsilon(epsilon: float) -> LabelRelease:
+        return LabelRelease(own, epsilon, part, build_caps(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
     return plan_with_remaining_budget(
-        planned, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start
+        plan_for_epsilon, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start
     )
 
 
-def released(
+def release_labels(
     counts: Callable[[], Counter[str]], spent: NoiseShare, random_state: Any
 ) -> tuple[tuple[str, ...], tuple[Mechanism, ...]]:
     """The labels that are frequent, as texts, and what their release was; the caller has paid for it."""
     source: RandomSource = SecureRandom() if random_state is None else Philox(int(random_state), STREAM)
-    gate = Gate(FixedPlan(charge_of(spent)), source)
+    gate = Gate(FixedPlan(compute_label_charge(spent)), source)
     (found,) = gate.release_frequent_values(1, lambda: [counts()], spent).value
     return found, gate.history
 
 
-def chosen(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
+def select_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
     """The labels that these texts spell, in the order and of the type of ``present``: nothing of the others."""
     known = frozenset(texts)
     kept = [label for label in present.tolist() if convert_to_text(label) in known]
@@ -127,7 +129,7 @@ def chosen(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
     return np.array(kept) if present.dtype.kind in "US" else np.array(kept, dtype=present.dtype)
 
 
-def counted(labels: NDArray[Any]) -> Counter[str]:
+def count_labels(labels: NDArray[Any]) -> Counter[str]:
     """Counts the records that have each label."""
     values, numbers = np.unique(labels, return_counts=True)
     found: Counter[str] = Counter()
@@ -138,13 +140,13 @@ def counted(labels: NDArray[Any]) -> Counter[str]:
     return found
 
 
-def places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def find_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """The places of labels among the classes, and which labels are none of them (their place is 0)."""
     others = ~np.isin(labels, classes)
     return np.where(others, 0, np.searchsorted(classes, labels)), others
 
 
-def indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+def find_indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """The places among the classes of labels of which the first pass found no others. RuntimeError where one is none of
     them: it would be trained on as if it were."""
     try:
@@ -160,6 +162,6 @@ def indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     return found
 
 
-def without(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
+def exclude_records(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
     """Features in which some records are made to contribute nothing."""
     return np.where(others[:, None], features.dtype.type(np.nan), features) if others.any() else features

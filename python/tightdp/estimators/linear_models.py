@@ -26,18 +26,18 @@ from ..records.stream import Stream, scan_blocks
 from . import statements as stated
 from .labels import (
     UNKNOWN,
-    Opening,
+    LabelRelease,
     check_typed,
-    chosen,
-    counted,
-    learns,
-    opening,
-    places,
-    released,
-    typed,
-    without,
+    count_labels,
+    exclude_records,
+    find_places,
+    must_learn,
+    plan_label_release,
+    release_labels,
+    require_typed_labels,
+    select_labels,
 )
-from .preparation import Prepare, labels_in, labels_of, numbers_of_labels, within
+from .preparation import Prepare, count_block_labels, read_block_labels, read_labels, scale_to_bounds
 from .private_estimator import PrivateEstimator
 from .sklearn_interface import ClassifierMixin, validate_data
 
@@ -139,27 +139,29 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         ``n_classes`` is used where ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
         """
         size = _check.count("n_features", n_features)
-        if learns(self.classes):
-            return self._opening(size).charge
-        labels = n_classes if self.classes is None else len(labels_of("classes", self.classes)[1])
-        return self._price(self._build(size, _check.count("n_classes", labels, least=2)), self.epsilon, self.delta)
+        if must_learn(self.classes):
+            return self._plan_labels(size).charge
+        labels = n_classes if self.classes is None else len(read_labels("classes", self.classes)[1])
+        return self._compute_charge(
+            self._build_model(size, _check.count("n_classes", labels, least=2)), self.epsilon, self.delta
+        )
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        found = self._opening(features) if learns(self.classes) else self
-        self._rehearse(features, self._build(features, classes), found.epsilon, found.delta)
+        found = self._plan_labels(features) if must_learn(self.classes) else self
+        self._rehearse_run(features, self._build_model(features, classes), found.epsilon, found.delta)
 
-    def _opening(self, features: int) -> Opening:
+    def _plan_labels(self, features: int) -> LabelRelease:
         """The budget of a run that learns its labels."""
         target = Target.from_arguments(self.epsilon, self.delta)
-        return opening(partial(self._price, self._build(features, 2)), target, self._spent)
+        return plan_label_release(partial(self._compute_charge, self._build_model(features, 2)), target, self._spent)
 
     def _loss(self, classes: int) -> Loss:
         raise NotImplementedError
 
-    def _build(self, features: int, classes: int) -> Model:
+    def _build_model(self, features: int, classes: int) -> Model:
         raise NotImplementedError
 
-    def _array(
+    def _prepare_array(
         self,
         X: Any,
         y: Any,
@@ -172,72 +174,72 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     ) -> Records:
         """Features within bounds, labels as indices into ``classes_``, and relative weights."""
         values = validate_data(self, X, reset=not again)
-        features = within(self._declared_bounds(values.shape[1], values.dtype, again), values)
-        learning = learns(self.classes) or learns(classes)
-        labels, present = labels_of("y", typed(y) if learning else y, few=learning and not again)
+        features = scale_to_bounds(self._declared_bounds(values.shape[1], values.dtype, again), values)
+        learning = must_learn(self.classes) or must_learn(classes)
+        labels, present = read_labels("y", require_typed_labels(y) if learning else y, few=learning and not again)
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         if sample_weight is not None:
             sample_weight = scale_weights(validate_weights(sample_weight, len(labels)), largest)
-        self._declare(present, again, classes, lambda: counted(labels), note)
+        self._set_classes(present, again, classes, lambda: count_labels(labels), note)
         if not self._learned:
             targets = np.searchsorted(self.classes_, labels)
         else:
-            targets, others = places(labels, self.classes_)
-            features = without(features, others)
-        table = self._class_weights()
+            targets, others = find_places(labels, self.classes_)
+            features = exclude_records(features, others)
+        table = self._compute_class_weights()
         if table is not None:
             sample_weight = table[targets] if sample_weight is None else sample_weight * table[targets]
         return Records(features, targets, weights=sample_weight)
 
-    def _streamed(
+    def _prepare_stream(
         self, blocks: Blocks, largest: float, again: bool, classes: Any = None, note: str = "fit", **given: Any
     ) -> Stream:
         """Makes the stream of prepared records, after a pass that counts labels if they are to be learned."""
         bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
-        if learns(self.classes) or learns(classes):
+        if must_learn(self.classes) or must_learn(classes):
             check_typed(blocks)
-            blocks, found = scan_blocks(blocks, numbers_of_labels)
+            blocks, found = scan_blocks(blocks, count_block_labels)
             labels = [values for values, _ in found]
             for _, each in found:
                 counts.update(each)
         else:
-            blocks, labels = scan_blocks(blocks, labels_in)
-        self._declare(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
-        prepare = Prepare(bounds, self.classes_, self._class_weights(), self._learned)
+            blocks, labels = scan_blocks(blocks, read_block_labels)
+        self._set_classes(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
+        prepare = Prepare(bounds, self.classes_, self._compute_class_weights(), self._learned)
         return Stream(blocks, prepare, largest=largest)
 
-    def _untrained(self) -> Model:
-        return self._build(self.n_features_in_, len(self.classes_))
+    def _make_untrained_model(self) -> Model:
+        return self._build_model(self.n_features_in_, len(self.classes_))
 
-    def _facts(self) -> stated.Facts:
+    def _list_target_facts(self) -> stated.Facts:
         how = "learned" if self._learned else "declared" if self._declared else "those that occur"
-        return stated.of_labels(self.classes_, how, self.class_weight)
+        return stated.describe_labels(self.classes_, how, self.class_weight)
 
     def _check_fixed(self, again: bool, classes: Any = None, **given: Any) -> None:
         super()._check_fixed(again)
         declared = classes if self.classes is None else self.classes
         if not again or (declared is None and not self._own):  # which goes on with those that there are
             return
-        same = declared is not None and learns(declared) == self._learned
+        same = declared is not None and must_learn(declared) == self._learned
         if same and not self._learned:
-            same = np.array_equal(labels_of("classes", declared)[1], self.classes_)
+            same = np.array_equal(read_labels("classes", declared)[1], self.classes_)
         if not same:
             raise ValueError("classes must be those of the last fit where a run goes on: the parameters are for those")
 
-    def _declare(
+    def _set_classes(
         self, present: NDArray[Any], again: bool, classes: Any, counts: Callable[[], Counter[str]], note: str
     ) -> None:
         """Sets ``classes_``. ValueError for less than two, and for labels that are none of those declared. Where they
         are learned this pays for the whole run, and releases them."""
         if not again:
             given = self.classes if self.classes is not None else classes
-            self._own, self._declared, self._learned = self.classes is not None, given is not None, learns(given)
+            self._own, self._declared, self._learned = self.classes is not None, given is not None, must_learn(given)
             if self._learned:
-                self._learn(present, counts, note)
+                self._learn_classes(present, counts, note)
             else:
-                name, self.classes_ = ("y", present) if given is None else ("classes", labels_of("classes", given)[1])
+                name, self.classes_ = ("y", present) if given is None else ("classes", read_labels("classes", given)[1])
                 if len(self.classes_) < 2:
                     raise ValueError(f"{name} must have at least two classes, got one class only")
         if self._learned:
@@ -249,28 +251,28 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if not known:
             raise ValueError(
                 "y must hold no label but those declared in classes, and of their type: it holds another"
-                + (PLACES if self._holds_places(present) else "")
+                + (PLACES if self._has_places(present) else "")
             )
 
-    def _holds_places(self, present: NDArray[Any]) -> bool:
+    def _has_places(self, present: NDArray[Any]) -> bool:
         """Whether y seems to hold the places of declared texts instead of the texts."""
         texts = self.classes_.dtype.kind in "USO"
         return bool(texts and present.dtype.kind in "iu" and np.isin(present, range(len(self.classes_))).all())
 
-    def _learn(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
+    def _learn_classes(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
         """Learns the labels, once the run is paid for."""
         self.classes_ = present
-        self._class_weights()
+        self._compute_class_weights()
         make_random_source(self.random_state)
-        plan, ledger = self._opening(self.n_features_in_), open_ledger(self.ledger)
-        self._rehearse(self.n_features_in_, self._build(self.n_features_in_, 2), plan.epsilon, plan.delta)
+        plan, ledger = self._plan_labels(self.n_features_in_), open_ledger(self.ledger)
+        self._rehearse_run(self.n_features_in_, self._build_model(self.n_features_in_, 2), plan.epsilon, plan.delta)
         spend_from_ledger(ledger, plan.charge, note)
-        texts, history = released(counts, plan.spent, self.random_state)
-        self.classes_ = chosen(texts, present)
-        check_within(self._price(self._untrained(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
+        texts, history = release_labels(counts, plan.spent, self.random_state)
+        self.classes_ = select_labels(texts, present)
+        check_within(self._compute_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
         self._opened = plan, history
 
-    def _class_weights(self) -> Vector | None:
+    def _compute_class_weights(self) -> Vector | None:
         """Returns the declared weights over the largest of them, in the order of ``classes_``; None if none are
         declared. Classes that are left out have weight 1, which counts among the largest."""
         if self.class_weight is None:
@@ -293,7 +295,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
         if is_sparse(X):
             return np.concatenate([self.decision_function(part) for part in split_sparse_rows(X)])
-        z = self._scores(X)
+        z = self._compute_scores(X)
         return z[:, 0] if z.shape[1] == 1 else z
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -306,21 +308,21 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 class LinearClassifier(PrivateClassifier):
     """A classifier whose scores are linear: ``coef_`` (classes or 1, features) and ``intercept_``."""
 
-    def _build(self, features: int, classes: int) -> LinearModel:
+    def _build_model(self, features: int, classes: int) -> LinearModel:
         return LinearModel(features, self._loss(classes), intercept=bool(self.fit_intercept))
 
     @property
     def coef_(self) -> Vector:
-        table = self._table()
+        table = self._get_table()
         return table[:, :-1] if self._model.intercept else table
 
     @property
     def intercept_(self) -> Vector:
-        table = self._table()
+        table = self._get_table()
         return table[:, -1] if self._model.intercept else np.zeros(len(table))
 
-    def _table(self) -> Vector:
-        return np.reshape(self._fitted(), (self._model.loss.outputs, -1))
+    def _get_table(self) -> Vector:
+        return np.reshape(self._require_parameters(), (self._model.loss.outputs, -1))
 
 
 class Probabilities(PrivateClassifier):

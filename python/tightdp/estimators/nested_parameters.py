@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from .sklearn_interface import BaseEstimator
 
 
-class Nested(BaseEstimator):
+class NestedParameters(BaseEstimator):
     """get_params and set_params that reach the settings of an algorithm, which itself is never changed."""
 
     _default: ClassVar[type[Any]]
@@ -18,7 +18,7 @@ class Nested(BaseEstimator):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; with ``deep`` those of the algorithm as well, as algorithm__name."""
         params = super().get_params(deep=deep)
-        return params | _of(params) if deep else params
+        return params | _list_nested(params) if deep else params
 
     def set_params(self, **params: Any) -> Any:
         """Sets parameters by name. ValueError for a name that there is none of; nothing is set then."""
@@ -34,20 +34,20 @@ class Nested(BaseEstimator):
             value = own.get(name, getattr(self, name))
             if value is None and name == "algorithm":
                 value = self._default()
-            own[name] = _replaced(name, value, settings)
+            own[name] = _replace_settings(name, value, settings)
         return super().set_params(**own)
 
 
-def _of(params: dict[str, Any]) -> dict[str, Any]:
+def _list_nested(params: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in params.items():
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "get_params"):
             inner = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-            found |= {f"{name}__{key}": each for key, each in (inner | _of(inner)).items()}
+            found |= {f"{name}__{key}": each for key, each in (inner | _list_nested(inner)).items()}
     return found
 
 
-def _replaced(name: str, value: Any, settings: dict[str, Any]) -> Any:
+def _replace_settings(name: str, value: Any, settings: dict[str, Any]) -> Any:
     """A copy of a setting with other settings of its own."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise ValueError(f"{name} must have settings of its own where {name}__{next(iter(settings))} is set: {value!r}")
@@ -63,5 +63,5 @@ def _replaced(name: str, value: Any, settings: dict[str, Any]) -> Any:
         else:
             own[key] = each
     for head, rest_of in inner.items():
-        own[head] = _replaced(f"{name}__{head}", own.get(head, getattr(value, head)), rest_of)
+        own[head] = _replace_settings(f"{name}__{head}", own.get(head, getattr(value, head)), rest_of)
     return dataclasses.replace(value, **own)

@@ -38,7 +38,7 @@ class MLPClassifier(Probabilities):
     activation: str = field(default="relu", kw_only=True)
     fit_intercept: bool = field(default=True, init=False)
 
-    def _build(self, features: int, classes: int) -> Perceptron:
+    def _build_model(self, features: int, classes: int) -> Perceptron:
         _check.choice("activation", self.activation, tuple(ACTIVATIONS))
         sizes = self.hidden_layer_sizes
         widths: Iterable[int] = sizes if isinstance(sizes, Iterable) else [sizes]

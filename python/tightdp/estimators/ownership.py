@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def own(part: Any, whole: Any) -> None:
+def mark_as_part_of(part: Any, whole: Any) -> None:
     """``part``, and copies of it that keep what it learned, now belong to the fitted ``whole``."""
     part._owner = type(whole).__name__
 
@@ -20,7 +20,7 @@ def check_free(estimator: Any) -> None:
         )
 
 
-def within(whole: Any) -> list[Any]:
+def list_parts(whole: Any) -> list[Any]:
     """Lists the parts of a fitted estimator: itself, its fitted steps and theirs."""
     parts = [*getattr(whole, "steps_", ()), *getattr(whole, "transformers_", ())]
-    return [whole, *(one for _, part, *_ in parts for one in within(part) if hasattr(one, "charged_"))]
+    return [whole, *(one for _, part, *_ in parts for one in list_parts(part) if hasattr(one, "charged_"))]

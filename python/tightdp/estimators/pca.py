@@ -19,9 +19,9 @@ from ..records.estimator_input import as_blocks_without_targets, is_sparse, refu
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.words import AGAIN
-from .all_or_nothing import whole
+from .all_or_nothing import fit_on_a_copy
 from .ownership import check_free
-from .second_moment import DIGITS, SecondMoment, second_moment, unpacked
+from .second_moment import DIGITS, SecondMoment, second_moment_query, unpack_symmetric
 from .sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from .statements import UNSCALED
 
@@ -66,19 +66,19 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @whole
+    @fit_on_a_copy
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features), which may come in blocks; y is not used."""
         check_free(self)
-        noise = self._noise()
+        noise = self._resolve_noise()
         bound = exact_bound("max_norm", self.max_norm)
         source = make_random_source(self.random_state)
         blocks = as_blocks_without_targets(X)
         refuse_weights(blocks, "DPPCA")
         if not isinstance(self.center, bool):
             raise TypeError(f"center must be True or False, got {self.center!r}")
-        length, constant = _with_constant(bound) if self.center else (bound, None)
+        length, constant = _choose_constant(bound) if self.center else (bound, None)
         rows = _Rows(constant)
         records: Records | Stream
         if blocks is None:
@@ -90,8 +90,8 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         size = self.n_features_in_
         count = _check.count("n_components", self.n_components, most=size)
         whole = size + self.center
-        released, ledger = self._released(second_moment(records, length, whole), noise, source)
-        moment = unpacked(released, whole)
+        released, ledger = self._release_moment(second_moment_query(records, length, whole), noise, source)
+        moment = unpack_symmetric(released, whole)
         self.mean_: NDArray[np.float64] = np.zeros(size)
         if constant is not None:
             # The noise may leave next to no records; fewer than its deviation cannot be told from none.
@@ -126,7 +126,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         return apply_affine_map(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
 
 
-def _with_constant(max_norm: float) -> tuple[float, float]:
+def _choose_constant(max_norm: float) -> tuple[float, float]:
     """Bound on the norm of rows with a constant behind them, and the constant: half of ``max_norm``, on the grid of the
     rows. A larger one makes all noise larger, and a smaller one that of the mean."""
     length = exact_bound("max_norm", max_norm * math.sqrt(1.25))

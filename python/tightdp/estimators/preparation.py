@@ -14,11 +14,11 @@ from .. import _check
 from ..models.model import Vector
 from ..models.records import Array, Records
 from ..records.cells import as_labels_of_one_kind
-from .labels import counted, indices, places, without
+from .labels import count_labels, exclude_records, find_indices, find_places
 from .sklearn_interface import validate_labels
 
 
-def labels_of(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+def read_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
     """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone. Those
     of a list must be of one kind: none is changed to go with another."""
     try:
@@ -35,15 +35,15 @@ def labels_of(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any]
         raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
 
 
-def labels_in(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
+def read_block_labels(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
     """The labels of a block."""
-    return labels_of("y", targets, few=True)[1]
+    return read_labels("y", targets, few=True)[1]
 
 
-def numbers_of_labels(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
+def count_block_labels(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
     """The labels of a block, and how many records have each."""
-    labels, present = labels_of("y", targets, few=True)
-    return present, counted(labels)
+    labels, present = read_labels("y", targets, few=True)
+    return present, count_labels(labels)
 
 
 LARGE = 10.0
@@ -75,7 +75,7 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 """The least and the largest of each column."""
 
 
-def bounds_of(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
+def resolve_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
     """The checked bounds of so many features."""
     if given is None:
         return None
@@ -94,22 +94,22 @@ def bounds_of(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
     return low, high, span
 
 
-def pair_of(given: Any, width: int) -> Pair | None:
-    """Bounds that ``bounds_of`` accepted as doubles of their own, one for each feature."""
+def broadcast_bounds(given: Any, width: int) -> Pair | None:
+    """Bounds that ``resolve_bounds`` accepted as doubles of their own, one for each feature."""
     if given is None:
         return None
     low, high = (np.array(np.broadcast_to(_check.reals("bounds", each), (width,))) for each in given)
     return low, high
 
 
-def same_pair(one: Pair | None, other: Pair | None) -> bool:
+def is_same_pair(one: Pair | None, other: Pair | None) -> bool:
     """Whether two bounds are the same."""
     if one is None or other is None:
         return one is other
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def within(bounds: Bounds | None, features: Array) -> Array:
+def scale_to_bounds(bounds: Bounds | None, features: Array) -> Array:
     if bounds is None:
         return features
     low, high, span = bounds
@@ -132,9 +132,9 @@ class Prepare:
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
         if self.learned:
-            labels, others = places(targets, self.classes)
-            features = without(features, others)
+            labels, others = find_places(targets, self.classes)
+            features = exclude_records(features, others)
         else:
-            labels = indices(targets, self.classes)
+            labels = find_indices(targets, self.classes)
         weights = None if self.weights is None else self.weights[labels]
-        return Records(within(self.bounds, features), labels, weights=weights)
+        return Records(scale_to_bounds(self.bounds, features), labels, weights=weights)

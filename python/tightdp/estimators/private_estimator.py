@@ -27,25 +27,25 @@ from ..records.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..statement import Statement
 from . import statements as stated
-from .all_or_nothing import whole
+from .all_or_nothing import fit_on_a_copy
 from .continued_account import Account
-from .labels import Opening
-from .nested_parameters import Nested
+from .labels import LabelRelease
+from .nested_parameters import NestedParameters
 from .ownership import check_free
-from .preparation import Bounds, Pair, bounds_of, pair_of, same_pair, warn_of_large, within
+from .preparation import Bounds, Pair, broadcast_bounds, resolve_bounds, is_same_pair, scale_to_bounds, warn_of_large
 from .sklearn_interface import NotFittedError, validate_data
 
 NONE = 0, 0
 """Runs before the first, and those among them on records of their own."""
 
 
-def _later(random_state: Any, runs: int) -> Any:
+def _shift_seed(random_state: Any, runs: int) -> Any:
     """A seed for a run after so many, whose noise is then not that of the first."""
     return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
 
 
 @dataclass(eq=False, repr=False)
-class PrivateEstimator(Nested):
+class PrivateEstimator(NestedParameters):
     """The parameters, the run and the account; a subclass says what targets are."""
 
     algorithm: Algorithm | None = None
@@ -65,28 +65,28 @@ class PrivateEstimator(Nested):
     _fixed: ClassVar[tuple[str, ...]] = ("fit_intercept",)
     """Settings of the model, which a run that goes on cannot change."""
 
-    def _array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
+    def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
         """Returns the records of an array, with its targets and its weights relative to the ``largest``, checked."""
         raise NotImplementedError
 
-    def _streamed(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
+    def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
         """Returns the records of blocks likewise, after one pass that checks them."""
         raise NotImplementedError
 
-    def _untrained(self) -> Model:
+    def _make_untrained_model(self) -> Model:
         """The model of the data that were checked last."""
         raise NotImplementedError
 
-    def _facts(self) -> stated.Facts:
+    def _list_target_facts(self) -> stated.Facts:
         """Returns the facts about the targets that a fit takes to be public."""
         raise NotImplementedError
 
-    def _trainer(self) -> Any:
+    def _get_algorithm(self) -> Any:
         return self._default() if self.algorithm is None else self.algorithm
 
-    def _price(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+    def _compute_charge(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
         """The ``charged`` of ``driver.fit`` of that model, whatever the records."""
-        algorithm, target = self._trainer(), Target.from_arguments(epsilon, delta)
+        algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
         regularization = _check.nonnegative("regularization", self.regularization)
         linear = model if isinstance(model, LinearModel) else None
         if self.public_size is None:
@@ -99,10 +99,10 @@ class PrivateEstimator(Nested):
         """Raises what a run would raise about its settings after a charge: for whoever charges before it begins."""
         raise NotImplementedError
 
-    def _rehearse(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
+    def _rehearse_run(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
         """Raises what a run of this model would raise about its settings, on no records and before any charge."""
         make_random_source(self.random_state)
-        algorithm, target = self._trainer(), Target.from_arguments(epsilon, delta)
+        algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
         linear = model if isinstance(model, LinearModel) else None
         facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
@@ -111,14 +111,14 @@ class PrivateEstimator(Nested):
         else:
             rehearse_plan(algorithm.plan(facts, target), nothing, facts)
 
-    @whole
+    @fit_on_a_copy
     @cache_decoded_blocks
     def _train(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """A run. ``again`` goes on from the last one, and adds to its account."""
         check_free(self)
-        algorithm = self._trainer()
+        algorithm = self._get_algorithm()
         check_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
         self._check_fixed(again, **given)
@@ -126,19 +126,19 @@ class PrivateEstimator(Nested):
         check_records(algorithm, blocks is not None)
         weighted = sample_weight is not None or (blocks is not None and blocks.weighted)
         largest = resolve_largest_weight(self.max_sample_weight, weighted)
-        self._opened: tuple[Opening, tuple[Mechanism, ...]] | None = None
+        self._opened: tuple[LabelRelease, tuple[Mechanism, ...]] | None = None
         records: Records | Stream
         if blocks is None:
-            records = self._array(X, y, sample_weight, largest, again, **given)
+            records = self._prepare_array(X, y, sample_weight, largest, again, **given)
             if self.bounds is None and isinstance(records, Records):
                 warn_of_large(records.features)
         else:
             if again and blocks.width != self.n_features_in_:
                 raise ValueError(f"X has {blocks.width} features, but the last fit had {self.n_features_in_}")
             self.n_features_in_ = blocks.width
-            records = self._streamed(blocks, largest, again, **given)
+            records = self._prepare_stream(blocks, largest, again, **given)
         if not again:
-            self._model: Any = self._untrained()
+            self._model: Any = self._make_untrained_model()
         ledger, before = open_ledger(self.ledger), self._opened
         rest = None if before is None else before[0]
         del self._opened
@@ -152,7 +152,7 @@ class PrivateEstimator(Nested):
             delta=self.delta if rest is None else rest.delta,
             public_size=self.public_size,
             regularization=self.regularization,
-            random_state=_later(self.random_state, runs),
+            random_state=_shift_seed(self.random_state, runs),
             callback=self.callback,
             ledger=ledger if rest is None else None,  # which the labels have paid for all of it
             note=note,
@@ -162,7 +162,7 @@ class PrivateEstimator(Nested):
         if before is not None:
             account = Account(before[0].charge, before[1] + run.history)
         if again:
-            account = Account(self.charged_, self.history_).then(account, disjoint)
+            account = Account(self.charged_, self.history_).add_run(account, disjoint)
         self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
         self._w: Vector = run.parameters
         self.history_: tuple[Mechanism, ...] = account.history
@@ -171,19 +171,19 @@ class PrivateEstimator(Nested):
         self.privacy_: Bound = run.privacy if account.charged == run.charged else account.charged.epsilon(delta)
         self.public_size_ = run.size
         self.n_iter_ = len(account.history)
-        made = stated.trained(
-            f"{type(self).__name__}, trained by {stated.named(algorithm)}",
+        made = stated.build_fit_statement(
+            f"{type(self).__name__}, trained by {stated.describe_algorithm(algorithm)}",
             self,
-            self._facts(),
+            self._list_target_facts(),
             privacy=self.privacy_,
             charged=account.charged,
             size=run.size,
             largest_weight=largest if weighted else None,
             parameters=len(run.parameters),
             ledger=ledger,
-            settings=stated.settings_of(algorithm, run.used, self.regularization),
+            settings=stated.describe_settings(algorithm, run.used, self.regularization),
         )
-        self.statement_: Statement = stated.after(self.statement_, made) if again else made
+        self.statement_: Statement = stated.join_statements(self.statement_, made) if again else made
         return self
 
     def _check_fixed(self, again: bool, **given: Any) -> None:
@@ -194,30 +194,30 @@ class PrivateEstimator(Nested):
                 raise ValueError(f"{name} must be that of the last fit where a run goes on: the parameters are for it")
         self._settings: dict[str, NDArray[Any]] = settings
 
-    def _bounded(self, features: Array) -> Array:
+    def _scale_features(self, features: Array) -> Array:
         """Features within the bounds of the last fit."""
-        return within(bounds_of(self.bounds_, features.shape[1], features.dtype), features)
+        return scale_to_bounds(resolve_bounds(self.bounds_, features.shape[1], features.dtype), features)
 
     def _declared_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
         """The bounds of this fit, which predictions will use, whatever is set afterwards."""
-        bounds, pair = bounds_of(self.bounds, width, np.dtype(dtype)), pair_of(self.bounds, width)
-        if again and not same_pair(pair, self.bounds_):
+        bounds, pair = resolve_bounds(self.bounds, width, np.dtype(dtype)), broadcast_bounds(self.bounds, width)
+        if again and not is_same_pair(pair, self.bounds_):
             raise ValueError("bounds must be those of the last fit: its parameters are for these")
         self.bounds_: Pair | None = pair
         return bounds
 
-    def _fitted(self) -> Vector:
+    def _require_parameters(self) -> Vector:
         if not hasattr(self, "_w"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         return self._w
 
-    def _scores(self, X: Any) -> Vector:
+    def _compute_scores(self, X: Any) -> Vector:
         """The model's scores of rows, (n, outputs). ValueError for what is not finite."""
-        w = self._fitted()
+        w = self._require_parameters()
         features = validate_data(self, X, reset=False)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")
-        return np.asarray(self._model.compute_scores(w, self._bounded(features)), dtype=np.float64)
+        return np.asarray(self._model.compute_scores(w, self._scale_features(features)), dtype=np.float64)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -26,12 +26,12 @@ from ..records.estimator_input import as_blocks, is_sparse, refuse_weights, spli
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.words import AGAIN
-from .all_or_nothing import whole
+from .all_or_nothing import fit_on_a_copy
 from .ownership import check_free
 from .scale import Scale
-from .second_moment import SecondMoment, second_moment, unpacked
+from .second_moment import SecondMoment, second_moment_query, unpack_symmetric
 from .sklearn_interface import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
-from .statements import UNSCALED, bounds_of
+from .statements import UNSCALED, describe_bounds
 
 
 @dataclass(eq=False, repr=False)
@@ -86,7 +86,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @whole
+    @fit_on_a_copy
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
@@ -104,12 +104,14 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         inputs, output, constant = rows.inputs, rows.output, rows.constant
         deviation = noise * bound**2
         if blocks is not None:
-            query = second_moment(Stream.from_blocks(blocks, rows, numbers_in), bound, size + constant + 1)
+            query = second_moment_query(
+                Stream.from_blocks(blocks, rows, validate_block_targets), bound, size + constant + 1
+            )
         else:
-            query = second_moment(rows(features, numbers(y, len(features))), bound)
-        released, ledger = self._released(query, noise, source)
-        moment = unpacked(released, size + constant + 1)
-        w = _solved(moment, size, deviation * math.sqrt(size) if penalty is None else penalty, deviation)
+            query = second_moment_query(rows(features, validate_targets(y, len(features))), bound)
+        released, ledger = self._release_moment(query, noise, source)
+        moment = unpack_symmetric(released, size + constant + 1)
+        w = _solve_for_weights(moment, size, deviation * math.sqrt(size) if penalty is None else penalty, deviation)
         self._inputs = inputs
         self.coef_: NDArray[np.float64] = w[:size] * output.half / inputs.half
         level = output.middle[0] + (output.half[0] * w[size] if constant else 0.0)
@@ -124,8 +126,10 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
             ),
             public={
                 "columns": f"their number, {size}, and their order",
-                "bounds of the features": "none" if self.bounds is None else f"declared: {bounds_of(self.bounds)}",
-                "bounds of the target": f"declared: {bounds_of(self.target_bounds)}",
+                "bounds of the features": "none"
+                if self.bounds is None
+                else f"declared: {describe_bounds(self.bounds)}",
+                "bounds of the target": f"declared: {describe_bounds(self.target_bounds)}",
             },
             seeded=self.random_state is not None,
             outside=(AGAIN,) if self.bounds is not None else (UNSCALED, AGAIN),
@@ -135,12 +139,12 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
     def _check_settings(self, size: int) -> _Settings:
         """Returns the settings for so many features; raises ValueError or TypeError for any that is out of range."""
-        noise, penalty = self._noise(), self.regularization
+        noise, penalty = self._resolve_noise(), self.regularization
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
-        inputs = Scale.of("bounds", self.bounds, size)
+        inputs = Scale.from_bounds("bounds", self.bounds, size)
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        output = Scale.of("target_bounds", self.target_bounds, 1)
+        output = Scale.from_bounds("target_bounds", self.target_bounds, 1)
         constant = bool(self.fit_intercept)
         usual = math.sqrt(constant + (size + 1) / 3)
         bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
@@ -150,7 +154,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         """Raises what ``fit`` would raise about the settings, for whoever charges before it begins."""
         make_random_source(self.random_state)
         noise, _, bound, rows = self._check_settings(features)
-        query = second_moment(rows(np.zeros((0, features)), np.zeros(0)), bound)
+        query = second_moment_query(rows(np.zeros((0, features)), np.zeros(0)), bound)
         stop_before_payment(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -162,7 +166,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         features = validate_data(self, X, reset=False).astype(np.float64)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")
-        return np.asarray(self._inputs.clipped(features) @ self.coef_ + self.intercept_)
+        return np.asarray(self._inputs.clip_values(features) @ self.coef_ + self.intercept_)
 
 
 @dataclass(frozen=True)
@@ -174,9 +178,9 @@ class _Rows:
     constant: bool
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Records:
-        x, t = features.astype(np.float64), same_numbers(targets)
+        x, t = features.astype(np.float64), convert_checked_targets(targets)
         one = [np.ones(len(x))] if self.constant else []
-        return Records(np.column_stack([self.inputs.mapped(x), *one, self.output.mapped(t[:, None])]), t)
+        return Records(np.column_stack([self.inputs.map_values(x), *one, self.output.map_values(t[:, None])]), t)
 
 
 class _Settings(NamedTuple):
@@ -189,20 +193,20 @@ class _Settings(NamedTuple):
     rows: _Rows
 
 
-def numbers(y: Any, records: int) -> NDArray[np.float64]:
+def validate_targets(y: Any, records: int) -> NDArray[np.float64]:
     values = validate_numbers(y)
     if len(values) != records:
         raise ValueError(f"y must have one number for each record: got {len(values)} for {records} records")
     return values
 
 
-def numbers_in(features: NDArray[Any], targets: NDArray[Any]) -> None:
+def validate_block_targets(features: NDArray[Any], targets: NDArray[Any]) -> None:
     """Checks the targets of a block."""
-    numbers(targets, len(features))
+    validate_targets(targets, len(features))
 
 
-def same_numbers(targets: NDArray[Any]) -> NDArray[np.float64]:
-    """The targets of a block that ``numbers_in`` has checked. RuntimeError for others, which a later pass found."""
+def convert_checked_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
+    """The targets of a block that ``validate_block_targets`` has checked. RuntimeError for others, which a later pass found."""
     try:
         found = targets.astype(np.float64)
     except (TypeError, ValueError, OverflowError):  # which would quote one
@@ -212,7 +216,7 @@ def same_numbers(targets: NDArray[Any]) -> NDArray[np.float64]:
     return found
 
 
-def _solved(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
+def _solve_for_weights(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
     """The weights of the features, and the constant if there is one, that minimise the estimated squared error.
 
     The constant has no penalty. Noise alone may make an eigenvalue as small as one likes, or negative: none is taken

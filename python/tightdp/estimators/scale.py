@@ -23,7 +23,7 @@ class Scale(NamedTuple):
     half: NDArray[np.float64]
 
     @classmethod
-    def of(cls, name: str, bounds: Any, size: int) -> Scale:
+    def from_bounds(cls, name: str, bounds: Any, size: int) -> Scale:
         """None leaves values as they are."""
         if bounds is None:
             return cls(*(np.full(size, each) for each in (-np.inf, np.inf, 0.0, 1.0)))
@@ -40,9 +40,9 @@ class Scale(NamedTuple):
             raise ValueError(f"{name} must have a width high - low of at least {NARROWEST:g} in every column")
         return cls(low, high, (low + high) / 2, (high - low) / 2)
 
-    def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def clip_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.clip(values, self.low, self.high))
 
-    def mapped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def map_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """NaN stays."""
-        return np.asarray((self.clipped(values) - self.middle) / self.half)
+        return np.asarray((self.clip_values(values) - self.middle) / self.half)

@@ -39,7 +39,7 @@ class SecondMoment:
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
         """Returns the charge of ``fit``, which is the same for any numbers of features and classes."""
-        return Gaussian(self._noise()) * 1
+        return Gaussian(self._resolve_noise()) * 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -50,12 +50,14 @@ class SecondMoment:
     def _delta(self) -> float:
         return Target.from_arguments(self.epsilon, self.delta).delta
 
-    def _noise(self) -> float:
+    def _resolve_noise(self) -> float:
         return resolve_noise_multiplier(
             Gaussian, self.noise_multiplier, Target.from_arguments(self.epsilon, self.delta)
         )
 
-    def _released(self, query: Query, noise: float, source: RandomSource) -> tuple[NDArray[np.float64], str | None]:
+    def _release_moment(
+        self, query: Query, noise: float, source: RandomSource
+    ) -> tuple[NDArray[np.float64], str | None]:
         """The moment with noise, and the name of the ledger that was charged before."""
         budget, ledger = FixedPlan(Gaussian(noise)), open_ledger(self.ledger)
         gate = Gate(
@@ -68,7 +70,7 @@ class SecondMoment:
         return found, name_of(ledger)
 
 
-def second_moment(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
+def second_moment_query(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
     """sum of x x^T over rows clipped to ``max_norm``, as the vector of its diagonal and what is above it. ``size`` is
     the number of features, where it is not that of the stream.
 
@@ -78,7 +80,7 @@ def second_moment(records: Records | Stream, max_norm: float, size: int | None =
     size = size or records.width
     unit = grid_below(max_norm, DIGITS)
     length = size * (size + 1) // 2
-    part = partial(_moment, max_norm, unit)
+    part = partial(_sum_outer_products, max_norm, unit)
 
     def evaluate(source: RandomSource) -> Integers:
         return part(records) if isinstance(records, Records) else records.sum_over_batch(part, length, source)
@@ -88,21 +90,21 @@ def second_moment(records: Records | Stream, max_norm: float, size: int | None =
     return Query((length,), math.nextafter(max_norm**2, math.inf), 1.0, unit**2, evaluate, scale)
 
 
-def _moment(max_norm: float, unit: float, records: Records) -> Integers:
+def _sum_outer_products(max_norm: float, unit: float, records: Records) -> Integers:
     total = np.zeros((records.width, records.width), np.int64)
     for part in records.split_into_pieces(CHUNK):
         rows = clip_rows(part.features.astype(np.float64), max_norm, unit)
         total += (rows.T @ rows).astype(np.int64)  # 2^13 rows of entries below 2^17: exact
-    return packed(total)
+    return pack_symmetric(total)
 
 
-def packed(matrix: NDArray[Any]) -> NDArray[Any]:
+def pack_symmetric(matrix: NDArray[Any]) -> NDArray[Any]:
     """The diagonal of a symmetric matrix, then what is above it."""
     return np.concatenate([np.diag(matrix), matrix[np.triu_indices(len(matrix), 1)]])
 
 
-def unpacked(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """The inverse of ``packed``."""
+def unpack_symmetric(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """The inverse of ``pack_symmetric``."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:]
     matrix += matrix.T

@@ -16,9 +16,9 @@ from ..records.blocks import Blocks, scale_weights, validate_weights
 from ..records.estimator_input import is_sparse, split_sparse_rows
 from ..records.stream import Stream
 from . import statements as stated
-from .preparation import Bounds, bounds_of, within
+from .preparation import Bounds, resolve_bounds, scale_to_bounds
 from .private_estimator import PrivateEstimator
-from .regression import numbers, numbers_in, same_numbers
+from .regression import convert_checked_targets, validate_block_targets, validate_targets
 from .scale import Scale
 from .sklearn_interface import RegressorMixin, validate_data
 
@@ -67,31 +67,31 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """Returns the charge of ``fit`` on records of ``n_features`` features, without a look at a record."""
-        return self._price(self._model_of(_check.count("n_features", n_features)), self.epsilon, self.delta)
+        return self._compute_charge(self._build_model(_check.count("n_features", n_features)), self.epsilon, self.delta)
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        self._rehearse(features, self._model_of(features), self.epsilon, self.delta)
+        self._rehearse_run(features, self._build_model(features), self.epsilon, self.delta)
 
     @property
     def coef_(self) -> NDArray[np.float64]:
-        return self._line()[0]
+        return self._compute_line()[0]
 
     @property
     def intercept_(self) -> float:
-        return self._line()[1]
+        return self._compute_line()[1]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
         if is_sparse(X):
             return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
-        scores, target = self._scores(X)[:, 0], self._fitted_target()
+        scores, target = self._compute_scores(X)[:, 0], self._get_target_scale()
         return np.asarray(scores * target.half[0] + target.middle[0])
 
-    def _line(self) -> tuple[NDArray[np.float64], float]:
+    def _compute_line(self) -> tuple[NDArray[np.float64], float]:
         """The coefficients in the units of X and y."""
-        w, target, width = self._fitted(), self._fitted_target(), self.n_features_in_
+        w, target, width = self._require_parameters(), self._get_target_scale(), self.n_features_in_
         constant = w[width] if self._model.intercept else 0.0
-        bounds = bounds_of(self.bounds_, width, np.dtype(np.float64))
+        bounds = resolve_bounds(self.bounds_, width, np.dtype(np.float64))
         slopes = w[:width]
         if bounds is not None:
             low, _, span = (np.broadcast_to(each, (width,)) for each in bounds)
@@ -99,40 +99,40 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
             constant -= float(slopes @ low)
         return slopes * target.half[0], float(constant * target.half[0] + target.middle[0])
 
-    def _target(self, again: bool) -> Scale:
+    def _set_target_scale(self, again: bool) -> Scale:
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        scale = Scale.of("target_bounds", self.target_bounds, 1)
+        scale = Scale.from_bounds("target_bounds", self.target_bounds, 1)
         pair = float(scale.low[0]), float(scale.high[0])
         if again and pair != self.target_bounds_:
             raise ValueError("target_bounds must be those of the last fit: its parameters are for these")
         self.target_bounds_: tuple[float, float] = pair
         return scale
 
-    def _fitted_target(self) -> Scale:
-        return Scale.of("target_bounds", self.target_bounds_, 1)
+    def _get_target_scale(self) -> Scale:
+        return Scale.from_bounds("target_bounds", self.target_bounds_, 1)
 
-    def _model_of(self, features: int) -> LinearModel:
+    def _build_model(self, features: int) -> LinearModel:
         return LinearModel(features, Squared(), intercept=bool(self.fit_intercept))
 
-    def _untrained(self) -> LinearModel:
-        return self._model_of(self.n_features_in_)
+    def _make_untrained_model(self) -> LinearModel:
+        return self._build_model(self.n_features_in_)
 
-    def _array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
-        target = self._target(again)
+    def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
+        target = self._set_target_scale(again)
         table = validate_data(self, X, reset=not again)
-        features = within(self._declared_bounds(table.shape[1], table.dtype, again), table)
-        values = target.mapped(numbers(y, len(features))[:, None])[:, 0]
+        features = scale_to_bounds(self._declared_bounds(table.shape[1], table.dtype, again), table)
+        values = target.map_values(validate_targets(y, len(features))[:, None])[:, 0]
         if sample_weight is not None:
             sample_weight = scale_weights(validate_weights(sample_weight, len(values)), largest)
         return Records(features, values, weights=sample_weight)
 
-    def _streamed(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
-        prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype, again), self._target(again))
-        return Stream.from_blocks(blocks, prepare, numbers_in, largest)
+    def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
+        prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again))
+        return Stream.from_blocks(blocks, prepare, validate_block_targets, largest)
 
-    def _facts(self) -> stated.Facts:
-        return stated.Facts({"bounds of the target": f"declared: {stated.bounds_of(self.target_bounds)}"})
+    def _list_target_facts(self) -> stated.Facts:
+        return stated.Facts({"bounds of the target": f"declared: {stated.describe_bounds(self.target_bounds)}"})
 
 
 @dataclass(frozen=True)
@@ -143,5 +143,5 @@ class _Prepare:
     target: Scale
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
-        values = self.target.mapped(same_numbers(targets)[:, None])[:, 0]
-        return Records(within(self.bounds, features), values)
+        values = self.target.map_values(convert_checked_targets(targets)[:, None])[:, 0]
+        return Records(scale_to_bounds(self.bounds, features), values)

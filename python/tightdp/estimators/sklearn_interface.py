@@ -84,15 +84,15 @@ else:
             """get_params and set_params over the arguments of __init__."""
 
             @classmethod
-            def _names(cls):
+            def _list_parameter_names(cls):
                 return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
             def get_params(self, deep=True):
-                return {name: getattr(self, name) for name in self._names()}
+                return {name: getattr(self, name) for name in self._list_parameter_names()}
 
             def set_params(self, **params):
                 for name, value in params.items():
-                    if name not in self._names():
+                    if name not in self._list_parameter_names():
                         raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}")
                     setattr(self, name, value)
                 return self

@@ -32,7 +32,7 @@ class Facts(NamedTuple):
     """Before the run."""
 
 
-def of_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> Facts:
+def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> Facts:
     """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
     weights."""
     known = listed([str(label) for label in classes])
@@ -46,7 +46,7 @@ def of_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | No
     return Facts(public, ("labels",) if how == "those that occur" else (), (shown,) if how == "learned" else ())
 
 
-def trained(
+def build_fit_statement(
     subject: str,
     model: Any,
     facts: Facts,
@@ -68,7 +68,7 @@ def trained(
         "number of records": number + each,
         "columns": f"their number, {model.n_features_in_}, and their order",
         **facts.public,
-        "bounds of the features": "none" if model.bounds is None else f"declared: {bounds_of(model.bounds)}",
+        "bounds of the features": "none" if model.bounds is None else f"declared: {describe_bounds(model.bounds)}",
     }
     if largest_weight is not None:
         largest = f"at most {largest_weight!r}, as declared: larger ones count as that"
@@ -97,41 +97,42 @@ def trained(
     )
 
 
-def _given(algorithm: Any) -> dict[str, Any]:
+def _list_given_settings(algorithm: Any) -> dict[str, Any]:
     """The settings of an algorithm that were not left open."""
     fields = dataclasses.fields(algorithm) if dataclasses.is_dataclass(algorithm) else ()
     return {field.name: value for field in fields if (value := getattr(algorithm, field.name)) is not None}
 
 
-def named(algorithm: Any) -> str:
+def describe_algorithm(algorithm: Any) -> str:
     """An algorithm as it was asked for, without what was left open."""
     if not dataclasses.is_dataclass(algorithm):
         return repr(algorithm)
-    return f"{type(algorithm).__name__}({', '.join(f'{name}={value!r}' for name, value in _given(algorithm).items())})"
+    settings = ", ".join(f"{name}={value!r}" for name, value in _list_given_settings(algorithm).items())
+    return f"{type(algorithm).__name__}({settings})"
 
 
-def settings_of(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
+def describe_settings(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
     """The settings that a run used, as texts: those of the algorithm that were given, and those that its plan chose."""
-    known = {**_given(algorithm), **used, "regularization": float(regularization)}
+    known = {**_list_given_settings(algorithm), **used, "regularization": float(regularization)}
     return {name: repr(value) for name, value in known.items()}
 
 
-def after(earlier: Statement, last: Statement) -> Statement:
+def join_statements(earlier: Statement, last: Statement) -> Statement:
     """The statement of runs that went on from one another: what each of them released, assumed and left outside."""
     return dataclasses.replace(
         last,
         subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
-        released=_each(earlier.released, last.released),
-        public=_both(earlier.public, last.public),
-        settings=_both(earlier.settings, last.settings),
-        taken=_each(earlier.taken, last.taken),
+        released=_join_lines(earlier.released, last.released),
+        public=_join_entries(earlier.public, last.public),
+        settings=_join_entries(earlier.settings, last.settings),
+        taken=_join_lines(earlier.taken, last.taken),
         seeded=earlier.seeded or last.seeded,
-        outside=_each(earlier.outside, last.outside),
-        ledger="; ".join(_each((earlier.ledger,), (last.ledger,))) or None,
+        outside=_join_lines(earlier.outside, last.outside),
+        ledger="; ".join(_join_lines((earlier.ledger,), (last.ledger,))) or None,
     )
 
 
-def _both(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
+def _join_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
     """Joins the entries of both by name, in order."""
     both = dict(last)
     for name, how in earlier.items():
@@ -142,12 +143,12 @@ def _both(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]
     return both
 
 
-def _each(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
+def _join_lines(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
     """The lines of both, each once."""
     return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
 
 
-def bounds_of(given: Any) -> str:
+def describe_bounds(given: Any) -> str:
     """Public bounds, one interval or one for each column."""
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)

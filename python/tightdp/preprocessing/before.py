@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators.labels import learns
+from ..estimators.labels import must_learn
 from ..estimators.linear_models import PrivateClassifier
 from ..estimators.pca import DPPCA
-from ..estimators.preparation import labels_in, labels_of, numbers_of_labels
+from ..estimators.preparation import count_block_labels, read_block_labels, read_labels
 from ..estimators.private_estimator import PrivateEstimator
-from ..estimators.regression import Ridge, numbers_in
+from ..estimators.regression import Ridge, validate_block_targets
 from ..estimators.sklearn_interface import validate_data, validate_numbers
 from ..records.blocks import Blocks, resolve_largest_weight
 from ..records.estimator_input import check_numbers
@@ -24,7 +24,7 @@ from .transformer import PrivateTransformer
 
 def is_learning_labels(last: Any) -> bool:
     """Whether the last step learns its labels."""
-    return isinstance(last, PrivateClassifier) and learns(last.classes)
+    return isinstance(last, PrivateClassifier) and must_learn(last.classes)
 
 
 def scan_blocks_before_charge(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
@@ -32,12 +32,12 @@ def scan_blocks_before_charge(last: Any, blocks: Blocks) -> tuple[Blocks, NDArra
     takes all: of a classifier every label."""
     check_weights(last, blocks)
     if not isinstance(last, PrivateClassifier):
-        return scan_blocks(blocks, numbers_in)[0], np.zeros(1)
+        return scan_blocks(blocks, validate_block_targets)[0], np.zeros(1)
     if is_learning_labels(last):
-        counted, found = scan_blocks(blocks, numbers_of_labels)
+        counted, found = scan_blocks(blocks, count_block_labels)
         labels = [present for present, _ in found]
     else:
-        counted, labels = scan_blocks(blocks, labels_in)
+        counted, labels = scan_blocks(blocks, read_block_labels)
     return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # so often that they are no measurements
 
 
@@ -47,10 +47,10 @@ def check_targets(last: Any, y: Any, width: int | None = None) -> None:
     if isinstance(last, PrivateClassifier):
         trial = clone_estimator(last) if width is not None else clone_estimator(last).set_params(bounds=None)
         if is_learning_labels(last):  # once they are paid for
-            trial._learned, trial.classes_ = True, labels_of("y", y, few=True)[1]
-            trial._class_weights()
+            trial._learned, trial.classes_ = True, read_labels("y", y, few=True)[1]
+            trial._compute_class_weights()
         else:
-            trial._array(np.zeros((len(np.asarray(y)), width or 1)), y)
+            trial._prepare_array(np.zeros((len(np.asarray(y)), width or 1)), y)
     else:
         validate_numbers(y)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.ownership import own
+from ..estimators.ownership import mark_as_part_of
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
@@ -76,7 +76,7 @@ class Chain(Steps, PrivateTransformer):
             member = clone_estimator(given)
             member._release_and_learn(member._prepare_input(values), gate, each)
             member.charged_ = member._charge(each)
-            own(member, self)
+            mark_as_part_of(member, self)
             values = member.transform(values)
             self.transformers_.append((name, member))
 

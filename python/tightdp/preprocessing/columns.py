@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.ownership import own
+from ..estimators.ownership import mark_as_part_of
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
@@ -89,7 +89,7 @@ class ColumnTransformer(Steps, PrivateTransformer):
             if member is not None:
                 member._release_and_learn(part, gate, each)
                 member.charged_ = member._charge(each)
-                own(member, self)
+                mark_as_part_of(member, self)
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
 
     def _divide_share(self, spent: NoiseShare) -> NoiseShare:

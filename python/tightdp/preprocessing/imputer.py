@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..composition import Composition
-from ..estimators.statements import bounds_of
+from ..estimators.statements import describe_bounds
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..statement.words import listed
@@ -84,5 +84,5 @@ class SimpleImputer(PrivateTransformer):
         shown = listed([f"{value:g}" for value in self.statistics_])
         if self.strategy == "constant":
             return (), {"numbers in the place of missing ones": f"declared: {shown}"}
-        domain = "any number" if self.domain is None else f"declared: {bounds_of(self.domain)}"
+        domain = "any number" if self.domain is None else f"declared: {describe_bounds(self.domain)}"
         return (f"noisy medians of {self.n_features_in_} columns: {shown}",), {"where medians were looked for": domain}

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..composition import Composition
 from ..estimators.scale import Scale
-from ..estimators.statements import bounds_of
+from ..estimators.statements import describe_bounds
 from ..gate.gate import Gate
 from ..gate.oracle import Integers, Query
 from ..gate.shares import NoiseShare
@@ -49,7 +49,7 @@ class BoundedTransformer(PrivateTransformer):
     def _prepare_input(self, X: Any) -> Values:
         values: Values = super()._prepare_input(X)
         if self.bounds is not None:
-            Scale.of("bounds", self.bounds, width_of(values))
+            Scale.from_bounds("bounds", self.bounds, width_of(values))
         else:
             quantiles.build_grid(self.domain, width_of(values))
         return values
@@ -58,7 +58,7 @@ class BoundedTransformer(PrivateTransformer):
         """Low and high of each column, low < high."""
         size = width_of(values)
         if self.bounds is not None:
-            scale = Scale.of("bounds", self.bounds, size)
+            scale = Scale.from_bounds("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
         found = quantiles.search_quantiles(gate, values, self._check_levels(), self.domain, noise_multiplier)
         grid = quantiles.build_grid(self.domain, size)
@@ -69,9 +69,9 @@ class BoundedTransformer(PrivateTransformer):
 
     def _list_bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         if self.bounds is not None:
-            return (), {"bounds of the features": f"declared: {bounds_of(self.bounds)}"}
-        shown = f"bounds of {self.n_features_in_} columns, by noisy quantiles: {bounds_of(self.bounds_)}"
-        domain = "any number" if self.domain is None else f"declared: {bounds_of(self.domain)}"
+            return (), {"bounds of the features": f"declared: {describe_bounds(self.bounds)}"}
+        shown = f"bounds of {self.n_features_in_} columns, by noisy quantiles: {describe_bounds(self.bounds_)}"
+        domain = "any number" if self.domain is None else f"declared: {describe_bounds(self.domain)}"
         return (shown,), {"where bounds were looked for": domain}
 
 

@@ -14,7 +14,7 @@ from .. import _check
 from ..algorithms.driver import make_random_source, open_ledger, spend_from_ledger
 from ..bound import Bound
 from ..composition import Composition
-from ..estimators.all_or_nothing import whole
+from ..estimators.all_or_nothing import fit_on_a_copy
 from ..estimators.ownership import check_free
 from ..estimators.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
@@ -66,7 +66,7 @@ class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    @whole
+    @fit_on_a_copy
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns privately from X (n, d): an array, a table of columns, a memory map or ``Blocks``. y is not used.
