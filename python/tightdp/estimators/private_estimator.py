@@ -32,7 +32,7 @@ from .continued_account import Account
 from .labels import LabelRelease
 from .nested_parameters import NestedParameters
 from .ownership import check_free
-from .preparation import Bounds, Pair, broadcast_bounds, resolve_bounds, is_same_pair, scale_to_bounds, warn_of_large
+from .preparation import Bounds, Pair, broadcast_bounds, is_same_pair, resolve_bounds, scale_to_bounds, warn_of_large
 from .sklearn_interface import NotFittedError, validate_data
 
 NONE = 0, 0

@@ -206,7 +206,8 @@ def validate_block_targets(features: NDArray[Any], targets: NDArray[Any]) -> Non
 
 
 def convert_checked_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
-    """The targets of a block that ``validate_block_targets`` has checked. RuntimeError for others, which a later pass found."""
+    """The targets of a block that ``validate_block_targets`` has checked. RuntimeError for others, which a later pass
+    found."""
     try:
         found = targets.astype(np.float64)
     except (TypeError, ValueError, OverflowError):  # which would quote one
