@@ -104,7 +104,7 @@ def projected(size: int, batch: int, compute: float, noise: float, rest: float, 
 def replicated() -> float:
     """Seconds of what every rank does alike: the draw of a batch, estimates, the optimizer."""
     from tightdp import Philox
-    from tightdp.release.sampling import poisson_sample
+    from tightdp.release.sampling import draw_poisson_sample
 
     model = model_of()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -112,7 +112,7 @@ def replicated() -> float:
     times = []
     for k in range(20):
         start = time.process_time()
-        poisson_sample(Philox(k), RECORDS, BATCH / RECORDS)
+        draw_poisson_sample(Philox(k), RECORDS, BATCH / RECORDS)
         for p, total in zip(model.parameters(), sums, strict=True):
             p.grad = (total.to(torch.float64) * 1e-9).to(p.dtype)
         optimizer.step()

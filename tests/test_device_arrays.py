@@ -133,13 +133,13 @@ def test_outputs_that_must_not_be_written_are_refused(host_is_device):
     constant.flags.writeable = False
     assert cuda.view("x", OnDevice(writable)).writable and not cuda.view("x", OnDevice(constant)).writable
     with pytest.raises(ValueError, match="written"):
-        clipping._outputs(OnDevice(constant), shapes, False, 0, lambda: 0)
+        clipping._check_outputs(OnDevice(constant), shapes, False, 0, lambda: 0)
     # The first version of the standard does not say.
     with pytest.raises(ValueError, match="written"):
-        clipping._outputs(OnDevice(torch.zeros(3), versioned=False), shapes, False, 0, lambda: 0)
+        clipping._check_outputs(OnDevice(torch.zeros(3), versioned=False), shapes, False, 0, lambda: 0)
     with pytest.raises(ValueError, match="written"):
-        clipping._outputs(Pretender((3,), read_only=True), shapes, False, 0, lambda: 0)
-    assert clipping._outputs(Pretender((3,)), shapes, False, 0, lambda: 0)
+        clipping._check_outputs(Pretender((3,), read_only=True), shapes, False, 0, lambda: 0)
+    assert clipping._check_outputs(Pretender((3,)), shapes, False, 0, lambda: 0)
 
 
 def test_the_interface_says_its_stream_and_whether_it_may_be_written():

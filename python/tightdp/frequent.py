@@ -22,7 +22,7 @@ from .ledger import Ledger
 from .ledger.ledger import name_of
 from .mechanisms import ApproximateDP, Gaussian
 from .records.cells import convert_value_to_text
-from .release.noise import Philox, RandomSource, source
+from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
 
 SHARE = 0.5
@@ -92,7 +92,7 @@ def frequent_values(
     charged, spent = Gaussian(sigma) + failing, NoiseShare(sigma, failing.nominal_delta)
     _, least = compute_noise_and_threshold(1, *spent)
     book = open_ledger(ledger)
-    gate = Gate(FixedPlan(charged), source(rng), pay=partial(spend_from_ledger, book, charged, note))
+    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(spend_from_ledger, book, charged, note))
     (kept,) = gate.release_frequent_values(1, lambda: [counts], spent).value
     privacy = charged.epsilon(delta)
     statement = Statement(

@@ -32,7 +32,7 @@ from .ledger import Ledger
 from .ledger.ledger import name_of
 from .mechanisms import Gaussian
 from .records.cells import NESTED, as_column, match_cells
-from .release.noise import Philox, RandomSource, source
+from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
 from .statement.words import AGAIN, listed
 
@@ -235,7 +235,7 @@ def _released(
     if not sigma <= MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     charged, book = Gaussian(sigma) * 1, open_ledger(ledger)
-    gate = Gate(FixedPlan(charged), source(rng), pay=partial(spend_from_ledger, book, charged, note))
+    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(spend_from_ledger, book, charged, note))
     noisy = gate.release_gaussian(Query((size,), 1.0, 1.0, 1.0, lambda _: counts), sigma).value.astype(np.int64)
     privacy = charged.epsilon(target.delta)
     statement = Statement(

@@ -20,7 +20,7 @@ from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
 from tightdp._owner import Owner
-from tightdp.release.sampling import poisson_sample
+from tightdp.release.sampling import draw_poisson_sample
 from tightdp.torch import DPAdam
 from tightdp.torch.key import Keyed
 
@@ -156,7 +156,7 @@ def test_no_noise_is_added_twice_or_left_out(found, name):
 
 def test_each_record_of_a_batch_is_in_one_share(found):
     source = dp.Philox(SEED)
-    drawn = [poisson_sample(source, RECORDS, 3 / RECORDS).tolist() for _ in range(RECORDS // 3)]
+    drawn = [draw_poisson_sample(source, RECORDS, 3 / RECORDS).tolist() for _ in range(RECORDS // 3)]
     empty = 0
     for name in ("shares", "pieces"):
         for size in SIZES:

@@ -15,7 +15,7 @@ from together import together
 import tightdp as dp
 from tightdp.models.dense import grid_for
 from tightdp.models.linear import Logistic
-from tightdp.release.sampling import poisson_sample
+from tightdp.release.sampling import draw_poisson_sample
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -147,7 +147,7 @@ def test_poisson_batches_hold_each_record_with_probability_q(q):
     source, n, runs = dp.Philox(9), 400, 4000
     counts, sizes = np.zeros(n), []
     for _ in range(runs):
-        rows = poisson_sample(source, n, q)
+        rows = draw_poisson_sample(source, n, q)
         assert (np.diff(rows) > 0).all()
         counts[rows] += 1
         sizes.append(len(rows))
@@ -159,7 +159,7 @@ def test_poisson_batches_hold_each_record_with_probability_q(q):
 
 
 def test_sampling_everything_takes_no_coins():
-    assert poisson_sample(None, 10, 1.0) is None
+    assert draw_poisson_sample(None, 10, 1.0) is None
 
 
 def test_a_callable_model_is_held_to_its_shapes():

@@ -22,7 +22,7 @@ from ..models.model import Gradients, Model, Vector
 from ..models.records import Records
 from ..records.stream import Part, Stream
 from ..release.noise import RandomSource
-from ..release.sampling import poisson_sample
+from ..release.sampling import draw_poisson_sample
 
 CHUNK = 8192
 """Records whose gradients are held at once: 32 MB for each layer of 1,000 units in float32."""
@@ -94,7 +94,7 @@ class Oracle:
 
     def draw_batch(self, source: RandomSource, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
         """Draws a Poisson batch for a query, as row numbers (None: every row) and records."""
-        rows = poisson_sample(self._sampler or source, len(self._records), sampling_probability)
+        rows = draw_poisson_sample(self._sampler or source, len(self._records), sampling_probability)
         return rows, self._records_in_memory.take(rows)
 
     def select_records(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Records]:

@@ -38,13 +38,13 @@ class Examples:
     def out_dtype(self) -> npt.DTypeLike:
         return np.float64 if self.dtype == "float64" else np.float32
 
-    def part(self, indices: Sequence[int]) -> Examples:
+    def select_arrays(self, indices: Sequence[int]) -> Examples:
         """Some of the parameters."""
         arrays, shapes = (tuple(x[i] for i in indices) for x in (self.arrays, self.shapes))
         return Examples(arrays, shapes, self.batch, self.dtype, True, self.torch)
 
 
-def examples(name: str, value: Any) -> Examples:
+def view_examples(name: str, value: Any) -> Examples:
     """Checks and views ``value``: one (batch, *shape) array or a list of them, all of one dtype."""
     is_list = isinstance(value, (list, tuple))
     given = list(value) if is_list else [value]
@@ -56,7 +56,7 @@ def examples(name: str, value: Any) -> Examples:
     dtypes: list[str] = []
     for i, x in enumerate(given):
         label = f"{name}[{i}]" if is_list else name
-        x, shape, dtype = _view(label, x)
+        x, shape, dtype = _view_array(label, x)
         if dtype is None:
             raise TypeError(f"{label} must be of dtype {_DTYPES}, got {getattr(x, 'dtype', '?')}")
         if len(shape) < (1 if is_list else 2):
@@ -75,7 +75,7 @@ def examples(name: str, value: Any) -> Examples:
     return found
 
 
-def _view(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
+def _view_array(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
     """Returns an array in the host's memory as the kernels read it, its shape, and its type if they know it."""
     x = as_numpy(x)
     if isinstance(x, np.ndarray):
@@ -118,7 +118,7 @@ def is_torch(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def outputs(found: Examples, out: Any, name: str = "out", *, integers: bool = False) -> list[Any]:
+def prepare_outputs(found: Examples, out: Any, name: str = "out", *, integers: bool = False) -> list[Any]:
     """Arrays for the sums, of float32 or float64, or int64 for ``integers``: ``out`` once checked, or new ones."""
     if out is None:
         return [np.empty(shape, np.int64 if integers else found.out_dtype) for shape in found.shapes]
@@ -145,7 +145,7 @@ def outputs(found: Examples, out: Any, name: str = "out", *, integers: bool = Fa
     return given
 
 
-def delivered(found: Examples, outs: list[Any]) -> Any:
+def convert_outputs(found: Examples, outs: list[Any]) -> Any:
     """The sums as the caller's kind of array."""
     if found.torch:
         torch = sys.modules["torch"]
@@ -153,7 +153,7 @@ def delivered(found: Examples, outs: list[Any]) -> Any:
     return outs if found.is_list else outs[0]
 
 
-def columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[np.float64]:
+def check_columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[np.float64]:
     """One finite number a column, from an array of the parameter's shape, a list of them, or a flat vector."""
     if isinstance(value, (list, tuple)) and found.is_list:
         if len(value) != len(found.shapes):
@@ -173,7 +173,7 @@ def columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[np.flo
     return np.ascontiguousarray(flat)
 
 
-def weights_vector(value: Any, batch: int) -> npt.NDArray[np.float64] | None:
+def check_weights_vector(value: Any, batch: int) -> npt.NDArray[np.float64] | None:
     """One finite weight >= 0 an example."""
     if value is None:
         return None

@@ -80,9 +80,9 @@ class Run:
     @property
     def sensitivity(self) -> float:
         """L2 norm that one example adds at most, over all groups; rounded up."""
-        return sensitivity(self.groups)
+        return total_sensitivity(self.groups)
 
-    def execute(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
+    def execute_run(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
         """Sums and normals of that deviation: in floating point, a stream a group; or with a ``grid`` sums of its
         multiples and rounded normals of at least that deviation, from one stream, column by column.
 
@@ -91,10 +91,10 @@ class Run:
         if rng is None or not deviation > 0:
             rng, deviation = None, 0.0
         elif grid:
-            deviation = in_steps(grid, deviation)
+            deviation = convert_to_steps(grid, deviation)
         stream = rng.stream() if rng is not None and grid else None
-        starts = _starts(self.found.shapes) if len(self.groups) > 1 else None
-        integers = dtype_name(self.outs[0]) == "int64"
+        starts = _list_starts(self.found.shapes) if len(self.groups) > 1 else None
+        integers = get_dtype_name(self.outs[0]) == "int64"
         sums = [arrays.as_numpy(x) for x in self.outs]
         norms = np.empty((len(self.groups), self.found.batch))
         for (indices, bound), row in zip(self.groups, norms, strict=True):
@@ -105,8 +105,8 @@ class Run:
                 self.normalize,
                 self.stability,
                 self.weights,
-                self._columns(self.center, indices),
-                self._columns(self.inverse_scale, indices),
+                self._select_columns(self.center, indices),
+                self._select_columns(self.inverse_scale, indices),
                 deviation,
                 stream if rng is None or grid else rng.stream(),
                 self.accumulate,
@@ -117,21 +117,23 @@ class Run:
             )
         return np.transpose(norms) if self.grouped else norms[0]
 
-    def _columns(self, values: npt.NDArray[np.float64] | None, indices: list[int]) -> npt.NDArray[np.float64] | None:
+    def _select_columns(
+        self, values: npt.NDArray[np.float64] | None, indices: list[int]
+    ) -> npt.NDArray[np.float64] | None:
         """Selects those of ``values``, one for each column, that belong to some of the arrays."""
         if values is None or len(self.groups) == 1:  # of all arrays, in their order
             return values
-        parts = np.split(values, _starts(self.found.shapes)[1:])
+        parts = np.split(values, _list_starts(self.found.shapes)[1:])
         return np.concatenate([parts[i] for i in indices])
 
 
-def _starts(shapes: Sequence[tuple[int, ...]]) -> list[int]:
+def _list_starts(shapes: Sequence[tuple[int, ...]]) -> list[int]:
     """The first column of each array."""
     return list(itertools.accumulate((math.prod(s) for s in shapes[:-1]), initial=0))
 
 
 @functools.lru_cache(256)
-def in_steps(grid: float, deviation: float) -> float:
+def convert_to_steps(grid: float, deviation: float) -> float:
     """``deviation`` over ``grid``, and at most 2^39; below that, at least the real product that it was rounded from."""
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
 
@@ -139,39 +141,39 @@ def in_steps(grid: float, deviation: float) -> float:
 def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Norms]:
     """Sum and norms of arrays in host memory. Without ``rng`` nothing is released: an exact sum is then of integers."""
     exact = is_exact(how.arithmetic)
-    run = prepare(grads, how, exact=exact, integers=exact and rng is None)
+    run = prepare_run(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
     if rng is not None:
-        deviation = noise_deviation(noise_multiplier, run.sensitivity, dtype_name(run.outs[0]))
-    norms = run.execute(deviation, rng, grid_of(run.sensitivity, noise_multiplier) if exact else 0.0)
-    return arrays.delivered(run.found, run.outs), norms
+        deviation = compute_noise_deviation(noise_multiplier, run.sensitivity, get_dtype_name(run.outs[0]))
+    norms = run.execute_run(deviation, rng, grid_of(run.sensitivity, noise_multiplier) if exact else 0.0)
+    return arrays.convert_outputs(run.found, run.outs), norms
 
 
-def prepare(grads: Any, how: Clipping, *, exact: bool, integers: bool = False) -> Run:
+def prepare_run(grads: Any, how: Clipping, *, exact: bool, integers: bool = False) -> Run:
     """``integers``: the sums are int64, in units of the grid."""
-    found = arrays.examples("grads", grads)
-    w = arrays.weights_vector(how.weights, found.batch)
-    outs = arrays.outputs(found, how.out, integers=integers)
-    floats = None if exact else bound_range(found.dtype, dtype_name(outs[0]))
+    found = arrays.view_examples("grads", grads)
+    w = arrays.check_weights_vector(how.weights, found.batch)
+    outs = arrays.prepare_outputs(found, how.out, integers=integers)
+    floats = None if exact else bound_range(found.dtype, get_dtype_name(outs[0]))
     parts: list[tuple[list[int], float]]
     if how.groups is None and type(how.max_norm) is float:
-        parts = _one_group(len(found.shapes), how.max_norm, floats)
+        parts = _build_one_group(len(found.shapes), how.max_norm, floats)
     else:
         parts = group_bounds(len(found.shapes), how.max_norm, how.groups)
         check_bounds(parts, floats)
     if w is not None:
         check_bounds(parts, floats, float(w.max(initial=1.0)))
-    a = None if how.center is None else arrays.columns_vector("center", how.center, found)
+    a = None if how.center is None else arrays.check_columns_vector("center", how.center, found)
     inverse: npt.NDArray[np.float64] | None = None
     if how.scale is not None:
-        b = arrays.columns_vector("scale", how.scale, found)
+        b = arrays.check_columns_vector("scale", how.scale, found)
         if not (b >= 1e-300).all():
             raise ValueError("scale must be in [1e-300, inf)")
         inverse = 1.0 / b
     if (a is None) != (inverse is None):
         a = np.zeros(found.columns) if a is None else a
         inverse = np.ones(found.columns) if inverse is None else inverse
-    grouped = how.groups is not None or several(how.max_norm)
+    grouped = how.groups is not None or has_several_bounds(how.max_norm)
     how.check_accumulate()
     return Run(
         found,
@@ -202,7 +204,7 @@ def check_bounds(
 
 
 @functools.lru_cache(256)
-def _one_group(arrays: int, max_norm: float, floats: tuple[float, float] | None) -> list[tuple[list[int], float]]:
+def _build_one_group(arrays: int, max_norm: float, floats: tuple[float, float] | None) -> list[tuple[list[int], float]]:
     """Kept, as what else training asks of every step: after other libraries' work each check takes microseconds."""
     parts = group_bounds(arrays, max_norm, None)
     check_bounds(parts, floats)
@@ -231,14 +233,14 @@ def grid_of(bound: float, noise_multiplier: float = 1.0) -> float:
     return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))
 
 
-def sensitivity(groups: list[tuple[list[int], float]]) -> float:
+def total_sensitivity(groups: list[tuple[list[int], float]]) -> float:
     """Returns how far one example of weight 1 moves the sums of all groups in L2 norm, rounded up."""
     if len(groups) == 1:
         return groups[0][1]
     return math.hypot(*(bound for _, bound in groups)) * (1 + 2.0**-50)
 
 
-def dtype_name(array: Any) -> str:
+def get_dtype_name(array: Any) -> str:
     return _NAMES.get(array.dtype) or str(array.dtype).removeprefix("torch.")
 
 
@@ -248,7 +250,7 @@ def bound_range(dtype: str, out_dtype: str) -> tuple[float, float]:
     return low, high if out_dtype == "float64" else _SINGLE_RANGE[1]
 
 
-def noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
+def compute_noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
     """The standard deviation of the noise, or ValueError where a sum of ``out_dtype`` cannot hold it."""
     deviation, most = multiplier * sensitivity, _LARGEST_DEVIATION[out_dtype]
     if not deviation <= most:
@@ -256,12 +258,12 @@ def noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> fl
     return deviation
 
 
-def largest_deviation(dtype: str, grid: float) -> float:
+def find_largest_deviation(dtype: str, grid: float) -> float:
     """Returns the largest deviation of noise on a sum of that dtype. Integers are in units of ``grid``."""
     return math.ldexp(grid, _LARGEST_SIGMA) if dtype == "int64" else _LARGEST_DEVIATION[dtype]
 
 
-def power_of_two(name: str, value: Any) -> float:
+def check_power_of_two(name: str, value: Any) -> float:
     """A power of two in [2^-900, 2^900]."""
     x = _check.positive(name, value)
     if math.frexp(x)[0] != 0.5 or not 2.0**-900 <= x <= 2.0**900:
@@ -269,7 +271,7 @@ def power_of_two(name: str, value: Any) -> float:
     return x
 
 
-def several(max_norm: Any) -> bool:
+def has_several_bounds(max_norm: Any) -> bool:
     """Whether ``max_norm`` is a sequence of bounds, one a group."""
     if isinstance(max_norm, np.ndarray):
         return max_norm.ndim > 0
@@ -281,7 +283,7 @@ def group_bounds(
 ) -> list[tuple[list[int], float]]:
     """(indices, bound) of each group of ``arrays`` arrays."""
     every = list(range(arrays))
-    if groups is None and not several(max_norm):
+    if groups is None and not has_several_bounds(max_norm):
         return [(every, _check.positive("max_norm", max_norm))]
     if groups is None:
         groups = [[i] for i in every]
@@ -291,7 +293,7 @@ def group_bounds(
         raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
     if sorted(i for group in indices for i in group) != every or not all(indices):
         raise ValueError(f"groups must hold each index in [0, {len(every)}) once, got {groups!r}")
-    bounds: list[Any] = list(max_norm) if several(max_norm) else [max_norm]  # type: ignore[arg-type]
+    bounds: list[Any] = list(max_norm) if has_several_bounds(max_norm) else [max_norm]  # type: ignore[arg-type]
     if len(bounds) != len(indices):
         raise ValueError(f"max_norm must have one entry for each group, {len(indices)}, got {len(bounds)}")
     return list(zip(indices, [_check.positive("max_norm", c) for c in bounds], strict=True))

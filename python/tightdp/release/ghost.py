@@ -32,7 +32,7 @@ def ghost_norms(activations: npt.ArrayLike, signals: npt.ArrayLike, *, bias: boo
     ``activations``, ``signals`` and ``bias`` are those of ``ghost_clipped_sum``. Add squares over layers for the norm
     of a whole model, and pass the result to ``ghost_clipped_sum``.
     """
-    return _norms(_checked(activations, signals, bias))
+    return _compute_norms(_check_pair(activations, signals, bias))
 
 
 def ghost_clipped_sum(
@@ -73,20 +73,20 @@ def ghost_clipped_sum(
     ([[0.6, 0.0], [0.8, 0.0]], [5.0])
     """
     bound = _check.positive("max_norm", max_norm)
-    pair = _checked(activations, signals, bias)
+    pair = _check_pair(activations, signals, bias)
     a, b = pair.a, pair.b
     single = b.dtype == np.float32
     low, high = clipping.bound_range(b.dtype.name, b.dtype.name)
     if not low <= bound <= high:
         raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
     if norms is None:
-        n = _norms(pair)
+        n = _compute_norms(pair)
     else:
         n = np.asarray(norms, np.float64)
         if n.shape != pair.finite.shape or not (n >= 0).all():
             raise ValueError(f"norms must have shape {pair.finite.shape} and lie in [0, inf], got shape {n.shape}")
         n = np.where(pair.finite, n, np.inf)
-    w = arrays.weights_vector(weights, len(n))
+    w = arrays.check_weights_vector(weights, len(n))
     # What the products F b and a (F b) can add to one example's norm.
     safe = bound * (1 - 4 * float(np.finfo(b.dtype).eps))
     factors = clipping.clip_factors(n, safe)
@@ -119,7 +119,7 @@ class _Pair:
     ones: Norms
 
 
-def _checked(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) -> _Pair:
+def _check_pair(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) -> _Pair:
     """Both checked, and examples that are not finite zeroed."""
     pair: list[Array] = []
     given: tuple[tuple[str, Any], ...] = (("activations", activations), ("signals", signals))
@@ -145,15 +145,15 @@ def _checked(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) -> 
     if not finite.all():
         keep = finite.reshape(-1, *(1,) * (a.ndim - 1))
         a, b = np.where(keep, a, dtype.type(0)), np.where(keep, b, dtype.type(0))
-    return _scaled(a, b, finite, bias)
+    return _scale_pair(a, b, finite, bias)
 
 
-def _scaled(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _Pair:
+def _scale_pair(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _Pair:
     batch = len(a)
     exponents = np.zeros(batch, np.intc)  # on Windows ldexp takes no wider ones
     ones = np.full(batch, 1.0 if bias else 0.0)
     with np.errstate(over="ignore", under="ignore"):
-        sizes = [_squares(_rows(x)) for x in (a, b)]
+        sizes = [_sum_squares(_flatten_rows(x)) for x in (a, b)]
     # Where F b is subnormal, a (F b) loses |a| 2^-150, or 2^-1075.
     if a.dtype == np.float32:  # its squares are normal in float64
         ordinary = sizes[0] <= 2.0**40
@@ -164,7 +164,7 @@ def _scaled(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _P
         return _Pair(a, b, finite, exponents, ones)
     scaled: list[Array] = []
     for x, least in ((a, 1.0 if bias else 0.0), (b, 0.0)):
-        largest = np.maximum(_rows(np.abs(x[odd])).max(axis=1, initial=0.0), least)
+        largest = np.maximum(_flatten_rows(np.abs(x[odd])).max(axis=1, initial=0.0), least)
         shift = np.frexp(largest)[1]
         x = x.copy()
         x[odd] = np.ldexp(x[odd], -shift.reshape(-1, *(1,) * (x.ndim - 1)))
@@ -175,12 +175,12 @@ def _scaled(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _P
     return _Pair(scaled[0], scaled[1], finite, exponents, ones)
 
 
-def _norms(pair: _Pair) -> Norms:
+def _compute_norms(pair: _Pair) -> Norms:
     a, b, extra = pair.a, pair.b, pair.ones**2
     with np.errstate(over="ignore", invalid="ignore"):
         if a.ndim == 2:
-            squares = _squares(a) + extra
-            squares *= _squares(b)
+            squares = _sum_squares(a) + extra
+            squares *= _sum_squares(b)
             lost = (a.shape[1] + b.shape[1] + 8) * 2.0**-53
             norms = np.sqrt(squares) * (1 + lost)
         else:
@@ -190,11 +190,11 @@ def _norms(pair: _Pair) -> Norms:
     return np.where(pair.finite & ~np.isnan(norms), norms, np.inf)
 
 
-def _rows(x: Array) -> Array:
+def _flatten_rows(x: Array) -> Array:
     return x.reshape(len(x), math.prod(x.shape[1:]))
 
 
-def _squares(x: Array) -> Norms:
+def _sum_squares(x: Array) -> Norms:
     return np.asarray(np.einsum("...j,...j->...", x, x, dtype=np.float64))
 
 
@@ -203,7 +203,7 @@ def _sequence_norms(a: Array, b: Array, extra: Norms) -> Norms:
     batch, positions, inputs = a.shape
     outputs = b.shape[2]
     # |b_t| |a_t| bounds every term, so the sum of them squared bounds the rounding of a sum that may cancel.
-    lengths = np.sqrt((_squares(a) + extra[:, None]) * _squares(b)).sum(axis=1)
+    lengths = np.sqrt((_sum_squares(a) + extra[:, None]) * _sum_squares(b)).sum(axis=1)
     lost = (inputs + outputs + positions * positions + 8) * 2.0**-53
     squares = np.empty(batch)
     gram = 2 * positions * positions <= (inputs + 1) * outputs
@@ -214,7 +214,7 @@ def _sequence_norms(a: Array, b: Array, extra: Norms) -> Norms:
             inner = (x @ x.transpose(0, 2, 1) + extra[i : i + step, None, None]) * (y @ y.transpose(0, 2, 1))
             squares[i : i + step] = inner.sum(axis=(1, 2))
         else:
-            squares[i : i + step] = _squares(_rows(x.transpose(0, 2, 1) @ y))
-            squares[i : i + step] += extra[i : i + step] * _squares(y.sum(axis=1))
+            squares[i : i + step] = _sum_squares(_flatten_rows(x.transpose(0, 2, 1) @ y))
+            squares[i : i + step] += extra[i : i + step] * _sum_squares(y.sum(axis=1))
     norms: Norms = np.sqrt(np.maximum(squares, 0.0) + lost * lengths**2)
     return norms

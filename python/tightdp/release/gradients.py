@@ -18,7 +18,7 @@ from . import clipping
 from .clipping import Arithmetic, Clipping, Norms
 from .cuda import clipping as device
 from .cuda.arrays import on_device
-from .noise import RandomSource, source
+from .noise import RandomSource, resolve_source
 
 Array = npt.NDArray[Any]
 
@@ -169,7 +169,7 @@ def clip_and_noise(
     """
     multiplier = _check.nonnegative("noise_multiplier", noise_multiplier)
     how = Clipping(max_norm, weights, center, scale, groups, normalize, stability, out, False, arithmetic)
-    return _clip(grads, how, multiplier, source(rng))[0]
+    return _clip(grads, how, multiplier, resolve_source(rng))[0]
 
 
 def exact_grid(max_norm: float | Sequence[float]) -> float:
@@ -191,8 +191,8 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
     >>> bool((release == dp.clip_and_noise(np.ones((8, 3)), 1.0, 0.5, rng=dp.Philox(1))).all())
     True
     """
-    bounds = list(max_norm) if clipping.several(max_norm) else [max_norm]  # type: ignore[arg-type]
+    bounds = list(max_norm) if clipping.has_several_bounds(max_norm) else [max_norm]  # type: ignore[arg-type]
     if not bounds:
         raise ValueError("max_norm must hold at least one bound")
     checked = [clipping.exact_bound("max_norm", c) for c in bounds]
-    return clipping.grid_of(clipping.sensitivity([([], c) for c in checked]))
+    return clipping.grid_of(clipping.total_sensitivity([([], c) for c in checked]))

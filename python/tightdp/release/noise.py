@@ -39,19 +39,19 @@ class RandomSource(ABC):
         kind = np.dtype(dtype)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise TypeError(f"dtype must be float32 or float64, got {dtype!r}")
-        shape, _ = shape_of(size)
+        shape, _ = check_size(size)
         out = np.empty(shape, kind)
         kernels.random_normal(self.stream(), 0, out)
         return out
 
     def uniform(self, size: Size) -> npt.NDArray[np.float64]:
         """Uniform on the odd multiples of 2^-53 in (0, 1)."""
-        shape, n = shape_of(size)
+        shape, n = check_size(size)
         return _core.random_uniform(self.stream(), 0, n).reshape(shape)
 
     def integers(self, size: Size) -> npt.NDArray[np.uint64]:
         """Uniform 64-bit integers."""
-        shape, n = shape_of(size)
+        shape, n = check_size(size)
         return _core.random_integers(self.stream(), 0, n).reshape(shape)
 
     def bernoulli(self, probability: float, size: Size) -> npt.NDArray[np.bool_]:
@@ -125,7 +125,7 @@ class Philox(RandomSource):
         return f"Philox({self._seed})" if self._first == 0 else f"Philox({self._seed}, {self._first})"
 
 
-def source(rng: RandomSource | None) -> RandomSource:
+def resolve_source(rng: RandomSource | None) -> RandomSource:
     """``rng``, or the default source."""
     if rng is None:
         return SecureRandom()
@@ -138,7 +138,7 @@ _LARGEST = 2**40
 """Values a call may ask for: 8 TB, past any array that fits, so that a slip in a shape fails at once."""
 
 
-def shape_of(size: Size) -> tuple[tuple[int, ...], int]:
+def check_size(size: Size) -> tuple[tuple[int, ...], int]:
     """A checked shape and its number of values."""
     try:
         shape = tuple(operator.index(s) for s in size) if isinstance(size, (tuple, list)) else (operator.index(size),)

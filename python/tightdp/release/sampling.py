@@ -8,6 +8,6 @@ from numpy.typing import NDArray
 from .noise import RandomSource
 
 
-def poisson_sample(source: RandomSource, records: int, probability: float) -> NDArray[np.intp] | None:
+def draw_poisson_sample(source: RandomSource, records: int, probability: float) -> NDArray[np.intp] | None:
     """Each of ``records`` rows independently with ``probability``, ascending; None (every row) when it is 1."""
     return None if probability >= 1.0 else np.flatnonzero(source.bernoulli(probability, records))

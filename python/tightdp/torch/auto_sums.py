@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..release.clipping import several
+from ..release.clipping import has_several_bounds
 from . import collated
 from .coins import device_of, seed_pass
 from .onepass.factors import Factors, Rows
@@ -75,4 +75,4 @@ def resolve_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, mode
         check_layers(model)
     except ValueError:
         return "exact"
-    return "exact" if name in ("adaclip", "dpis") or several(max_norm) else "auto"
+    return "exact" if name in ("adaclip", "dpis") or has_several_bounds(max_norm) else "auto"

@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default
 
 from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded
-from ..release.noise import RandomSource, source
-from ..release.sampling import poisson_sample
+from ..release.noise import RandomSource, resolve_source
+from ..release.sampling import draw_poisson_sample
 from .account import Account
 from .coins import Coins, draw_look_order, read_without_trace, restore_generators
 from .key import Key
@@ -147,7 +147,7 @@ class PoissonLoader:
             raise ValueError(
                 f"timeout must be 0 without num_workers, got {wait:g}: it is how long workers are waited for"
             )
-        self._source = source(rng)
+        self._source = resolve_source(rng)
         self._collate, self._options = collate_fn, options
         self._coins, self._draws = Coins(), count()
         self._of_torch([])  # refuses options that it does not know, before any record is read
@@ -195,7 +195,7 @@ class PoissonLoader:
 
     def _draw_rows(self, source: RandomSource) -> Rows:
         records = len(self.dataset)
-        rows = poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
+        rows = draw_poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
         return np.arange(records) if rows is None else rows
 
     def _cut_records(self, rows: Rows) -> list[Rows]:

@@ -114,7 +114,7 @@ class Plan:
     @property
     def sensitivity(self) -> float:
         """L2 norm of what one record adds to the sums, rounded up."""
-        return clipping.sensitivity([([], bound) for bound in self.max_norm])
+        return clipping.total_sensitivity([([], bound) for bound in self.max_norm])
 
     @property
     def grid(self) -> float:
@@ -137,7 +137,7 @@ class Plan:
 
 def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
     """The checked norm bounds: one, or one for each of so many parameters."""
-    if not clipping.several(max_norm):
+    if not clipping.has_several_bounds(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
     found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
     if len(found) != parameters:
@@ -189,7 +189,7 @@ def plan(
         rounded = arithmetic == "auto" and noise < _HIDDEN * math.sqrt(min(batch, records))
         how: SumArithmetic = "exact" if rounded else arithmetic
         made = Plan(records, batch, found.number, noise, bounds, target.delta, how, None, rest, settings, loss)
-        if not made.deviation <= clipping.largest_deviation("int64", made.grid):
+        if not made.deviation <= clipping.find_largest_deviation("int64", made.grid):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given

@@ -103,7 +103,7 @@ class ShareAccount(Account):
     def _go_by(self, share: float, noise: float) -> None:
         settings = dataclasses.replace(self._settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
-        if not made.deviation <= clipping.largest_deviation("int64", made.grid):
+        if not made.deviation <= clipping.find_largest_deviation("int64", made.grid):
             raise ValueError(f"epsilon must be larger: it would take a noise multiplier of {noise:g}")
         self.epochs[-1] |= {"share": share, "noise": noise}
         self.note([[epoch["share"], epoch["noise"]] for epoch in self.epochs])

@@ -47,7 +47,7 @@ class _Sums:
     def sensitivity(self) -> float:
         """In L2 norm over all parameters, rounded up."""
         bounds = self.bounds if isinstance(self.bounds, tuple) else (self.bounds,)
-        return clipping.sensitivity([([], bound) for bound in bounds])
+        return clipping.total_sensitivity([([], bound) for bound in bounds])
 
     def values(self, i: int, parameter: Any) -> Any:
         """Sum ``i`` as floats, of the parameter's dtype and shape, in memory of its own."""

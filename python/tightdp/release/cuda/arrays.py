@@ -59,7 +59,7 @@ def on_device(value: Any) -> bool:
         return False
     if is_torch(x):
         return bool(x.is_cuda)
-    return _interface(x) is not None or _dlpack_on_device(x)
+    return _get_interface(x) is not None or _is_dlpack_on_device(x)
 
 
 def view(
@@ -74,12 +74,12 @@ def view(
         size = x.element_size()
         dtype, strides = str(x.dtype).removeprefix("torch."), tuple(s * size for s in x.stride())
         found = DeviceArray(x.data_ptr(), tuple(x.shape), dtype, strides, x.device.index if x.is_cuda else -1)
-    elif (interface := _interface(x)) is not None and (
-        np.dtype(interface["typestr"]).name in accepted or not _dlpack_on_device(x)
+    elif (interface := _get_interface(x)) is not None and (
+        np.dtype(interface["typestr"]).name in accepted or not _is_dlpack_on_device(x)
     ):
-        found = _of_interface(x, interface)
-    elif _dlpack_on_device(x):
-        found = _of_capsule(label, x, stream())
+        found = _describe_interface(x, interface)
+    elif _is_dlpack_on_device(x):
+        found = _describe_capsule(label, x, stream())
     else:
         raise TypeError(f"{label} must be in the memory of the device, as the first array is, got {type(x).__name__}")
     if found.dtype not in accepted:
@@ -89,14 +89,14 @@ def view(
     return found
 
 
-def _interface(x: Any) -> Any:
+def _get_interface(x: Any) -> Any:
     try:  # other libraries raise what they like for arrays of the host, or of dtypes that NumPy does not know
         return getattr(x, "__cuda_array_interface__", None)
     except Exception:
         return None
 
 
-def _of_interface(x: Any, interface: Any) -> DeviceArray:
+def _describe_interface(x: Any, interface: Any) -> DeviceArray:
     """Describes an array by its CUDA array interface."""
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
     if not dtype.isnative:
@@ -114,14 +114,14 @@ def _of_interface(x: Any, interface: Any) -> DeviceArray:
     )
 
 
-def _dlpack_on_device(x: Any) -> bool:
+def _is_dlpack_on_device(x: Any) -> bool:
     try:
         return int(x.__dlpack_device__()[0]) in _DLPACK_CUDA
     except Exception:
         return False
 
 
-def _of_capsule(label: str, x: Any, stream: int) -> DeviceArray:
+def _describe_capsule(label: str, x: Any, stream: int) -> DeviceArray:
     """Describes an array by its DLPack capsule, ready for work on ``stream``."""
     # 0 would be ambiguous: the default stream is 1 to DLPack.
     order = stream or 1

@@ -15,7 +15,7 @@ from .. import clipping
 from ..clipping import Clipping
 from ..noise import RandomSource
 from .arrays import SIZES, DeviceArray, view
-from .libraries import library, stream_of
+from .libraries import find_library, stream_of
 
 
 def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Any]:
@@ -43,48 +43,50 @@ def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource |
     how.check_accumulate()
 
     first, batch = arrays[0], arrays[0].shape[0]
-    owner = library(given[0], first.device)
+    owner = find_library(given[0], first.device)
     for i, a in enumerate(arrays):
         if not a.rows_contiguous:
-            given[i] = owner.contiguous(given[i])
+            given[i] = owner.make_contiguous(given[i])
             arrays[i] = view("grads", given[i])
-        owner.after(a.stream)
+        owner.wait_for_stream(a.stream)
     shapes = [a.shape[1:] for a in arrays]
     columns = sum(a.row_size for a in arrays)
     if columns == 0:
         raise ValueError("grads must have at least one column")
-    w = owner.doubles("weights", how.weights, (batch,), 0.0, clipping.LARGEST_WEIGHT if exact else math.inf)
-    middle = owner.doubles("center", how.center, (columns,), -math.inf, math.inf)
-    width = owner.doubles("scale", how.scale, (columns,), 1e-300, math.inf)
+    w = owner.check_doubles("weights", how.weights, (batch,), 0.0, clipping.LARGEST_WEIGHT if exact else math.inf)
+    middle = owner.check_doubles("center", how.center, (columns,), -math.inf, math.inf)
+    width = owner.check_doubles("scale", how.scale, (columns,), 1e-300, math.inf)
     inverse = None if width is None else 1.0 / width
     if (middle is None) != (inverse is None):
-        middle = owner.full(columns, 0.0) if middle is None else middle
-        inverse = owner.full(columns, 1.0) if inverse is None else inverse
+        middle = owner.make_full(columns, 0.0) if middle is None else middle
+        inverse = owner.make_full(columns, 1.0) if inverse is None else inverse
     out_dtype = "float64" if first.dtype == "float64" else "float32"
     accepted = ("int64",) if integers else ("float32", "float64")
     made = "int64" if integers else out_dtype
-    outs = _outputs(how.out, shapes, is_list, first.device, order, accepted) or [owner.empty(s, made) for s in shapes]
+    outs = _check_outputs(how.out, shapes, is_list, first.device, order, accepted) or [
+        owner.make_empty(s, made) for s in shapes
+    ]
     parts = clipping.group_bounds(len(shapes), how.max_norm, how.groups)
-    norms = owner.empty((len(parts), batch), "float64")
+    norms = owner.make_empty((len(parts), batch), "float64")
     seen = [view("out", x, order, accepted) for x in outs]
     clipping.check_bounds(parts, None if exact else clipping.bound_range(first.dtype, seen[0].dtype))
-    sensitivity = clipping.sensitivity(parts)
-    deviation = 0.0 if integers else clipping.noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
+    sensitivity = clipping.total_sensitivity(parts)
+    deviation = 0.0 if integers else clipping.compute_noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
     grid, stream = 0.0, None
     if exact:
         # One stream for all groups, indexed by column: the noise is that of the host, however the columns are grouped.
         grid = clipping.grid_of(sensitivity, noise_multiplier)
         if rng is not None and deviation > 0:
-            deviation, stream = clipping.in_steps(grid, deviation), rng.stream()
+            deviation, stream = clipping.convert_to_steps(grid, deviation), rng.stream()
     kernels = required(first.device)
     at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
     for g, (indices, bound) in enumerate(parts):
-        a = middle if middle is None or len(parts) == 1 else owner.columns(middle, ends, indices)
-        b = inverse if inverse is None or len(parts) == 1 else owner.columns(inverse, ends, indices)
+        a = middle if middle is None or len(parts) == 1 else owner.take_columns(middle, ends, indices)
+        b = inverse if inverse is None or len(parts) == 1 else owner.take_columns(inverse, ends, indices)
         kernels.clipped_sum(
             [
                 (arrays[i].address, arrays[i].strides[0], arrays[i].row_size, seen[i].address, start)
-                for i, start in zip(indices, _noise_starts(exact, arrays, indices), strict=True)
+                for i, start in zip(indices, _list_noise_starts(exact, arrays, indices), strict=True)
             ],
             batch,
             first.dtype,
@@ -103,19 +105,19 @@ def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource |
             first.device,
             owner.stream(),
         )
-    owner.keep([a.owner for a in (*arrays, *seen)])
-    grouped = how.groups is not None or clipping.several(how.max_norm)
+    owner.keep_alive([a.owner for a in (*arrays, *seen)])
+    grouped = how.groups is not None or clipping.has_several_bounds(how.max_norm)
     return (outs if is_list else outs[0]), (norms.T if grouped else norms[0])
 
 
-def _noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int]) -> list[int]:
+def _list_noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int]) -> list[int]:
     """Returns where the noise of each array of a group starts in its stream; if exact, by columns over all arrays."""
     counted = range(len(arrays)) if exact else indices
     starts = dict(zip(counted, itertools.accumulate((arrays[i].row_size for i in counted), initial=0), strict=False))
     return [starts[i] for i in indices]
 
 
-def _outputs(
+def _check_outputs(
     out: Any,
     shapes: list[tuple[int, ...]],
     is_list: bool,

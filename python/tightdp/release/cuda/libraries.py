@@ -10,28 +10,28 @@ import numpy as np
 from .arrays import is_torch, on_device
 
 
-def library(x: Any, device: int) -> Any:
+def find_library(x: Any, device: int) -> Any:
     """Returns the library of the array ``x`` on that device."""
     return _Torch(x.device) if is_torch(x) else _Cupy(device)
 
 
 def stream_of(x: Any) -> int:
-    """The current stream of the library of ``x``, as ``library(x, ..).stream()`` before the device is known."""
+    """The current stream of the library of ``x``, as ``find_library(x, ..).stream()`` before the device is known."""
     if is_torch(x):
         return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream)
-    return int(_cupy().cuda.get_current_stream().ptr)
+    return int(_import_cupy().cuda.get_current_stream().ptr)
 
 
 class _Library:
     """Library that owns the arrays."""
 
-    def doubles(self, name: str, value: Any, shape: tuple[int], low: float, high: float) -> Any:
+    def check_doubles(self, name: str, value: Any, shape: tuple[int], low: float, high: float) -> Any:
         """Checks a vector of float64 and returns it on the device; None for None."""
         if value is None:
             return None
         if isinstance(value, (list, tuple)) and len(value) > 0 and hasattr(value[0], "shape"):
             value = (
-                self.concatenated(list(value))
+                self.concatenate_parts(list(value))
                 if on_device(value[0])
                 else np.concatenate([np.asarray(v, np.float64).reshape(-1) for v in value])
             )
@@ -44,19 +44,19 @@ class _Library:
             raise ValueError(f"{name} must have shape {shape}, got {tuple(value.shape)}")
         return value
 
-    def columns(self, value: Any, ends: Any, indices: list[int]) -> Any:
-        return self.concatenated([value[int(ends[i]) : int(ends[i + 1])] for i in indices])
+    def take_columns(self, value: Any, ends: Any, indices: list[int]) -> Any:
+        return self.concatenate_parts([value[int(ends[i]) : int(ends[i + 1])] for i in indices])
 
-    def concatenated(self, parts: list[Any]) -> Any:
+    def concatenate_parts(self, parts: list[Any]) -> Any:
         raise NotImplementedError
 
     def as_doubles(self, value: Any) -> Any:
         raise NotImplementedError
 
-    def after(self, stream: int | None) -> None:
+    def wait_for_stream(self, stream: int | None) -> None:
         """Makes the current stream wait for what is queued on ``stream``."""
 
-    def keep(self, owners: list[Any]) -> None:
+    def keep_alive(self, owners: list[Any]) -> None:
         """Keeps the owners of views alive until what is queued on the current stream is done."""
 
 
@@ -64,19 +64,19 @@ class _Torch(_Library):
     def __init__(self, device: Any) -> None:
         self._torch, self._device = sys.modules["torch"], device
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+    def make_empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         return self._torch.empty(shape, dtype=getattr(self._torch, dtype), device=self._device)
 
-    def full(self, n: int, value: float) -> Any:
+    def make_full(self, n: int, value: float) -> Any:
         return self._torch.full((n,), value, dtype=self._torch.float64, device=self._device)
 
     def as_doubles(self, value: Any) -> Any:
         return self._torch.as_tensor(value, dtype=self._torch.float64, device=self._device).reshape(-1).contiguous()
 
-    def concatenated(self, parts: list[Any]) -> Any:
+    def concatenate_parts(self, parts: list[Any]) -> Any:
         return self._torch.cat([p.reshape(-1) for p in parts])
 
-    def contiguous(self, x: Any) -> Any:
+    def make_contiguous(self, x: Any) -> Any:
         return x.contiguous()
 
     def stream(self) -> int:
@@ -90,62 +90,62 @@ class _Cupy(_Library):
     _kept: ClassVar[list[tuple[Any, list[Any]]]] = []
 
     def __init__(self, device: int) -> None:
-        self._cupy, self._device = _cupy(), device
+        self._cupy, self._device = _import_cupy(), device
 
-    def _here(self) -> Any:
+    def _use_device(self) -> Any:
         return self._cupy.cuda.Device(self._device)
 
-    def _own(self, x: Any) -> Any:
+    def _convert_to_own(self, x: Any) -> Any:
         if isinstance(x, self._cupy.ndarray) or not on_device(x) or hasattr(x, "__cuda_array_interface__"):
             return self._cupy.asarray(x)
         return self._cupy.from_dlpack(x)
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        with self._here():
+    def make_empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        with self._use_device():
             return self._cupy.empty(shape, dtype)
 
-    def full(self, n: int, value: float) -> Any:
-        with self._here():
+    def make_full(self, n: int, value: float) -> Any:
+        with self._use_device():
             return self._cupy.full(n, value, "float64")
 
     def as_doubles(self, value: Any) -> Any:
-        with self._here():
-            return self._cupy.ascontiguousarray(self._own(value).astype("float64", copy=False).reshape(-1))
+        with self._use_device():
+            return self._cupy.ascontiguousarray(self._convert_to_own(value).astype("float64", copy=False).reshape(-1))
 
-    def concatenated(self, parts: list[Any]) -> Any:
-        with self._here():
-            return self._cupy.concatenate([self._own(p).reshape(-1) for p in parts])
+    def concatenate_parts(self, parts: list[Any]) -> Any:
+        with self._use_device():
+            return self._cupy.concatenate([self._convert_to_own(p).reshape(-1) for p in parts])
 
-    def contiguous(self, x: Any) -> Any:
-        with self._here():
+    def make_contiguous(self, x: Any) -> Any:
+        with self._use_device():
             try:
-                return self._cupy.ascontiguousarray(self._own(x))
+                return self._cupy.ascontiguousarray(self._convert_to_own(x))
             except (TypeError, ValueError, BufferError) as error:  # bfloat16, of which CuPy knows nothing
                 raise ValueError(f"grads must hold each example in one run of memory: {error}") from None
 
     def stream(self) -> int:
-        with self._here():
+        with self._use_device():
             return int(self._cupy.cuda.get_current_stream().ptr)
 
-    def after(self, stream: int | None) -> None:
+    def wait_for_stream(self, stream: int | None) -> None:
         if stream is None or stream == (self.stream() or 1):
             return
-        with self._here():
+        with self._use_device():
             done = self._cupy.cuda.Event(disable_timing=True)
             done.record(self._cupy.cuda.ExternalStream(0 if stream == 1 else stream))
             self._cupy.cuda.get_current_stream().wait_event(done)
 
-    def keep(self, owners: list[Any]) -> None:
+    def keep_alive(self, owners: list[Any]) -> None:
         self._kept[:] = [(event, held) for event, held in self._kept if not event.done]
         held = [owner for owner in owners if owner is not None]
         if held:
-            with self._here():
+            with self._use_device():
                 done = self._cupy.cuda.Event(disable_timing=True)
                 done.record()
             self._kept.append((done, held))
 
 
-def _cupy() -> Any:
+def _import_cupy() -> Any:
     try:
         import cupy  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

@@ -45,7 +45,7 @@ class SharedRun(PrivateRun):
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
         stream = self._noise_source().stream()
-        deviation = clipping.in_steps(self.plan.grid, self._account.now.deviation)
+        deviation = clipping.convert_to_steps(self.plan.grid, self._account.now.deviation)
         add_noise_share(stream, deviation, flat, start, end)
         self._ranks.add_up(flat)
         return sums.estimates(totals)

@@ -160,12 +160,12 @@ class OnePassSums(Sums):
 
     def release(self, source: RandomSource) -> Iterable[Any]:
         rows = [total.to("cpu")[None] for total in self._totals]
-        found = arrays.examples("sums", rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows])
+        found = arrays.view_examples("sums", rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows])
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
         bound = _LARGEST * self._plan.grid
         run = clipping.Run(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
-        run.execute(self._plan.deviation, source, self._plan.grid)
+        run.execute_run(self._plan.deviation, source, self._plan.grid)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
 
