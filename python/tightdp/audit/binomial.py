@@ -7,8 +7,8 @@ import math
 from ..accounting.numerics.root import crossing
 
 TAIL_ERROR = 1e-7
-"""Relative error allowed to ``tail``. Three log-gammas, each within 4 ulp of up to n log n, bring 1e-8 at n = 1e6 (more
-trials than an audit affords: ``MOST_TRIALS``); the continued fraction stops at 1e-15."""
+"""Relative error allowed to ``tail_probability``. Three log-gammas, each within 4 ulp of up to n log n, bring 1e-8 at n
+= 1e6 (more trials than an audit affords: ``MOST_TRIALS``); the continued fraction stops at 1e-15."""
 MOST_TRIALS = 10**6
 """Trials up to which ``TAIL_ERROR`` was derived."""
 _TINY = 1e-300
@@ -25,7 +25,7 @@ def log_pmf(k: int, n: int, p: float) -> float:
     return choose + k * math.log(p) + (n - k) * math.log1p(-p)
 
 
-def tail(k: int, n: int, p: float) -> float:
+def tail_probability(k: int, n: int, p: float) -> float:
     """P[Binomial(n, p) >= k], within a relative ``TAIL_ERROR``, for any integer k and p in [0, 1].
 
     The regularised incomplete beta function I_p(k, n - k + 1), by its continued fraction on the side where that
@@ -37,29 +37,29 @@ def tail(k: int, n: int, p: float) -> float:
         return 0.0
     a, b = float(k), float(n - k + 1)
     if p < (a + 1) / (a + b + 2):
-        return math.exp(log_pmf(k, n, p)) * (1 - p) * _fraction(a, b, p)
+        return math.exp(log_pmf(k, n, p)) * (1 - p) * _evaluate_continued_fraction(a, b, p)
     # P[X >= k] = 1 - P[n - X >= n - k + 1], and the latter has success probability 1 - p
-    return 1.0 - math.exp(log_pmf(k - 1, n, p)) * p * _fraction(b, a, 1 - p)
+    return 1.0 - math.exp(log_pmf(k - 1, n, p)) * p * _evaluate_continued_fraction(b, a, 1 - p)
 
 
-def _fraction(a: float, b: float, x: float) -> float:
+def _evaluate_continued_fraction(a: float, b: float, x: float) -> float:
     """a I_x(a, b) B(a, b) / (x^a (1-x)^b), by Lentz's method."""
-    c, d = 1.0, 1.0 / _away(1 - (a + b) * x / (a + 1))
+    c, d = 1.0, 1.0 / _keep_away_from_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _TERMS):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
         ):
-            d = 1.0 / _away(1 + term * d)
-            c = _away(1 + term / c)
+            d = 1.0 / _keep_away_from_zero(1 + term * d)
+            c = _keep_away_from_zero(1 + term / c)
             value *= d * c
         if abs(d * c - 1) < 1e-15:
             return value
     raise AssertionError("the continued fraction of the incomplete beta function did not converge")
 
 
-def _away(x: float) -> float:
+def _keep_away_from_zero(x: float) -> float:
     return x if abs(x) > _TINY else _TINY
 
 
@@ -71,7 +71,7 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     if successes == 0:
         return 0.0
     most = successes / trials
-    return crossing(lambda p: tail(successes, trials, p) * (1 + TAIL_ERROR) <= error, most, 1e-15, most)[0]
+    return crossing(lambda p: tail_probability(successes, trials, p) * (1 + TAIL_ERROR) <= error, most, 1e-15, most)[0]
 
 
 def upper_limit(successes: int, trials: int, error: float) -> float:

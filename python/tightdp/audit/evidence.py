@@ -45,8 +45,8 @@ class Evidence:
         The larger of both directions: ln((power - delta)/level) and ln((1 - level - delta)/(1 - power)).
         """
         d = _check.closed_unit("delta", delta)
-        found = max(_log_ratio(p - d, q) for p, q, _ in self._both())
-        return max(0.0, _down(found))
+        found = max(_log_ratio(p - d, q) for p, q, _ in self._list_directions())
+        return max(0.0, _round_down(found))
 
     def mu(self) -> float:
         """A lower bound on the mu of Gaussian differential privacy: no mu-GDP below it holds (Dong et al. 2022).
@@ -65,7 +65,7 @@ class Evidence:
         power <= e^epsilon level + delta(epsilon) must hold. So it finds violations at large deltas, which an experiment
         of affordable size cannot see at a small delta.
         """
-        for p, q, direction in self._both():
+        for p, q, direction in self._list_directions():
             most = _log_ratio(p, q)
             if most <= 0:
                 continue
@@ -74,7 +74,7 @@ class Evidence:
                     return True
         return False
 
-    def _both(self) -> list[tuple[float, float, Direction]]:
+    def _list_directions(self) -> list[tuple[float, float, Direction]]:
         """(power, level) of the test for the canary's presence, and of its complement for its absence."""
         return [(self.power, self.level, "remove"), (1 - self.level, 1 - self.power, "add")]
 
@@ -85,5 +85,5 @@ def _log_ratio(p: float, q: float) -> float:
     return math.log(p) - math.log(q) if q > 0 else math.inf
 
 
-def _down(x: float) -> float:
+def _round_down(x: float) -> float:
     return x if math.isinf(x) else x - 1e-12 * (1 + abs(x))

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from .. import _check
 from ..accounting.numerics.root import crossing
 from ..release.noise import SecureRandom
-from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail
-from .paired import numbers
+from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail_probability
+from .paired import convert_scores
 
 _LARGEST = 100.0
 """The largest epsilon tried: no affordable number of guesses can show a probability of e^-100."""
@@ -65,7 +65,7 @@ def one_run(
     >>> bool(2.0 < found.epsilon)
     True
     """
-    s, coins = numbers("scores", scores), np.asarray(included)
+    s, coins = convert_scores("scores", scores), np.asarray(included)
     if s.ndim != 1 or not 1 <= len(s) <= MOST_TRIALS:
         raise ValueError(f"scores must have shape (canaries,) with 1 to {MOST_TRIALS} of them, got shape {s.shape}")
     if coins.shape != s.shape or not np.isin(coins, (0, 1)).all():
@@ -105,7 +105,7 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
     eps = _check.nonnegative("epsilon", epsilon)
     d = _check.closed_unit("delta", delta)
     q = 1 / (1 + math.exp(-eps))
-    total, left = tail(v, r, q), m * d * (1 - q)
+    total, left = tail_probability(v, r, q), m * d * (1 - q)
     short = 1
     while left > 0 and short <= v and total < 1:
         likely = math.exp(log_pmf(v - short, r, q))
