@@ -113,6 +113,6 @@ def test_a_bound_that_is_not_kept_is_found(monkeypatch):
 
 def test_candidates_that_are_all_taken_are_found(monkeypatch):
     """Sampling with the bounds alone: a record is taken up to ``reach`` times too often."""
-    monkeypatch.setattr(TwoStages, "taken", lambda self, source, bounds, norms: norms < np.inf)
+    monkeypatch.setattr(TwoStages, "select_by_norms", lambda self, source, bounds, norms: norms < np.inf)
     found, claim = alone("dpis", 0.1, 0.5)
     assert found.excludes(claim)

@@ -81,7 +81,7 @@ def test_nothing_but_the_count_reads_the_number_of_records(name, monkeypatch):
     """With the same released count, a record of zeros more changes no bit of the model."""
 
     sixty = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([60]))
-    monkeypatch.setattr(Oracle, "count", lambda self: sixty)
+    monkeypatch.setattr(Oracle, "record_count_query", lambda self: sixty)
     one, other = run(name, 60), run(name, 61)
     assert one.size == other.size and one.charged == other.charged and one.history == other.history
     # From AdaCliP's second step on, a row of zeros is off the centre and pulls, by no more than any record may.
