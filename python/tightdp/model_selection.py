@@ -153,7 +153,7 @@ class PrivateSearchCV(BaseEstimator):
         for _, each in found:
             check_targets(_last(each), present, None if piped else width)
             check_weights(_last(each), blocks)
-        steps = [step for _, step in self.estimator._prepare_input()] if piped else [self.estimator]
+        steps = [step for _, step in self.estimator._check_steps()] if piped else [self.estimator]
         # A part's fit or score would find out, but only after what other parts and runs have released.
         check_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.from_arguments(self.epsilon, self.delta)
@@ -231,7 +231,7 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(f"param_grid must have at most {MOST:,} settings")
         return [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
 
-    def _planned(self, n_features: int, n_classes: int) -> tuple[SearchRun, list[tuple[dict[str, Any], Any]]]:
+    def _plan_budget(self, n_features: int, n_classes: int) -> tuple[SearchRun, list[tuple[dict[str, Any], Any]]]:
         """Returns the charge of one run, and each setting with its estimator, before a record is looked at."""
         target = Target.from_arguments(self.epsilon, self.delta)
         if target.epsilon is None:
@@ -298,7 +298,7 @@ class PrivateSearchCV(BaseEstimator):
         self.best_score_ = float(min(max(count / held, 0.0), 1.0))
         self.classes_ = _last(self.best_estimator_).classes_
 
-    def _stated(self, delta: float, ledger: str | None) -> Statement:
+    def _build_statement(self, delta: float, ledger: str | None) -> Statement:
         """Makes the statement of the whole search from that of the best model."""
         made: Statement = self.best_estimator_.statement_
         names = sorted({name for each in self._candidates() for name in each})

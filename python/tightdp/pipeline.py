@@ -129,7 +129,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         has the same bits as from an array.
         """
         check_free(self)
-        *_, (_, last) = self._prepare_input()
+        *_, (_, last) = self._check_steps()
         blocks = as_blocks(X, y, _in_memory(last), texts=True)
         if blocks is None:
             y = require_typed_labels(y) if is_learning_labels(last) else y
@@ -145,7 +145,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         make_random_source(self.random_state)
         check_targets(last, targets)
         if self.ledger is not None:  # without one nothing is lost where the step itself finds out
-            check_table([step for _, step in self._prepare_input()], X)
+            check_table([step for _, step in self._check_steps()], X)
         plan = self._plan(width, _classes(last, targets))
         book = open_ledger(self.ledger)
         if book is not None:
@@ -190,7 +190,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         make_random_source(self.random_state)
         _rehearse(self._plan(features, classes), features, classes)
 
-    def _checked(self) -> list[tuple[str, Any]]:
+    def _check_steps(self) -> list[tuple[str, Any]]:
         """The steps; None for "passthrough"."""
         steps = [
             (name, None if isinstance(step, str) and step == "passthrough" else step)
@@ -214,7 +214,7 @@ class PrivatePipeline(Steps, BaseEstimator):
     def _plan(self, n_features: int, n_classes: int) -> _Planned:
         """Copies of the steps, and what they will be charged."""
         target = Target.from_arguments(self.epsilon, self.delta)
-        steps = [(name, clone_estimator(step)) for name, step in self._prepare_input()]
+        steps = [(name, clone_estimator(step)) for name, step in self._check_steps()]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
                 step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)
@@ -252,7 +252,7 @@ class PrivatePipeline(Steps, BaseEstimator):
         if learner is not None:
             learner._spent = each._replace(failure=FAILURE * each.failure)
 
-    def _stated(self, delta: float, ledger: str | None) -> Statement:
+    def _build_statement(self, delta: float, ledger: str | None) -> Statement:
         """Joins the statements of the steps, each fact under the name of its step."""
         released: list[str] = []
         public: dict[str, str] = {}
@@ -285,7 +285,7 @@ class PrivatePipeline(Steps, BaseEstimator):
 
     # Methods of the last step, after the others.
 
-    def _transformed(self, X: Any) -> Any:
+    def _transform_values(self, X: Any) -> Any:
         """Applies the steps before the last one; sparse tables are taken part by part."""
         if not hasattr(self, "steps_"):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
@@ -297,7 +297,7 @@ class PrivatePipeline(Steps, BaseEstimator):
             X = X if step is None else step.transform(X)
         return X
 
-    def _of_rows(self, rows: Any) -> Any:
+    def _transform_block(self, rows: Any) -> Any:
         """The last step's features, of some rows of a block."""
         for _, step in self.steps_[:-1]:
             if step is not None:
