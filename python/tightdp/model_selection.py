@@ -49,7 +49,7 @@ from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
 from .preprocessing.before import check_table, check_targets, check_weights
 from .preprocessing.cells import check_shape, check_width, select_rows, split_columns
-from .preprocessing.steps import clone_estimator
+from .preprocessing.steps import copy_unfitted
 from .records.blocks import Blocks, Lengths, Unweighted
 from .records.copied import cache_decoded_blocks
 from .records.estimator_input import as_blocks
@@ -200,7 +200,7 @@ class PrivateSearchCV(BaseEstimator):
 
     def _algorithms(self) -> list[Any]:
         """Returns the algorithms of all settings; None for a default one."""
-        made = (clone_estimator(self.estimator).set_params(**cloned_values(each)) for each in self._candidates())
+        made = (copy_unfitted(self.estimator).set_params(**cloned_values(each)) for each in self._candidates())
         return [_last(each).algorithm for each in made]
 
     def _account_for(self, best: Any, target: Target) -> None:
@@ -247,7 +247,7 @@ class PrivateSearchCV(BaseEstimator):
         # Whatever fails with a delta of its own may fail in each run.
         failing = target.delta / (4 * mean)
         made = [
-            (each, clone_estimator(self.estimator).set_params(**cloned_values(each), delta=failing))
+            (each, copy_unfitted(self.estimator).set_params(**cloned_values(each), delta=failing))
             for each in candidates
         ]
         for _, estimator in made:
@@ -277,7 +277,7 @@ class PrivateSearchCV(BaseEstimator):
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
             settings, estimator = found[coins.draw_index(len(found))]
-            model = clone_estimator(estimator)
+            model = copy_unfitted(estimator)
             if classes is not None:
                 _last(model).classes = classes
             if self.random_state is not None:
@@ -403,7 +403,7 @@ def _right(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
 
 def cloned_values(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that are estimators are copied, so that no two runs share one."""
-    return {name: clone_estimator(value) if hasattr(value, "get_params") else value for name, value in settings.items()}
+    return {name: copy_unfitted(value) if hasattr(value, "get_params") else value for name, value in settings.items()}
 
 
 def _last(estimator: Any) -> Any:

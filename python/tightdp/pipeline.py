@@ -36,7 +36,7 @@ from .ledger.ledger import name_of
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.before import check_table, check_targets, is_learning_labels, scan_blocks_before_charge
 from .preprocessing.cells import check_shape, check_width, select_by_name, split_columns
-from .preprocessing.steps import Steps, check_named_steps, clone_estimator
+from .preprocessing.steps import Steps, check_named_steps, copy_unfitted
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
 from .records.copied import cache_decoded_blocks
@@ -214,7 +214,7 @@ class PrivatePipeline(Steps, BaseEstimator):
     def _plan(self, n_features: int, n_classes: int) -> _Planned:
         """Copies of the steps, and what they will be charged."""
         target = Target.from_arguments(self.epsilon, self.delta)
-        steps = [(name, clone_estimator(step)) for name, step in self._check_steps()]
+        steps = [(name, copy_unfitted(step)) for name, step in self._check_steps()]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
                 step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)

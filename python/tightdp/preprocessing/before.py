@@ -18,7 +18,7 @@ from ..estimators.sklearn_interface import validate_data, validate_numbers
 from ..records.blocks import Blocks, resolve_largest_weight
 from ..records.estimator_input import check_numbers
 from ..records.stream import scan_blocks
-from .steps import clone_estimator
+from .steps import copy_unfitted
 from .transformer import PrivateTransformer
 
 
@@ -45,7 +45,7 @@ def check_targets(last: Any, y: Any, width: int | None = None) -> None:
     """Raises the last step's error about the targets before anything is paid for. ``width`` is None if the number of
     features is not known."""
     if isinstance(last, PrivateClassifier):
-        trial = clone_estimator(last) if width is not None else clone_estimator(last).set_params(bounds=None)
+        trial = copy_unfitted(last) if width is not None else copy_unfitted(last).set_params(bounds=None)
         if is_learning_labels(last):  # once they are paid for
             trial._learned, trial.classes_ = True, read_labels("y", y, few=True)[1]
             trial._compute_class_weights()
@@ -66,7 +66,7 @@ def check_table(steps: Sequence[Any], X: Any) -> None:
 
     One row shows the kind of an array of numbers, and blocks have said what they hold.
     """
-    trial = clone_estimator(next(step for step in steps if step is not None))
+    trial = copy_unfitted(next(step for step in steps if step is not None))
     few = X[:1] if isinstance(X, np.ndarray) and X.dtype.kind in "bfiu" else X
     if isinstance(trial, PrivateTransformer):
         trial._prepare_input(few)

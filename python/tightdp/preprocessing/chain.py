@@ -16,7 +16,7 @@ from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
 from .cells import check_shape, check_width, split_columns
 from .passes import count_blocks
-from .steps import Steps, clone_estimator, list_members
+from .steps import Steps, copy_unfitted, list_members
 from .transformer import PrivateTransformer
 
 
@@ -60,7 +60,7 @@ class Chain(Steps, PrivateTransformer):
     def _prepare_input(self, X: Any) -> Any:
         """The first one's check is made before anything is released."""
         values = count_blocks(self._read_table(X, reset=True))
-        clone_estimator(list_members(self.transformers, 2)[0][1])._prepare_input(values)
+        copy_unfitted(list_members(self.transformers, 2)[0][1])._prepare_input(values)
         return values
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:
@@ -73,7 +73,7 @@ class Chain(Steps, PrivateTransformer):
         each = self._divide_share(spent)
         self.transformers_: list[tuple[str, Any]] = []
         for name, given in list_members(self.transformers, 2):
-            member = clone_estimator(given)
+            member = copy_unfitted(given)
             member._release_and_learn(member._prepare_input(values), gate, each)
             member.charged_ = member._charge(each)
             mark_as_part_of(member, self)

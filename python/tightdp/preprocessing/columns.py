@@ -19,7 +19,7 @@ from ..records.estimator_input import check_numbers
 from ..records.views import MappedBlocks
 from .cells import check_shape, check_width, get_column_names, split_columns
 from .passes import count_blocks
-from .steps import Steps, clone_estimator, list_members
+from .steps import Steps, copy_unfitted, list_members
 from .transformer import PrivateTransformer
 
 
@@ -77,7 +77,7 @@ class ColumnTransformer(Steps, PrivateTransformer):
             _find_column_numbers(columns, get_column_names(table), len(each))  # refused before a pass
         whole, found = (count_blocks(table), each), []
         for name, given, columns in given_parts:
-            member, part = clone_estimator(given), _take_columns_of_table(whole, columns)
+            member, part = copy_unfitted(given), _take_columns_of_table(whole, columns)
             found.append(
                 (name, member, columns, _convert_to_numbers(part) if member is None else member._prepare_input(part))
             )

@@ -37,7 +37,7 @@ def list_members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
     return found
 
 
-def clone_estimator(estimator: Any) -> Any:
+def copy_unfitted(estimator: Any) -> Any:
     """An unfitted copy; None stays."""
     if estimator is None:
         return None
