@@ -387,7 +387,7 @@ def test_taken_records_alone_are_added():
     g = np.random.default_rng(0)
     layers = random_layers(g, 100, np.float64, [(6, 2, True)])
     taken = g.random(100) < 0.4
-    part = [dense.Layer(one.inputs[taken], one.errors[taken], dense.Units(*(u[taken] for u in one.units)), one.bias)
+    part = [dense.Layer(one.inputs[taken], one.errors[taken], dense.RowUnits(*(u[taken] for u in one.units)), one.bias)
             for one in layers]  # fmt: skip
     found, alone = (
         Gradients(layers).sum_unit_gradients(2.0, taken),

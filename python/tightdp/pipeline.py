@@ -36,7 +36,7 @@ from .ledger.ledger import name_of
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.before import check_table, check_targets, is_learning_labels, scan_blocks_before_charge
 from .preprocessing.cells import check_shape, check_width, select_by_name, split_columns
-from .preprocessing.steps import Steps, check_named_steps, copy_unfitted
+from .preprocessing.steps import NamedParts, check_named_steps, copy_unfitted
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
 from .records.copied import cache_decoded_blocks
@@ -72,7 +72,7 @@ class _Planned(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class PrivatePipeline(Steps, BaseEstimator):
+class PrivatePipeline(NamedParts, BaseEstimator):
     """Private transformers and a private estimator after them, as one estimator with one account.
 
     Parameters

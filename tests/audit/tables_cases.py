@@ -43,7 +43,7 @@ def quantile_bounds(planted):
             )
             return sum(seen)
 
-        return run, quantiles.charge((0, 1), z)
+        return run, quantiles.compute_search_charge((0, 1), z)
 
     return build
 

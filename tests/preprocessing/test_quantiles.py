@@ -15,7 +15,7 @@ CELLS = st.one_of(st.floats(-1e3, 1e3), st.sampled_from([np.nan, np.inf, -np.inf
 
 
 def gate(domain=None, noise=1.0):
-    return Gate(FixedPlan(quantiles.charge(domain, noise)), dp.Philox(1))
+    return Gate(FixedPlan(quantiles.compute_search_charge(domain, noise)), dp.Philox(1))
 
 
 def length(moved, query):
@@ -71,7 +71,7 @@ def test_with_noise_the_share_below_is_off_by_no_more_than_is_said(people):
     source = dp.Philox(3)
     for _ in range(60):
         found = quantiles.search_quantiles(
-            Gate(FixedPlan(quantiles.charge(None, z)), source), people, (0.05, 0.95), None, z
+            Gate(FixedPlan(quantiles.compute_search_charge(None, z)), source), people, (0.05, 0.95), None, z
         )
         for place, q in zip(found, (0.05, 0.95), strict=True):
             here, before = (people <= grid[p, [0, 1]] for p in (place, np.maximum(place - 1, 0)))
@@ -86,9 +86,12 @@ def test_with_noise_the_share_below_is_off_by_no_more_than_is_said(people):
 def test_it_is_charged_as_one_gaussian(people, domain):
     one = gate(domain, 7.0)
     quantiles.search_quantiles(one, people, (0.5,), domain, 7.0)
-    assert dp.Composition((m, 1) for m in one.history) == quantiles.charge(domain, 7.0)
+    assert dp.Composition((m, 1) for m in one.history) == quantiles.compute_search_charge(domain, 7.0)
     assert len(one.history) == quantiles.count_rounds(domain)
-    charged, wanted = quantiles.charge(domain, 7.0).epsilon(1e-6).upper, dp.Gaussian(7.0).epsilon(1e-6).upper
+    charged, wanted = (
+        quantiles.compute_search_charge(domain, 7.0).epsilon(1e-6).upper,
+        dp.Gaussian(7.0).epsilon(1e-6).upper,
+    )
     assert wanted * (1 - 1e-9) <= charged <= wanted * (1 + 1e-12)
 
 
@@ -102,7 +105,11 @@ def test_what_is_no_number_leaves_no_trace(people):
 def test_it_ends_on_the_grid_whatever_the_answers(columns, seed):
     """Noise alone, of a deviation far beyond the counts."""
     found = quantiles.search_quantiles(
-        Gate(FixedPlan(quantiles.charge(None, 1e6)), dp.Philox(seed)), np.zeros((1, columns)), (0.2, 0.8), None, 1e6
+        Gate(FixedPlan(quantiles.compute_search_charge(None, 1e6)), dp.Philox(seed)),
+        np.zeros((1, columns)),
+        (0.2, 0.8),
+        None,
+        1e6,
     )
     assert found.shape == (2, columns) and (found >= 0).all() and (found < len(quantiles.build_grid(None, 1))).all()
 

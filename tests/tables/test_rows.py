@@ -9,7 +9,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.records.rows import Format, Rows
+from tightdp.records.rows import Rows, TextFormat
 
 CELLS = [["name", "größe"], ["Ana", "1"], ["Zoë, junior", "2"], ['"quoted"', " 3 "]]
 
@@ -26,7 +26,7 @@ def text(delimiter):
 def test_however_it_is_written(tmp_path, encoding, delimiter, compress):
     file = tmp_path / "data.any"
     file.write_bytes(compress(text(delimiter).encode(encoding)))
-    read = Rows.read(file, Format(delimiter, encoding))
+    read = Rows.read(file, TextFormat(delimiter, encoding))
     assert read.columns == {"name": ["Ana", "Zoë, junior", '"quoted"'], "größe": ["1", "2", "3"]} and len(read) == 3
     assert read.read_numbers("größe", allow_missing=False).tolist() == [1, 2, 3]
 
@@ -34,16 +34,16 @@ def test_however_it_is_written(tmp_path, encoding, delimiter, compress):
 @pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n", " ", "é"])
 def test_delimiters(delimiter):
     if delimiter == "é":
-        Format(delimiter)
+        TextFormat(delimiter)
     else:
         with pytest.raises(ValueError, match=r"^--delimiter .* must be one character"):
-            Format(delimiter)
+            TextFormat(delimiter)
 
 
 @pytest.mark.parametrize("encoding", ["", "klingon", "base64", "hex", "a\0b", "é"])
 def test_encodings(encoding):
     with pytest.raises(ValueError, match=r"^--encoding .*: must name an encoding"):
-        Format(encoding=encoding)
+        TextFormat(encoding=encoding)
 
 
 @pytest.mark.parametrize("keep", [3, 12, 40, -1, -6])
@@ -140,7 +140,7 @@ def test_further_markers_are_named(tmp_path, capsys):
     ask += ["--epsilon", "1", "--missing", "-999", "--missing", "x,z"]
     assert main(["train", str(file), *ask]) == 2
     assert "record 1 has no x; see --allow-missing" in capsys.readouterr().err
-    read = Rows.read(file, Format(missing=frozenset(["-999", "x"])))
+    read = Rows.read(file, TextFormat(missing=frozenset(["-999", "x"])))
     assert read.columns["sex"][:3] == ["f", "m", ""]
     assert np.isnan(read.read_numbers("x", allow_missing=True)).sum() == 20
     assert main(["train", str(file), *ask, "--fill", "x=30"]) == 0
@@ -206,5 +206,5 @@ def test_a_number_is_missing_with_zeros_after_its_decimal_mark(tmp_path, decimal
         "-9990",
     ]
     (tmp_path / "t.csv").write_text("\n".join(["x", *cells]))
-    found = Rows.read(tmp_path / "t.csv", Format(";", decimal=decimal, missing=frozenset({"-999", "v"})))
+    found = Rows.read(tmp_path / "t.csv", TextFormat(";", decimal=decimal, missing=frozenset({"-999", "v"})))
     assert found.get_column("x") == ["", "", "", *cells[3:]]

@@ -7,7 +7,7 @@ import pytest
 from exactly import within
 
 import tightdp as dp
-from tightdp.estimators.pca import _choose_constant, _Rows
+from tightdp.estimators.pca import _choose_constant, _FeaturePreparation
 from tightdp.estimators.second_moment import pack_symmetric, second_moment_query, unpack_symmetric
 from tightdp.train import DPPCA, Records
 
@@ -93,7 +93,9 @@ def test_one_record_moves_the_matrix_with_a_mean_by_at_most_the_sensitivity(leng
     x *= length / np.linalg.norm(x)
     bound, constant = _choose_constant(max_norm)
     assert bound**2 == pytest.approx(1.25 * max_norm**2) and constant <= max_norm / 2
-    query, larger = (second_moment_query(_Rows(constant)(rows, rows), bound, 5) for rows in (X, np.vstack([X, x])))
+    query, larger = (
+        second_moment_query(_FeaturePreparation(constant)(rows, rows), bound, 5) for rows in (X, np.vstack([X, x]))
+    )
     moved = larger.evaluate(None) - query.evaluate(None)
     assert within(moved, query, query.scale) and query.sensitivity == pytest.approx(1.25 * max_norm**2)
     if length < max_norm:  # such a row counts as one record, and the constant is exact on the grid

@@ -19,7 +19,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .algorithm import Plan, Steps, batch_size
+from .algorithm import Plan, RepeatedRelease, batch_size
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .step_length import FRACTION, resolve_optimizer
 
@@ -90,12 +90,14 @@ class AdaCliP:
         h2 = max(start * 2, h1) if self.h2 is None else self.h2
         return h1, h2
 
-    def compute_steps(self, public: Public, target: Target) -> Steps:
+    def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
         """Returns the releases of a run: how many, of which samples and with which noise."""
         q = FRACTION if self.batch_size is None else limit_batch(self.batch_size, public.records) / public.records
         steps = math.ceil(self.epochs / q)
-        noise = resolve_noise_multiplier(lambda noise: Steps(q, noise, steps).releases, self.noise_multiplier, target)
-        return Steps(q, noise, steps)
+        noise = resolve_noise_multiplier(
+            lambda noise: RepeatedRelease(q, noise, steps).releases, self.noise_multiplier, target
+        )
+        return RepeatedRelease(q, noise, steps)
 
     def plan(self, public: Public, target: Target) -> Plan:
         """Plans the steps, whose clipping follows moments that were released with the gradients."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from .. import _check
 from ..composition import Composition
-from ..gate.budget import Budget, Target
+from ..gate.budget import ReleaseBudget, Target
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import Gaussian, Mechanism, PoissonSampled
@@ -28,7 +28,7 @@ def build_sampled_gaussian(noise_multiplier: float, sampling_probability: float)
     return PoissonSampled(gaussian, sampling_probability) if sampling_probability < 1 else gaussian
 
 
-class Steps(NamedTuple):
+class RepeatedRelease(NamedTuple):
     """Releases that are alike: a Gaussian of noise on a Poisson sample, so many times."""
 
     sampling_probability: float
@@ -43,7 +43,7 @@ class Steps(NamedTuple):
 class Plan(NamedTuple):
     """Made before any record is looked at."""
 
-    budget: Budget
+    budget: ReleaseBudget
     run: Run
     releases: int | None = None
     """Number of releases; None if it depends on them."""

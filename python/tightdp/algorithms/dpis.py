@@ -26,7 +26,7 @@ from ..models.dense import grid_for
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
-from .algorithm import Plan, Steps, batch_size, build_sampled_gaussian
+from .algorithm import Plan, RepeatedRelease, batch_size, build_sampled_gaussian
 from .importance import TwoStages
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .step_length import FRACTION, check_stable, resolve_optimizer
@@ -116,7 +116,7 @@ class DPIS:
         """Number of sums of norms that are released."""
         return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
 
-    def compute_steps(self, public: Public, target: Target) -> Steps:
+    def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
         """The steps; with ``norm_share=None`` those of the largest cost, which steer the filter's choice of order and
         the length of steps."""
         run = _DpisRun(self, public)
@@ -126,9 +126,9 @@ class DPIS:
             self.epochs * run.steps,
         )
         noise = resolve_noise_multiplier(
-            lambda noise: Steps(q, noise, count).releases + run.norm_releases, self.noise_multiplier, target
+            lambda noise: RepeatedRelease(q, noise, count).releases + run.norm_releases, self.noise_multiplier, target
         )
-        return Steps(q, noise, count)
+        return RepeatedRelease(q, noise, count)
 
     def plan(self, public: Public, target: Target) -> Plan:
         """Plans the steps; where the norms' share is released, their noise is chosen epoch by epoch within a cap."""
@@ -148,7 +148,7 @@ class DPIS:
         return Plan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
 
 
-class Epochs:
+class EpochSettings:
     """Sampling probability and noise of a run, fixed in advance or chosen epoch by epoch."""
 
     def __init__(self, settings: DPIS, public: Public) -> None:
@@ -219,7 +219,7 @@ class Epochs:
         return sigma / share
 
 
-class _DpisRun(Epochs):
+class _DpisRun(EpochSettings):
     """The steps of a run."""
 
     def build_fixed_run(self, q: float, noise: float) -> Run:

@@ -95,7 +95,7 @@ def fit(
     >>> bool(abs(run.parameters[0] - 0.5) < 0.1), run.privacy.upper <= 1.0
     (True, True)
     """
-    check_settings(algorithm, callback)
+    check_fit_settings(algorithm, callback)
     target = Target.from_arguments(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
     source = make_random_source(random_state)
@@ -128,7 +128,7 @@ def fit(
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records, plan.used)
 
 
-def check_settings(algorithm: Any, callback: Any) -> None:
+def check_fit_settings(algorithm: Any, callback: Any) -> None:
     """TypeError for what is no algorithm, and no callback."""
     if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
         raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")

@@ -18,7 +18,15 @@ import numpy as np
 from ..accounting.adaptive.filters import BudgetExceeded
 from ..accounting.calibrate import calibrate
 from ..composition import Composition
-from ..gate.budget import Budget, BudgetWithinCaps, Caps, FixedPlan, Target, check_noise, split_off_gaussians
+from ..gate.budget import (
+    BudgetWithinCaps,
+    Caps,
+    FixedPlan,
+    ReleaseBudget,
+    Target,
+    check_noise_or_epsilon,
+    split_off_gaussians,
+)
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
@@ -90,17 +98,17 @@ def rehearse_plan(plan: Plan, oracle: Oracle, public: Public) -> None:
     )
 
 
-def stop_before_payment(budget: Budget, run: Callable[[Gate], object]) -> None:
+def stop_before_payment(budget: ReleaseBudget, run: Callable[[Gate], object]) -> None:
     """Runs up to where the first release would be paid for, and raises what is raised before that."""
 
     def stop_here() -> None:
-        raise _Enough
+        raise _FirstReleaseReached
 
-    with suppress(_Enough):
+    with suppress(_FirstReleaseReached):
         run(Gate(budget, Philox(0), pay=stop_here))
 
 
-class _Enough(Exception):
+class _FirstReleaseReached(Exception):
     """The first release would be made."""
 
 
@@ -136,7 +144,7 @@ class _RestOfBudget(NamedTuple):
 
     target: Target
     charge: Composition
-    limit: Callable[[Plan], Budget]
+    limit: Callable[[Plan], ReleaseBudget]
 
 
 def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
@@ -149,13 +157,13 @@ def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple
             "depends on it"
         )
     # Settings that no number of records would mend are refused before the number is released.
-    check_noise(getattr(algorithm, "noise_multiplier", None), target)
+    check_noise_or_epsilon(getattr(algorithm, "noise_multiplier", None), target)
     check_stable("optimizer", facts, getattr(algorithm, "optimizer", None))
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
     held = Target(rest.nominal_epsilon, rest.nominal_delta)
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
-    def check_plan(plan: Plan) -> Budget:
+    def check_plan(plan: Plan) -> ReleaseBudget:
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget

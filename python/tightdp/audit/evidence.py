@@ -45,7 +45,7 @@ class Evidence:
         The larger of both directions: ln((power - delta)/level) and ln((1 - level - delta)/(1 - power)).
         """
         d = _check.closed_unit("delta", delta)
-        found = max(_log_ratio(p - d, q) for p, q, _ in self._list_directions())
+        found = max(_compute_log_ratio(p - d, q) for p, q, _ in self._list_directions())
         return max(0.0, _round_down(found))
 
     def mu(self) -> float:
@@ -66,7 +66,7 @@ class Evidence:
         of affordable size cannot see at a small delta.
         """
         for p, q, direction in self._list_directions():
-            most = _log_ratio(p, q)
+            most = _compute_log_ratio(p, q)
             if most <= 0:
                 continue
             for slope in np.linspace(0.0, min(most, 50.0), SLOPES, endpoint=False):
@@ -79,7 +79,7 @@ class Evidence:
         return [(self.power, self.level, "remove"), (1 - self.level, 1 - self.power, "add")]
 
 
-def _log_ratio(p: float, q: float) -> float:
+def _compute_log_ratio(p: float, q: float) -> float:
     if p <= 0 or q >= 1:
         return -math.inf
     return math.log(p) - math.log(q) if q > 0 else math.inf

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..records.rows import Format
+from ..records.rows import TextFormat
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -27,11 +27,11 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def written(arguments: argparse.Namespace) -> Format:
+def written(arguments: argparse.Namespace) -> TextFormat:
     """The format that the options describe."""
     delimiter = "\t" if arguments.delimiter in ("tab", "\\t") else arguments.delimiter
     missing = frozenset(text.strip() for option in arguments.missing for text in option.split(","))
-    return Format(delimiter, arguments.encoding, arguments.decimal, missing)
+    return TextFormat(delimiter, arguments.encoding, arguments.decimal, missing)
 
 
 def beside(data: Path, suffix: str) -> Path:

@@ -16,9 +16,9 @@ from ..gate.shares import NoiseShare
 from ..pipeline import PrivatePipeline
 from ..preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
 from ..preprocessing.quantiles import enough_records
-from ..records.columns import LEARN, Category, Column, Learned, Number, run_all_attempts
+from ..records.columns import LEARN, Category, Column, LearnedColumn, Number, run_all_attempts
 from ..records.rows import Rows
-from ..records.text import list_names
+from ..records.text import join_names
 from ..statement import Statement
 from ..statement.words import listed
 
@@ -37,7 +37,7 @@ class Fitted(NamedTuple):
 
 
 def planned_pipeline(
-    columns: Sequence[Column | Learned], classifier: Any, arguments: argparse.Namespace
+    columns: Sequence[Column | LearnedColumn], classifier: Any, arguments: argparse.Namespace
 ) -> PrivatePipeline:
     """The pipeline of a table, under one budget."""
     if arguments.epsilon is None:
@@ -69,14 +69,14 @@ def fitted(
     rows: Rows,
     kept: NDArray[np.bool_],
     labels: NDArray[np.str_],
-    columns: Sequence[Column | Learned],
+    columns: Sequence[Column | LearnedColumn],
     classifier: Any,
     arguments: argparse.Namespace,
 ) -> Fitted:
     """Learns from the records that are ``kept``, under one budget, and trains."""
     model = planned_pipeline(columns, classifier, arguments)
 
-    def cells(column: Column | Learned) -> Any:
+    def cells(column: Column | LearnedColumn) -> Any:
         if _group(column)[0]:
             return np.array(rows.get_column(column.name), dtype=object)[kept]
         allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
@@ -120,7 +120,7 @@ def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, record
     plan = model._plan(columns, number_of_classes(classifier))
     doubtful = doubtful_bounds(plan.steps[0][1], records)
     for why in dict.fromkeys(doubtful.values()):
-        names = list_names(name for name, each in doubtful.items() if each == why)
+        names = join_names(name for name, each in doubtful.items() if each == why)
         print(
             f"tightdp: warning, not to be published: bounds of {names} cannot be right: {why}. Declare them, or spend "
             "more",
@@ -128,18 +128,18 @@ def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, record
         )
 
 
-def _group(column: Column | Learned) -> Group:
-    if isinstance(column, Category) or (isinstance(column, Learned) and column.categories):
-        return True, isinstance(column, Learned), None
+def _group(column: Column | LearnedColumn) -> Group:
+    if isinstance(column, Category) or (isinstance(column, LearnedColumn) and column.categories):
+        return True, isinstance(column, LearnedColumn), None
     fill = None if column.missing is None else column.missing == LEARN
-    return False, isinstance(column, Learned) and column.bounds == LEARN, fill
+    return False, isinstance(column, LearnedColumn) and column.bounds == LEARN, fill
 
 
 def _transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
     categories, learns, fills = group
     if categories:
         return OneHotEncoder(categories=None if learns else [column.categories for column in columns])
-    pairs = [column.bounds if isinstance(column, Learned) else (column.low, column.high) for column in columns]
+    pairs = [column.bounds if isinstance(column, LearnedColumn) else (column.low, column.high) for column in columns]
     scaler = MinMaxScaler(bounds=None if learns else tuple(np.array(ends) for ends in zip(*pairs, strict=True)))
     if fills is None:
         return scaler
@@ -161,7 +161,7 @@ def _columns(member: Any, names: list[str]) -> list[Column]:
 def _stated(
     whole: Statement,
     trained: Statement,
-    columns: Sequence[Column | Learned],
+    columns: Sequence[Column | LearnedColumn],
     made: Sequence[Column],
     doubtful: dict[str, str],
 ) -> Statement:
@@ -169,7 +169,7 @@ def _stated(
     found = {column.name: column for column in made}
     released = []
     for column in columns:
-        if not isinstance(column, Learned):
+        if not isinstance(column, LearnedColumn):
             continue
         known = found[column.name]
         if isinstance(known, Category):

@@ -22,7 +22,7 @@ from ..estimators.catalog import ALGORITHMS, MODELS
 from ..estimators.regression import Ridge
 from ..ledger import Ledger
 from ..printed import format_up
-from ..records.columns import LEARN, Category, Column, Learned, Number, encode_columns, plan_columns
+from ..records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
 from ..records.rows import Rows
 from ..records.schema import MOST
 from ..records.text import parse_number
@@ -110,7 +110,7 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
     planned = plan_columns(
         rows, values.label, values.categories_of(rows), values.bounds, values.dropped, values.complete, values.fills
     )
-    columns = tuple(column for column in planned if not isinstance(column, Learned))
+    columns = tuple(column for column in planned if not isinstance(column, LearnedColumn))
     X = encode_columns(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
     if X is None and regressor is not None:
         raise ValueError(f"--model {REGRESSION}: takes declared columns alone, not --learn-bounds and the like")
@@ -167,7 +167,7 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
 
 def _print_charge(
     arguments: argparse.Namespace,
-    planned: tuple[Column | Learned, ...],
+    planned: tuple[Column | LearnedColumn, ...],
     classifier: Any,
     X: NDArray[np.float64] | None,
     records: int,
@@ -304,10 +304,10 @@ def _algorithm(name: str, settings: list[str]) -> Any:
 
 
 def _statement(
-    values: declared.Declared, columns: tuple[Column, ...], planned: tuple[Column | Learned, ...], made: Statement
+    values: declared.Declared, columns: tuple[Column, ...], planned: tuple[Column | LearnedColumn, ...], made: Statement
 ) -> Statement:
     """The statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
-    learned = {column.name: column for column in planned if isinstance(column, Learned)}
+    learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}
     taken = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     public = {name: how for name, how in made.public.items() if name in KEPT}
     public["columns"] = "their names"

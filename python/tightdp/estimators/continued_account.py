@@ -8,17 +8,17 @@ from ..composition import Composition
 from ..mechanisms import Mechanism
 
 
-class Account(NamedTuple):
+class RunsAccount(NamedTuple):
     """Charge and releases of the runs so far."""
 
     charged: Composition
     history: tuple[Mechanism, ...]
 
-    def add_run(self, run: Account, disjoint: bool) -> Account:
+    def add_run(self, run: RunsAccount, disjoint: bool) -> RunsAccount:
         """The account of these runs and one more; ``disjoint`` says that its records are in none of these
         (docs/theory/blocks.md, section 4)."""
         charged = take_pointwise_maximum(self.charged, run.charged) if disjoint else self.charged + run.charged
-        return Account(charged, self.history + run.history)
+        return RunsAccount(charged, self.history + run.history)
 
 
 def take_pointwise_maximum(one: Composition, other: Composition) -> Composition:

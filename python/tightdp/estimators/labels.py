@@ -140,7 +140,7 @@ def count_labels(labels: NDArray[Any]) -> Counter[str]:
     return found
 
 
-def find_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def find_class_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """The places of labels among the classes, and which labels are none of them (their place is 0)."""
     others = ~np.isin(labels, classes)
     return np.where(others, 0, np.searchsorted(classes, labels)), others

@@ -30,14 +30,14 @@ from .labels import (
     check_typed,
     count_labels,
     exclude_records,
-    find_places,
+    find_class_places,
     must_learn,
     plan_label_release,
     release_labels,
     require_typed_labels,
     select_labels,
 )
-from .preparation import Prepare, count_block_labels, read_block_labels, read_labels, scale_to_bounds
+from .preparation import LabelPreparation, count_block_labels, read_block_labels, read_labels, scale_to_bounds
 from .private_estimator import PrivateEstimator
 from .sklearn_interface import ClassifierMixin, validate_data
 
@@ -185,7 +185,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if not self._learned:
             targets = np.searchsorted(self.classes_, labels)
         else:
-            targets, others = find_places(labels, self.classes_)
+            targets, others = find_class_places(labels, self.classes_)
             features = exclude_records(features, others)
         table = self._compute_class_weights()
         if table is not None:
@@ -207,13 +207,13 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         else:
             blocks, labels = scan_blocks(blocks, read_block_labels)
         self._set_classes(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
-        prepare = Prepare(bounds, self.classes_, self._compute_class_weights(), self._learned)
+        prepare = LabelPreparation(bounds, self.classes_, self._compute_class_weights(), self._learned)
         return Stream(blocks, prepare, largest=largest)
 
     def _make_untrained_model(self) -> Model:
         return self._build_model(self.n_features_in_, len(self.classes_))
 
-    def _list_target_facts(self) -> stated.Facts:
+    def _list_target_facts(self) -> stated.TargetFacts:
         how = "learned" if self._learned else "declared" if self._declared else "those that occur"
         return stated.describe_labels(self.classes_, how, self.class_weight)
 

@@ -79,7 +79,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         if not isinstance(self.center, bool):
             raise TypeError(f"center must be True or False, got {self.center!r}")
         length, constant = _choose_constant(bound) if self.center else (bound, None)
-        rows = _Rows(constant)
+        rows = _FeaturePreparation(constant)
         records: Records | Stream
         if blocks is None:
             features = validate_data(self, X, reset=True)
@@ -135,7 +135,7 @@ def _choose_constant(max_norm: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _FeaturePreparation:
     """Records of features, and of a constant behind them where there is one."""
 
     constant: float | None

@@ -14,7 +14,7 @@ from .. import _check
 from ..models.model import Vector
 from ..models.records import Array, Records
 from ..records.cells import as_labels_of_one_kind
-from .labels import count_labels, exclude_records, find_indices, find_places
+from .labels import count_labels, exclude_records, find_class_places, find_indices
 from .sklearn_interface import validate_labels
 
 
@@ -120,7 +120,7 @@ def scale_to_bounds(bounds: Bounds | None, features: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Prepare:
+class LabelPreparation:
     """Records of a block: features within bounds, and labels as indices into the classes."""
 
     bounds: Bounds | None
@@ -132,7 +132,7 @@ class Prepare:
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
         if self.learned:
-            labels, others = find_places(targets, self.classes)
+            labels, others = find_class_places(targets, self.classes)
             features = exclude_records(features, others)
         else:
             labels = find_indices(targets, self.classes)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..algorithms.algorithm import Algorithm
-from ..algorithms.driver import Callback, check_records, check_settings, fit, make_random_source, open_ledger
+from ..algorithms.driver import Callback, check_fit_settings, check_records, fit, make_random_source, open_ledger
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import check_feasible, compute_total_charge, rehearse_plan
 from ..bound import Bound
@@ -28,7 +28,7 @@ from ..records.stream import Stream
 from ..statement import Statement
 from . import statements as stated
 from .all_or_nothing import fit_on_a_copy
-from .continued_account import Account
+from .continued_account import RunsAccount
 from .labels import LabelRelease
 from .nested_parameters import NestedParameters
 from .ownership import check_free
@@ -77,7 +77,7 @@ class PrivateEstimator(NestedParameters):
         """The model of the data that were checked last."""
         raise NotImplementedError
 
-    def _list_target_facts(self) -> stated.Facts:
+    def _list_target_facts(self) -> stated.TargetFacts:
         """Returns the facts about the targets that a fit takes to be public."""
         raise NotImplementedError
 
@@ -119,7 +119,7 @@ class PrivateEstimator(NestedParameters):
         """A run. ``again`` goes on from the last one, and adds to its account."""
         check_free(self)
         algorithm = self._get_algorithm()
-        check_settings(algorithm, self.callback)
+        check_fit_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
         self._check_fixed(again, **given)
         blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
@@ -158,11 +158,11 @@ class PrivateEstimator(NestedParameters):
             note=note,
             initial=self._w if again else None,
         )
-        account = Account(run.charged, run.history)
+        account = RunsAccount(run.charged, run.history)
         if before is not None:
-            account = Account(before[0].charge, before[1] + run.history)
+            account = RunsAccount(before[0].charge, before[1] + run.history)
         if again:
-            account = Account(self.charged_, self.history_).add_run(account, disjoint)
+            account = RunsAccount(self.charged_, self.history_).add_run(account, disjoint)
         self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
         self._w: Vector = run.parameters
         self.history_: tuple[Mechanism, ...] = account.history

@@ -148,7 +148,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         constant = bool(self.fit_intercept)
         usual = math.sqrt(constant + (size + 1) / 3)
         bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
-        return _Settings(noise, penalty, bound, _Rows(inputs, output, constant))
+        return _Settings(noise, penalty, bound, _MomentPreparation(inputs, output, constant))
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         """Raises what ``fit`` would raise about the settings, for whoever charges before it begins."""
@@ -170,7 +170,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _MomentPreparation:
     """Records (features, 1, target), as mapped, of features and targets."""
 
     inputs: Scale
@@ -190,7 +190,7 @@ class _Settings(NamedTuple):
     """Noise multiplier of the moment, over max_norm^2."""
     penalty: float | None
     max_norm: float
-    rows: _Rows
+    rows: _MomentPreparation
 
 
 def validate_targets(y: Any, records: int) -> NDArray[np.float64]:

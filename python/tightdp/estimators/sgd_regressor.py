@@ -128,15 +128,17 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return Records(features, values, weights=sample_weight)
 
     def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
-        prepare = _Prepare(self._declared_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again))
+        prepare = _NumberPreparation(
+            self._declared_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again)
+        )
         return Stream.from_blocks(blocks, prepare, validate_block_targets, largest)
 
-    def _list_target_facts(self) -> stated.Facts:
-        return stated.Facts({"bounds of the target": f"declared: {stated.describe_bounds(self.target_bounds)}"})
+    def _list_target_facts(self) -> stated.TargetFacts:
+        return stated.TargetFacts({"bounds of the target": f"declared: {stated.describe_bounds(self.target_bounds)}"})
 
 
 @dataclass(frozen=True)
-class _Prepare:
+class _NumberPreparation:
     """Records of a block: features and targets within bounds."""
 
     bounds: Bounds | None

@@ -23,7 +23,7 @@ UNSCALED = (
 )
 
 
-class Facts(NamedTuple):
+class TargetFacts(NamedTuple):
     """Facts about the targets that a fit takes to be public, and those of them that were read off the targets."""
 
     public: Mapping[str, str]
@@ -32,7 +32,7 @@ class Facts(NamedTuple):
     """Before the run."""
 
 
-def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> Facts:
+def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
     """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
     weights."""
     known = listed([str(label) for label in classes])
@@ -43,13 +43,13 @@ def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float
         others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
         public["weights of labels"] = f"declared: {listed([f'{k}: {v:g}' for k, v in weights.items()])}{others}"
     shown = f"labels, by noisy counts: {known}; records with any other label contribute nothing"
-    return Facts(public, ("labels",) if how == "those that occur" else (), (shown,) if how == "learned" else ())
+    return TargetFacts(public, ("labels",) if how == "those that occur" else (), (shown,) if how == "learned" else ())
 
 
 def build_fit_statement(
     subject: str,
     model: Any,
-    facts: Facts,
+    facts: TargetFacts,
     *,
     privacy: Bound,
     charged: Composition,

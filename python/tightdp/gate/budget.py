@@ -42,7 +42,7 @@ class Target(NamedTuple):
         return cls(None if epsilon is None else EPSILON("epsilon", epsilon), _check.open_unit("delta", delta))
 
 
-class Budget(Protocol):
+class ReleaseBudget(Protocol):
     """Asked before every release."""
 
     def spend(self, mechanism: Mechanism) -> None:
@@ -86,7 +86,7 @@ def split_off_gaussians(charge: Composition) -> tuple[float, list[tuple[Mechanis
 class BudgetWithinCaps:
     """A plan's own budget and the caps that it must not exceed: both are asked. The charge is that of the caps."""
 
-    def __init__(self, plan: Budget, caps: Budget) -> None:
+    def __init__(self, plan: ReleaseBudget, caps: ReleaseBudget) -> None:
         self._plan, self._caps = plan, caps
 
     def spend(self, mechanism: Mechanism) -> None:
@@ -105,7 +105,7 @@ class FilterBudget(PrivacyFilter):
         return ApproximateDP(self.epsilon, self.delta) * 1
 
 
-def check_noise(noise_multiplier: float | None, target: Target) -> None:
+def check_noise_or_epsilon(noise_multiplier: float | None, target: Target) -> None:
     """ValueError if both the noise and its target are given."""
     if noise_multiplier is not None and target.epsilon is not None:
         raise ValueError("epsilon and noise_multiplier exclude each other: each determines the other. Leave one out")
@@ -121,7 +121,7 @@ def resolve_noise_multiplier(
         if own is None:
             raise ValueError("epsilon must be given, or a noise_multiplier: each determines the other")
         return own
-    check_noise(own, target)
+    check_noise_or_epsilon(own, target)
     beside = target.beside
     whole = plan if beside is None else lambda noise: plan(noise)._composition() + beside
     return float(calibrate(whole, epsilon=target.epsilon, delta=target.delta))

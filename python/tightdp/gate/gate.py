@@ -22,7 +22,7 @@ from ..models.grid import FAST, MOST
 from ..models.model import Vector
 from ..release.kernels import add_rounded_normals
 from ..release.noise import RandomSource
-from .budget import Budget
+from .budget import ReleaseBudget
 from .count_threshold import compute_noise_and_threshold, select_frequent_values
 from .minimum_query import PerturbedQuery
 from .oracle import Integers, Query
@@ -54,7 +54,7 @@ class Gate:
 
     def __init__(
         self,
-        budget: Budget,
+        budget: ReleaseBudget,
         source: RandomSource,
         callback: Callable[[int], object] | None = None,
         pay: Callable[[], object] | None = None,

@@ -29,7 +29,7 @@ from .solver import NotReached, euclidean_norm, minimize, sum_products
 
 SLACK = 1e-6
 """Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
-rounding of a gradient (``Sum.error``) for up to some 10^7 records, and negligible beside any useful noise."""
+rounding of a gradient (``ObjectivePoint.error``) for up to some 10^7 records, and negligible beside any useful noise."""
 OUTWARD = 1 + 2.0**-40
 """Covers the rounding of the few products that make a constant."""
 MOST_REGULARIZATION = 1e100
@@ -146,7 +146,7 @@ def _list_smoother_losses(loss: Loss) -> list[Hinge]:
     return [Hinge(2 if loss.outputs == 1 else loss.outputs, width) for width in widths]
 
 
-class Table:
+class OrderedTable:
     """Rows x, and their products in an order that neither threads nor the processor change."""
 
     def __init__(self, x: Array) -> None:
@@ -171,29 +171,29 @@ class Table:
         return np.asarray((total + lost).T.ravel())
 
 
-class Data(NamedTuple):
+class MinimumRecords(NamedTuple):
     """The records of a minimum: rows scaled to the norm bound, targets, and weights as a column; None for all 1."""
 
     features: Array
     targets: NDArray[np.intp]
     weights: Array | None
-    table: Table
+    table: OrderedTable
 
     def apply_weights(self, derivatives: Array) -> Array:
         """Returns derivatives of the losses, (n, outputs), times the weights."""
         return derivatives if self.weights is None else derivatives * self.weights
 
-    def take_rows(self, rows: NDArray[np.bool_]) -> Data:
+    def take_rows(self, rows: NDArray[np.bool_]) -> MinimumRecords:
         """Returns some of the records."""
         features = self.features[rows]
         weights = None if self.weights is None else self.weights[rows]
-        return Data(features, self.targets[rows], weights, Table(features))
+        return MinimumRecords(features, self.targets[rows], weights, OrderedTable(features))
 
 
 class ObjectivePoint:
     """F at one w: its gradient, how far that may be from the true one, and its second derivative."""
 
-    def __init__(self, f: Objective, data: Data, b: Vector, w: Vector) -> None:
+    def __init__(self, f: Objective, data: MinimumRecords, b: Vector, w: Vector) -> None:
         self._f, self._data = f, data
         self._b, self._w = b, w
         self._z = data.table.compute_scores(w, f.loss.outputs)
@@ -207,7 +207,7 @@ class ObjectivePoint:
         return data.table.sum_weighted_rows(data.apply_weights(bend)) + self._f.convexity * v
 
     @cached_property
-    def _curved_records(self) -> tuple[Array, Data]:
+    def _curved_records(self) -> tuple[Array, MinimumRecords]:
         """The scores of the records whose loss is curved here, for a hinge few, and these records."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
         rows = np.asarray(self._f.loss.multiply_by_curvature(self._z, self._data.targets, probe).any(axis=1))
@@ -249,7 +249,7 @@ class ObjectivePoint:
         return min(worst, float(np.sqrt(((high - low) ** 2).sum(axis=1)).sum()))
 
 
-def _scale_records(records: Records, max_norm: float, width: int) -> Data:
+def _scale_records(records: Records, max_norm: float, width: int) -> MinimumRecords:
     """The finite records in float64, in an order of their own, with the intercept's 1 as a last column where ``width``
     asks for one, each row scaled down to ``max_norm``."""
     order, own = _order_records(records), records.features.shape[1]
@@ -259,7 +259,7 @@ def _scale_records(records: Records, max_norm: float, width: int) -> Data:
         rows[:, :own] = records.features[order[start : start + CHUNK]]
         rows *= row_factors(rows, max_norm)
     weights = None if records.weights is None else records.weights[order][:, None]
-    return Data(features, np.ascontiguousarray(records.targets[order]), weights, Table(features))
+    return MinimumRecords(features, np.ascontiguousarray(records.targets[order]), weights, OrderedTable(features))
 
 
 def _order_records(records: Records) -> NDArray[np.intp]:

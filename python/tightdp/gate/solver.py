@@ -29,7 +29,7 @@ def euclidean_norm(a: Array) -> float:
     return math.sqrt(sum_products(a, a))
 
 
-class Point(Protocol):
+class SolverPoint(Protocol):
     """The function's derivatives at one w."""
 
     gradient: Vector
@@ -47,7 +47,7 @@ class NotReached(RuntimeError):
     """The minimum was not certified within the passes that are allowed."""
 
 
-def minimize(at: Callable[[Vector], Point], start: Vector, tolerance: float, most: int = MOST) -> Vector:
+def minimize(at: Callable[[Vector], SolverPoint], start: Vector, tolerance: float, most: int = MOST) -> Vector:
     """A point at which the true gradient has norm at most ``tolerance``.
 
     Newton's method with conjugate gradients for its linear systems and a line search along each step (Nocedal and
@@ -76,7 +76,7 @@ def minimize(at: Callable[[Vector], Point], start: Vector, tolerance: float, mos
     return w
 
 
-def _solve_newton_step(point: Point, accuracy: float) -> tuple[Vector, int]:
+def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int]:
     """H^-1 g to a residual of norm ``accuracy``, by conjugate gradients, and the number of products with H."""
     residual = point.gradient.copy()
     x = np.zeros_like(residual)

@@ -38,7 +38,7 @@ PAD = 16
 """Columns that the kernel takes at once under a centre and a scale: its 16 lanes."""
 
 
-class Units(NamedTuple):
+class RowUnits(NamedTuple):
     """The integer form of rows x: q = round(step x), with a 1 appended where there is a bias."""
 
     steps: Vector
@@ -52,7 +52,7 @@ class Layer(NamedTuple):
 
     inputs: Array
     errors: Array
-    units: Units
+    units: RowUnits
     bias: bool
 
     @property
@@ -62,7 +62,7 @@ class Layer(NamedTuple):
 
 def round_rows_to_units(
     rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS
-) -> Units:
+) -> RowUnits:
     """The integer form of each row, 2^(digits - 1) <= |q| < 2^digits: a function of it alone.
 
     With 0 digits rows stay what they are: steps are 1 or 0, and squares at least |x|^2.
@@ -70,7 +70,7 @@ def round_rows_to_units(
     steps, squares = _core.dense.row_units(np.ascontiguousarray(rows), bias, digits)
     if valid is not None and not valid.all():
         steps[~valid] = squares[~valid] = 0
-    return Units(steps, squares)
+    return RowUnits(steps, squares)
 
 
 def apply_affine_map(inputs: Array, table: Array, bias: Array | None) -> Array:

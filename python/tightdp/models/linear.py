@@ -42,7 +42,7 @@ class Loss(Protocol):
         """Second derivative by z, times v of shape (n, outputs)."""
 
 
-class _Kernel:
+class _CompiledLoss:
     """A loss of the compiled core."""
 
     _kind: int
@@ -57,7 +57,7 @@ class _Kernel:
         return found
 
 
-class Logistic(_Kernel):
+class Logistic(_CompiledLoss):
     """log(1 + exp(-y z)) with y = 2 target - 1."""
 
     _kind = 0
@@ -68,7 +68,7 @@ class Logistic(_Kernel):
         return np.asarray(e / (1 + e) ** 2 * v)
 
 
-class Multinomial(_Kernel):
+class Multinomial(_CompiledLoss):
     """log(sum_j exp(z_j)) - z_target."""
 
     _kind = 1
@@ -83,7 +83,7 @@ class Multinomial(_Kernel):
         return np.asarray(p * (v - (p * v).sum(axis=1, keepdims=True)))
 
 
-class Hinge(_Kernel):
+class Hinge(_CompiledLoss):
     """max(0, 1 - y z), or its Huberised form of width ``h``: quadratic for |1 - y z| <= h, else the hinge.
 
     With more than two classes the sum over one-against-the-rest problems, y = 1 for the record's own class and -1 for

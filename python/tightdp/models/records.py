@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dense import Array as Array
-from .dense import Units, round_rows_to_units
+from .dense import RowUnits, round_rows_to_units
 
 
 class Records:
@@ -35,7 +35,7 @@ class Records:
             if not valid.all():
                 features = np.where(valid[:, None], features, features.dtype.type(0))
         self.features, self.targets, self.weights = np.ascontiguousarray(features), targets, weights
-        self._units: dict[bool, Units] = {}
+        self._units: dict[bool, RowUnits] = {}
         self._whole: tuple[Records, slice | NDArray[np.intp]] | None = None
         self.valid: NDArray[np.bool_] = valid
 
@@ -47,14 +47,14 @@ class Records:
         """The number of features."""
         return int(self.features.shape[1])
 
-    def get_units(self, bias: bool) -> Units:
+    def get_units(self, bias: bool) -> RowUnits:
         """The rows' integer forms, with a 1 appended or not; computed once for a fit, whatever the number of steps."""
         if bias not in self._units:
             if self._whole is None:
                 self._units[bias] = round_rows_to_units(self.features, bias, self.valid)
             else:
                 records, rows = self._whole
-                self._units[bias] = Units(*(part[rows] for part in records.get_units(bias)))
+                self._units[bias] = RowUnits(*(part[rows] for part in records.get_units(bias)))
         return self._units[bias]
 
     def split_into_pieces(self, size: int) -> Iterator[Records]:

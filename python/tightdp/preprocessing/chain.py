@@ -16,12 +16,12 @@ from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
 from .cells import check_shape, check_width, split_columns
 from .passes import count_blocks
-from .steps import Steps, copy_unfitted, list_members
+from .steps import NamedParts, copy_unfitted, list_members
 from .transformer import PrivateTransformer
 
 
 @dataclass(eq=False, repr=False)
-class Chain(Steps, PrivateTransformer):
+class Chain(NamedParts, PrivateTransformer):
     """Private transformers one after another, for some columns of a ``ColumnTransformer``.
 
     Further parameters

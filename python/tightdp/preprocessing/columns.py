@@ -19,12 +19,12 @@ from ..records.estimator_input import check_numbers
 from ..records.views import MappedBlocks
 from .cells import check_shape, check_width, get_column_names, split_columns
 from .passes import count_blocks
-from .steps import Steps, copy_unfitted, list_members
+from .steps import NamedParts, copy_unfitted, list_members
 from .transformer import PrivateTransformer
 
 
 @dataclass(eq=False, repr=False)
-class ColumnTransformer(Steps, PrivateTransformer):
+class ColumnTransformer(NamedParts, PrivateTransformer):
     """Private transformers, each for some columns, whose features stand side by side. Other columns are left out.
 
     Further parameters

@@ -53,7 +53,7 @@ class SimpleImputer(PrivateTransformer):
         if self.strategy == "constant":
             return Composition()
         quantiles.build_grid(self.domain, _width(self.domain))
-        return quantiles.charge(self.domain, spent.noise_multiplier)
+        return quantiles.compute_search_charge(self.domain, spent.noise_multiplier)
 
     def _prepare_input(self, X: Any) -> Values:
         values: Values = super()._prepare_input(X)

@@ -41,11 +41,11 @@ def sum_over_rows(
 ) -> NDArray[np.int64]:
     """The sum of ``part`` over all rows, modulo 2^64. A part is a sum over rows of integers, each of its own row."""
     if isinstance(values, Stream):
-        return values.sum_over_batch(_OfDoubles(part), length, source)
+        return values.sum_over_batch(_PartOfDoubles(part), length, source)
     return part(values)
 
 
-class _OfDoubles:
+class _PartOfDoubles:
     """A part, of rows in any type of floats."""
 
     def __init__(self, part: Callable[[Array], NDArray[np.int64]]) -> None:

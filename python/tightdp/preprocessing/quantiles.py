@@ -69,7 +69,7 @@ def count_rounds(domain: Any) -> int:
     return math.ceil(math.log2(2 * STEPS * len(OCTAVES) + 1 if domain is None else POINTS))
 
 
-def charge(domain: Any, noise_multiplier: float) -> Composition:
+def compute_search_charge(domain: Any, noise_multiplier: float) -> Composition:
     """Returns the charge of a search: its questions together are as private as one ``Gaussian(noise_multiplier)``."""
     return Gaussian(_compute_question_noise(domain, noise_multiplier)) * count_rounds(domain)
 

@@ -44,7 +44,7 @@ class BoundedTransformer(PrivateTransformer):
         if self.bounds is not None:
             return Composition()
         self._check_levels(), quantiles.build_grid(self.domain, _width(self.domain))
-        return quantiles.charge(self.domain, noise_multiplier)
+        return quantiles.compute_search_charge(self.domain, noise_multiplier)
 
     def _prepare_input(self, X: Any) -> Values:
         values: Values = super()._prepare_input(X)

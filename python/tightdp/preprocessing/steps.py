@@ -55,7 +55,7 @@ def _copy_parameter(value: Any) -> Any:
     return type(value)(map(_copy_parameter, value)) if type(value) in (list, tuple) else value
 
 
-class Steps:
+class NamedParts:
     """Parameters of the parts by NAME__PARAMETER, and the parts themselves by NAME, as in scikit-learn."""
 
     _steps: str

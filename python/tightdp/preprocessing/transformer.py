@@ -38,7 +38,7 @@ NOTHING = 1e-300
 """The delta of what releases nothing, where none is given: every other would do."""
 
 
-class Learned:
+class FittedAttributes:
     """Attributes that validation and ``fit`` set."""
 
     n_features_in_: int
@@ -46,7 +46,7 @@ class Learned:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PrivateTransformer(Learned, TransformerMixin, BaseEstimator):
+class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     """Base class of private transformers.
 
     Parameters

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .text import convert_to_text, find_repeated_names, list_names
+from .text import convert_to_text, find_repeated_names, join_names
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 """First bytes of Parquet files and of Arrow files."""
@@ -32,10 +32,10 @@ def read_columns(file: Path) -> dict[str, list[str]]:
         raise ValueError(f"{file}: is damaged: {str(error).partition(chr(10))[0]}") from None
     nested = [field.name for field in table.schema if arrow.types.is_nested(field.type)]
     if nested:
-        raise ValueError(f"{file}: columns must hold numbers or text, and these hold neither: {list_names(nested)}")
+        raise ValueError(f"{file}: columns must hold numbers or text, and these hold neither: {join_names(nested)}")
     twice = find_repeated_names(table.column_names)
     if twice:
-        raise ValueError(f"{file}: columns named twice: {list_names(twice)}")
+        raise ValueError(f"{file}: columns named twice: {join_names(twice)}")
     return {name: [_convert_cell(cell) for cell in table[name].to_pylist()] for name in table.column_names}
 
 

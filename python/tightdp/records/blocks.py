@@ -73,11 +73,11 @@ class Blocks(ABC):
         for i, given in enumerate(self):
             x, y = self.form(*given)
             if lengths is not None:
-                check_same(len(y), int(lengths[i]) if i < len(lengths) else None)
+                check_block_unchanged(len(y), int(lengths[i]) if i < len(lengths) else None)
             yield function(x, y) if rows is None else function(x[rows[i]], y[rows[i]])
             many = i + 1
         if lengths is not None:
-            check_same(many, len(lengths))
+            check_block_unchanged(many, len(lengths))
 
     def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
         """The records of each batch, given by the ascending numbers of its rows among all; one pass for all batches.
@@ -130,7 +130,7 @@ def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
     return features, targets
 
 
-def check_same(found: int, wanted: int | None) -> None:
+def check_block_unchanged(found: int, wanted: int | None) -> None:
     """RuntimeError for another number, of records or of blocks, than the first pass found."""
     if found != wanted:
         raise RuntimeError(CHANGED)

@@ -78,7 +78,7 @@ Fill = float | Literal["learn"]
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedColumn:
     """A column of which something is to be learned with noise: categories, or bounds or the number for missing ones."""
 
     name: str
@@ -109,7 +109,7 @@ def plan_columns(
     dropped: Collection[str] = (),
     every: bool = False,
     fills: Mapping[str, Fill] | None = None,
-) -> tuple[Column | Learned, ...]:
+) -> tuple[Column | LearnedColumn, ...]:
     """Decides how each column but the label and those ``dropped`` is encoded.
 
     Raises ValueError for unknown names and for missing bounds. A column whose values all lie in [0, 1] needs no bounds,
@@ -122,7 +122,7 @@ def plan_columns(
     if label in {*categories, *bounds, *dropped, *fills}:
         raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
 
-    def plan_column(name: str) -> Column | Learned:
+    def plan_column(name: str) -> Column | LearnedColumn:
         ways = [name in categories, name in bounds, name in dropped]
         if sum(ways) > 1:
             kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
@@ -131,11 +131,11 @@ def plan_columns(
             raise ValueError(f"column {name!r} holds no numbers, so none can stand for those that are missing")
         if name in categories:
             known = categories[name]
-            return Learned(name, True) if known == LEARN else Category(name, known)
+            return LearnedColumn(name, True) if known == LEARN else Category(name, known)
         if name in bounds:
             given, fill = bounds[name], fills.get(name)
             if given == LEARN or fill == LEARN:
-                return Learned(name, False, given, fill)
+                return LearnedColumn(name, False, given, fill)
             return Number(name, *given, fill)
         if every:
             raise ValueError(f"column {name!r} is not declared: give it bounds or categories, or drop it")
@@ -151,7 +151,7 @@ def plan_columns(
                 f"--bounds {name}=LOW:HIGH, chosen without looking at the data, or --learn-bounds {name}"
             )
         fill = fills.get(name)
-        return Learned(name, False, (0.0, 1.0), fill) if fill == LEARN else Number(name, 0.0, 1.0, fill)
+        return LearnedColumn(name, False, (0.0, 1.0), fill) if fill == LEARN else Number(name, 0.0, 1.0, fill)
 
     both = {name for name in dropped if name in categories or name in bounds}
     names = [name for name in rows.columns if name != label and (name not in dropped or name in both)]

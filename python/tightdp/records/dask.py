@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import Block, BlockForm, Blocks, Lengths, Rows, check_same, choose_float_type
+from .blocks import Block, BlockForm, Blocks, Lengths, Rows, check_block_unchanged, choose_float_type
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class DaskBlocks(Blocks):
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
         """Yields ``function`` of each block, computed where Dask holds it."""
-        work = self._dask.delayed(_Work(self.form, function, *self._named), traverse=False)
+        work = self._dask.delayed(_BlockTask(self.form, function, *self._named), traverse=False)
         tasks = [
             work(x, y, w, None if rows is None else rows[i], None if lengths is None else int(lengths[i]))
             for i, (x, y, w) in enumerate(zip(self._parts, self._targets, self._weights, strict=True))
@@ -85,7 +85,7 @@ class DaskBlocks(Blocks):
 
 
 @dataclass(frozen=True)
-class _Work:
+class _BlockTask:
     """A function of a block, for the worker that has it."""
 
     form: BlockForm
@@ -101,12 +101,12 @@ class _Work:
         named = [name for name in (self.label, self.weight) if name is not None]
         x, y = self.form(features.drop(columns=named) if named else features, targets, weights)
         if length is not None:
-            check_same(len(y), length)
+            check_block_unchanged(len(y), length)
         return self.function(x, y) if rows is None else self.function(x[rows], y[rows])
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _DaskParts:
     delayed: Any
     width: int
     dtype: np.dtype[Any]
@@ -114,7 +114,7 @@ class _Parts:
     texts: Mapping[int, Any] = field(default_factory=dict)
 
 
-def _split_array(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
+def _split_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
     """Splits arrays of Dask into parts of the same rows, each with all columns."""
     if getattr(X, "ndim", 0) != 2 or getattr(y, "ndim", 0) != 1:
         raise ValueError("X must be a 2-D array of Dask, or a data frame, and y a 1-D one")
@@ -129,13 +129,13 @@ def _split_array(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
     ]
     targets, *others = (each.to_delayed().ravel() for each in beside)
     return (
-        _Parts(whole.to_delayed().ravel(), X.shape[1], choose_float_type(X.dtype)),
+        _DaskParts(whole.to_delayed().ravel(), X.shape[1], choose_float_type(X.dtype)),
         targets,
         others[0] if others else None,
     )
 
 
-def _split_frame(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
+def _split_frame(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
     """Splits a data frame of Dask into partitions, and takes named columns as targets and weights."""
     given = [(what, name) for what, name in (("y", y), ("sample_weight", weights)) if isinstance(name, str)]
     for what, name in given:
@@ -150,4 +150,4 @@ def _split_frame(X: Any, y: Any, weights: Any) -> tuple[_Parts, Any, Any]:
     texts = {i: name for i, name in enumerate(kinds) if of[i] in "OUT"}
     dtype = np.dtype(object if texts else np.float32 if narrow else np.float64)
     targets, beside = (None if each is None or isinstance(each, str) else each.to_delayed() for each in (y, weights))
-    return _Parts(X.to_delayed(), len(kinds), dtype, tuple(kinds), texts), targets, beside
+    return _DaskParts(X.to_delayed(), len(kinds), dtype, tuple(kinds), texts), targets, beside

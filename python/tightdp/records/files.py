@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from .blocks import Blocks, count_block_rows
-from .text import MISSING, is_encoding, list_names
+from .text import MISSING, is_encoding, join_names
 
 FORMATS = "parquet", "arrow", "csv"
 NUMBERS = "integer", "floating", "boolean", "null"
@@ -112,7 +112,7 @@ class FileBlocks(Blocks):
         lacking = [name for name in (*self._others, *(columns or ())) if name not in kinds]
         if lacking:
             named = "label and columns" if weight is None else "label, weight and columns"
-            raise ValueError(f"{named} must be among {list_names(kinds)}: {', '.join(lacking)} is not")
+            raise ValueError(f"{named} must be among {join_names(kinds)}: {', '.join(lacking)} is not")
         self.columns = tuple(columns) if columns else tuple(name for name in kinds if name not in self._others)
         together = [*self.columns, *self._others]
         if len(set(together)) < len(together) or not self.columns:

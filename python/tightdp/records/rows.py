@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import arrow
-from .text import MISSING, convert_to_text, find_repeated_names, is_encoding, list_names, parse_number
+from .text import MISSING, convert_to_text, find_repeated_names, is_encoding, join_names, parse_number
 
 LONGEST = 2**24
 """Characters of a line: a thousand for each of 16,000 columns. A file without ends of lines is not read whole."""
 
 
 @dataclass(frozen=True)
-class Format:
+class TextFormat:
     """Spelling of a file. Raises ValueError for an impossible delimiter, encoding or decimal mark."""
 
     delimiter: str = ","
@@ -80,10 +80,10 @@ class Rows:
     """The decimal mark of numbers: a point or a comma."""
 
     @classmethod
-    def read(cls, file: Path, written: Format | None = None) -> Rows:
+    def read(cls, file: Path, written: TextFormat | None = None) -> Rows:
         """The whole file: CSV, which gzip may have compressed, Parquet or Arrow. ValueError, with file and line, for
         what is no table."""
-        written = written or Format()
+        written = written or TextFormat()
         if file.is_dir():
             raise ValueError(
                 f"{file}: must be one file of records, and is a folder (in Python, FileBlocks reads those)"
@@ -96,7 +96,7 @@ class Rows:
         return cls(table.file, columns, written.decimal)
 
     @classmethod
-    def _read_cells(cls, file: Path, written: Format) -> Rows:
+    def _read_cells(cls, file: Path, written: TextFormat) -> Rows:
         """The cells as they stand in the file."""
         try:
             with file.open("rb") as raw:
@@ -109,7 +109,7 @@ class Rows:
                 with io.TextIOWrapper(data, encoding=written.encoding, newline="") as text:
                     return cls._parse_csv(file, text, written.delimiter)
         except UnicodeError:
-            name = "UTF-8" if written.encoding == Format.encoding else written.encoding
+            name = "UTF-8" if written.encoding == TextFormat.encoding else written.encoding
             raise ValueError(f"{file}: must be a text file in {name}, and is not (--encoding)") from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{file}: is compressed and damaged: {error}") from None
@@ -134,7 +134,7 @@ class Rows:
             raise ValueError(f"{file}: the file is empty; a header line is expected")
         twice = find_repeated_names(header)
         if twice:
-            raise ValueError(f"{file}: columns named twice: {list_names(twice)}")
+            raise ValueError(f"{file}: columns named twice: {join_names(twice)}")
         cells: list[list[str]] = [[] for _ in header]
         before = reader.line_num
         for row in reader:
@@ -164,7 +164,7 @@ class Rows:
         table = table.columns if isinstance(table, Rows) else table
         lacking = [name for name in names if name not in table]
         if lacking:
-            raise ValueError(f"table must have the columns {list_names(names)}: it lacks {list_names(lacking)}")
+            raise ValueError(f"table must have the columns {join_names(names)}: it lacks {join_names(lacking)}")
         columns = {
             name: ["" if cell is None else convert_to_text(cell).strip() for cell in table[name]] for name in names
         }
@@ -178,7 +178,7 @@ class Rows:
     def get_column(self, name: str) -> list[str]:
         if name not in self.columns:
             hint = " (see --delimiter)" if len(self.columns) == 1 else ""
-            raise ValueError(f"{self.file}: no column {name!r}; there are {list_names(self.columns)}{hint}")
+            raise ValueError(f"{self.file}: no column {name!r}; there are {join_names(self.columns)}{hint}")
         return self.columns[name]
 
     def mark_undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:

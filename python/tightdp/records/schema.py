@@ -15,7 +15,7 @@ from .. import _check
 from .._strict_json import check_entries, check_format, construct, read_file, read_value
 from .columns import LEARN, Bounds, Fill, Number, run_all_attempts
 from .rows import Rows
-from .text import MISSING, NO_VALUE, list_names, parse_number
+from .text import MISSING, NO_VALUE, join_names, parse_number
 
 FORMAT = 1
 MOST = 1000
@@ -123,7 +123,7 @@ def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
     each column what kind it is, and no values."""
     labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
     names = find_identifiers(rows, label)
-    marked = f" Dropped as identifiers, since their values all differ: {list_names(names)}." if names else ""
+    marked = f" Dropped as identifiers, since their values all differ: {join_names(names)}." if names else ""
     columns = {name: _draft_column(cells, learn, rows.decimal) for name, cells in rows.columns.items() if name != label}
     return {
         "tightdp_schema": FORMAT,

@@ -33,7 +33,7 @@ Part = Callable[[Records], Integers]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class BlockSum:
     """A part of a sum as a function of a block. It travels to where the block is, so it holds nothing private."""
 
     prepare: Prepare
@@ -87,7 +87,7 @@ class Stream:
         self, part: Part, length: int, source: RandomSource, probability: float = 1.0, size: int | None = None
     ) -> Integers:
         """The sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
-        work = Prepared(self._prepare, part, size, self._center, self._largest)
+        work = BlockSum(self._prepare, part, size, self._center, self._largest)
         total = np.zeros(length, np.int64)
         for found in self._blocks.map(work) if probability >= 1.0 else self._sum_samples(work, source, probability):
             total += found
@@ -95,9 +95,9 @@ class Stream:
 
     def map_blocks(self, part: Callable[[Any], Any]) -> Iterable[Any]:
         """Yields the result of ``part`` for the records of each block, in order."""
-        return self._blocks.map(Prepared(self._prepare, part, None, self._center, self._largest))
+        return self._blocks.map(BlockSum(self._prepare, part, None, self._center, self._largest))
 
-    def _sum_samples(self, work: Prepared, source: RandomSource, probability: float) -> Iterable[Integers]:
+    def _sum_samples(self, work: BlockSum, source: RandomSource, probability: float) -> Iterable[Integers]:
         """Yields the sums over a Poisson batch; batches of later steps are gathered in the same pass."""
         if self._blocks.remote:
             ends = np.cumsum(self._lengths)
@@ -121,7 +121,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class _First:
+class _FirstPass:
     """First pass over a block: returns the number of its records, whether a weight is above 0, and the result of a
     look."""
 
@@ -140,8 +140,8 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
     """
     if isinstance(blocks, View) and blocks.lengths is not None:
         known = [] if look is None else blocks.find_look_results(look)
-        return blocks, [seen for n, _, seen in blocks.map(_First(look)) if n] if known is None else known
-    passed = list(blocks.map(_First(look)))
+        return blocks, [seen for n, _, seen in blocks.map(_FirstPass(look)) if n] if known is None else known
+    passed = list(blocks.map(_FirstPass(look)))
     lengths, found = np.array([n for n, _, _ in passed], np.int64), [seen for n, _, seen in passed if n]
     if not lengths.any():
         raise ValueError("X must hold at least one record, got none")

@@ -38,7 +38,7 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
         return None
 
 
-def list_names(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """The names of columns, for an error. Where one is a number, as in a file without a line of names, they may be the
     cells of a record, and are not quoted."""
     found = list(names)

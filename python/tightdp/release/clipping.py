@@ -43,7 +43,7 @@ _FAST_SIGMA = 30
 
 
 @dataclass(slots=True)
-class Clipping:
+class ClippingSettings:
     """Settings of ``clipped_sum``: how examples are clipped and where their sum goes."""
 
     max_norm: float | Sequence[float]
@@ -63,7 +63,7 @@ class Clipping:
 
 
 @dataclass(slots=True)
-class Run:
+class ClippingRun:
     """A checked call: groups of arrays with their bounds, and where the sums go."""
 
     found: arrays.Examples
@@ -138,7 +138,9 @@ def convert_to_steps(grid: float, deviation: float) -> float:
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
 
 
-def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Norms]:
+def clip_on_host(
+    grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
+) -> tuple[Any, Norms]:
     """Sum and norms of arrays in host memory. Without ``rng`` nothing is released: an exact sum is then of integers."""
     exact = is_exact(how.arithmetic)
     run = prepare_run(grads, how, exact=exact, integers=exact and rng is None)
@@ -149,7 +151,7 @@ def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource |
     return arrays.convert_outputs(run.found, run.outs), norms
 
 
-def prepare_run(grads: Any, how: Clipping, *, exact: bool, integers: bool = False) -> Run:
+def prepare_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:
     """``integers``: the sums are int64, in units of the grid."""
     found = arrays.view_examples("grads", grads)
     w = arrays.check_weights_vector(how.weights, found.batch)
@@ -160,9 +162,9 @@ def prepare_run(grads: Any, how: Clipping, *, exact: bool, integers: bool = Fals
         parts = _build_one_group(len(found.shapes), how.max_norm, floats)
     else:
         parts = group_bounds(len(found.shapes), how.max_norm, how.groups)
-        check_bounds(parts, floats)
+        check_norm_bounds(parts, floats)
     if w is not None:
-        check_bounds(parts, floats, float(w.max(initial=1.0)))
+        check_norm_bounds(parts, floats, float(w.max(initial=1.0)))
     a = None if how.center is None else arrays.check_columns_vector("center", how.center, found)
     inverse: npt.NDArray[np.float64] | None = None
     if how.scale is not None:
@@ -175,7 +177,7 @@ def prepare_run(grads: Any, how: Clipping, *, exact: bool, integers: bool = Fals
         inverse = np.ones(found.columns) if inverse is None else inverse
     grouped = how.groups is not None or has_several_bounds(how.max_norm)
     how.check_accumulate()
-    return Run(
+    return ClippingRun(
         found,
         outs,
         parts,
@@ -189,7 +191,7 @@ def prepare_run(grads: Any, how: Clipping, *, exact: bool, integers: bool = Fals
     )
 
 
-def check_bounds(
+def check_norm_bounds(
     groups: list[tuple[list[int], float]], floats: tuple[float, float] | None, largest_weight: float = 1.0
 ) -> None:
     """ValueError unless every bound is in the range of the exact form, or in that of ``floats``."""
@@ -207,7 +209,7 @@ def check_bounds(
 def _build_one_group(arrays: int, max_norm: float, floats: tuple[float, float] | None) -> list[tuple[list[int], float]]:
     """Kept, as what else training asks of every step: after other libraries' work each check takes microseconds."""
     parts = group_bounds(arrays, max_norm, None)
-    check_bounds(parts, floats)
+    check_norm_bounds(parts, floats)
     return parts
 
 

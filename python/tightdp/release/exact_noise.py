@@ -134,7 +134,7 @@ def exact_release(
             "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^39] and "
             f"max_norm / grid under 2^62, got {step!r}"
         )
-    run = clipping.prepare_run(grads, clipping.Clipping(bound), exact=True, integers=True)
+    run = clipping.prepare_run(grads, clipping.ClippingSettings(bound), exact=True, integers=True)
     mechanism: Mechanism
     if noise == "gaussian":
         values = run.outs = [np.empty(shape) for shape in run.found.shapes]
@@ -143,7 +143,7 @@ def exact_release(
     else:
         run.execute_run(0.0, None, step)
         # Rounded up to few digits: more noise than asked for by less than a 2^-20th, and fast integers.
-        sigma = _round_up(sigma, 20)
+        sigma = _round_fraction_up(sigma, 20)
         for total in run.outs:
             kernels.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
         values, spread = [total * step for total in run.outs], float(sigma)
@@ -186,7 +186,7 @@ def _check_double(name: str, value: Any) -> float:
     return x
 
 
-def _round_up(sigma: Fraction, bits: int) -> Fraction:
+def _round_fraction_up(sigma: Fraction, bits: int) -> Fraction:
     """The least multiple >= sigma of a power of two that leaves about ``bits`` + 1 binary digits."""
     unit = Fraction(2) ** min(0, math.frexp(sigma)[1] - 1 - bits)
     return math.ceil(sigma / unit) * unit

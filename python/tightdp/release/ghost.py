@@ -32,7 +32,7 @@ def ghost_norms(activations: npt.ArrayLike, signals: npt.ArrayLike, *, bias: boo
     ``activations``, ``signals`` and ``bias`` are those of ``ghost_clipped_sum``. Add squares over layers for the norm
     of a whole model, and pass the result to ``ghost_clipped_sum``.
     """
-    return _compute_norms(_check_pair(activations, signals, bias))
+    return _compute_layer_norms(_check_examples(activations, signals, bias))
 
 
 def ghost_clipped_sum(
@@ -73,14 +73,14 @@ def ghost_clipped_sum(
     ([[0.6, 0.0], [0.8, 0.0]], [5.0])
     """
     bound = _check.positive("max_norm", max_norm)
-    pair = _check_pair(activations, signals, bias)
+    pair = _check_examples(activations, signals, bias)
     a, b = pair.a, pair.b
     single = b.dtype == np.float32
     low, high = clipping.bound_range(b.dtype.name, b.dtype.name)
     if not low <= bound <= high:
         raise ValueError(f"max_norm must be in [{low:g}, {high:g}], got {bound!r}")
     if norms is None:
-        n = _compute_norms(pair)
+        n = _compute_layer_norms(pair)
     else:
         n = np.asarray(norms, np.float64)
         if n.shape != pair.finite.shape or not (n >= 0).all():
@@ -105,7 +105,7 @@ def ghost_clipped_sum(
 
 
 @dataclass(slots=True)
-class _Pair:
+class _LayerExamples:
     """Activations and signals, float32 or float64, of a batch of examples whose gradients are 2^exponents a b^T.
 
     Examples of extreme size are scaled by powers of two, so that no square and no product below under- or overflows in
@@ -119,7 +119,7 @@ class _Pair:
     ones: Norms
 
 
-def _check_pair(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) -> _Pair:
+def _check_examples(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) -> _LayerExamples:
     """Both checked, and examples that are not finite zeroed."""
     pair: list[Array] = []
     given: tuple[tuple[str, Any], ...] = (("activations", activations), ("signals", signals))
@@ -145,10 +145,10 @@ def _check_pair(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) 
     if not finite.all():
         keep = finite.reshape(-1, *(1,) * (a.ndim - 1))
         a, b = np.where(keep, a, dtype.type(0)), np.where(keep, b, dtype.type(0))
-    return _scale_pair(a, b, finite, bias)
+    return _scale_examples(a, b, finite, bias)
 
 
-def _scale_pair(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _Pair:
+def _scale_examples(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -> _LayerExamples:
     batch = len(a)
     exponents = np.zeros(batch, np.intc)  # on Windows ldexp takes no wider ones
     ones = np.full(batch, 1.0 if bias else 0.0)
@@ -161,7 +161,7 @@ def _scale_pair(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -
         ordinary = np.logical_and.reduce([(s >= 2.0**-400) & (s <= 2.0**80) for s in sizes])
     (odd,) = np.nonzero(~ordinary)
     if not len(odd):
-        return _Pair(a, b, finite, exponents, ones)
+        return _LayerExamples(a, b, finite, exponents, ones)
     scaled: list[Array] = []
     for x, least in ((a, 1.0 if bias else 0.0), (b, 0.0)):
         largest = np.maximum(_flatten_rows(np.abs(x[odd])).max(axis=1, initial=0.0), least)
@@ -172,10 +172,10 @@ def _scale_pair(a: Array, b: Array, finite: npt.NDArray[np.bool_], bias: bool) -
         if x.shape == a.shape and not scaled:
             ones[odd] = np.ldexp(ones[odd], -shift)
         scaled.append(x)
-    return _Pair(scaled[0], scaled[1], finite, exponents, ones)
+    return _LayerExamples(scaled[0], scaled[1], finite, exponents, ones)
 
 
-def _compute_norms(pair: _Pair) -> Norms:
+def _compute_layer_norms(pair: _LayerExamples) -> Norms:
     a, b, extra = pair.a, pair.b, pair.ones**2
     with np.errstate(over="ignore", invalid="ignore"):
         if a.ndim == 2:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .. import _check
 from . import clipping
-from .clipping import Arithmetic, Clipping, Norms
+from .clipping import Arithmetic, ClippingSettings, Norms
 from .cuda import clipping as device
 from .cuda.arrays import on_device
 from .noise import RandomSource, resolve_source
@@ -97,13 +97,13 @@ def clipped_sum(
     >>> total.round(6), norms
     (array([0.9, 1.2]), array([5. , 0.5]))
     """
-    how = Clipping(max_norm, weights, center, scale, groups, normalize, stability, out, accumulate, arithmetic)
+    how = ClippingSettings(max_norm, weights, center, scale, groups, normalize, stability, out, accumulate, arithmetic)
     return _clip(grads, how, 0.0, None)
 
 
-def _clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Norms]:
+def _clip(grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Norms]:
     """Clips and adds up on the device or the host, wherever the arrays are."""
-    return (device.clip if on_device(grads) else clipping.clip)(grads, how, noise_multiplier, rng)
+    return (device.clip_on_device if on_device(grads) else clipping.clip_on_host)(grads, how, noise_multiplier, rng)
 
 
 # A type checker knows the result where NumPy's arrays are given; of another library it depends on what is installed.
@@ -168,7 +168,7 @@ def clip_and_noise(
     dtype('float32')
     """
     multiplier = _check.nonnegative("noise_multiplier", noise_multiplier)
-    how = Clipping(max_norm, weights, center, scale, groups, normalize, stability, out, False, arithmetic)
+    how = ClippingSettings(max_norm, weights, center, scale, groups, normalize, stability, out, False, arithmetic)
     return _clip(grads, how, multiplier, resolve_source(rng))[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _check
 from ..algorithms.adaclip import AdaCliP
-from ..algorithms.algorithm import Steps, build_sampled_gaussian
+from ..algorithms.algorithm import RepeatedRelease, build_sampled_gaussian
 from ..algorithms.dpis import DPIS
 from ..gate.budget import Target, resolve_noise_multiplier
 from ..gate.oracle import Public
@@ -81,7 +81,7 @@ def plan_steps(
     noise_multiplier: float | None,
     public: Public,
     target: Target,
-) -> Steps:
+) -> RepeatedRelease:
     """What is released: as ``tightdp.train`` plans it, where there are settings."""
     turns = epochs * max(1.0, public.records / batch_size)
     if not turns <= _check.MAX_COUNT:
@@ -91,7 +91,7 @@ def plan_steps(
     if settings is not None:
         return dataclasses.replace(settings, noise_multiplier=noise_multiplier).compute_steps(public, target)
     q, count = min(1.0, batch_size / public.records), math.ceil(turns)
-    return Steps(
+    return RepeatedRelease(
         q,
         resolve_noise_multiplier(lambda noise: build_sampled_gaussian(noise, q) * count, noise_multiplier, target),
         count,

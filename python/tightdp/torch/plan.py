@@ -18,7 +18,7 @@ from ..algorithms.algorithm import build_sampled_gaussian
 from ..algorithms.dpis import DPIS
 from ..algorithms.record_count import PLAIN_SHARE
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, check_noise
+from ..gate.budget import FixedPlan, Target, check_noise_or_epsilon
 from ..gate.gate import Gate
 from ..gate.oracle import Public, Query
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
@@ -173,7 +173,7 @@ def plan(
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
     expected, turns = _check.positive("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
-    check_noise(noise, target)
+    check_noise_or_epsilon(noise, target)
     if arithmetic == "products" and len(max_norm) > 1:
         raise ValueError(f'max_norm must be one number for arithmetic="products", got {len(max_norm)}')
     settings = None if own is None else fill_settings(own, expected, turns, max_norm)

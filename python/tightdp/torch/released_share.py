@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded
-from ..algorithms.dpis import DPIS, Epochs
+from ..algorithms.dpis import DPIS, EpochSettings
 from ..composition import Composition
 from ..gate.budget import FilterBudget
 from ..gate.gate import Gate
@@ -40,7 +40,7 @@ class ShareAccount(Account):
         super().__init__(plan)
         assert isinstance(plan.settings, DPIS) and plan.rest is not None
         self._settings, self._now = plan.settings, plan
-        self._choice = Epochs(plan.settings, Public(plan.records, size))
+        self._choice = EpochSettings(plan.settings, Public(plan.records, size))
         self.norm_noise = self._choice.norm_noise
         """Noise multiplier of the sums of norms."""
         expected = plan.mechanism * plan.steps + self._choice.norm_releases

@@ -12,13 +12,15 @@ import numpy as np
 
 from ..._device import required
 from .. import clipping
-from ..clipping import Clipping
+from ..clipping import ClippingSettings
 from ..noise import RandomSource
 from .arrays import SIZES, DeviceArray, view
 from .libraries import find_library, stream_of
 
 
-def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Any]:
+def clip_on_device(
+    grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
+) -> tuple[Any, Any]:
     """Sum and norms of arrays on a device, both there.
 
     What the host holds of weights, centre and scale is checked as ever; arrays already on the device are not waited
@@ -69,7 +71,7 @@ def clip(grads: Any, how: Clipping, noise_multiplier: float, rng: RandomSource |
     parts = clipping.group_bounds(len(shapes), how.max_norm, how.groups)
     norms = owner.make_empty((len(parts), batch), "float64")
     seen = [view("out", x, order, accepted) for x in outs]
-    clipping.check_bounds(parts, None if exact else clipping.bound_range(first.dtype, seen[0].dtype))
+    clipping.check_norm_bounds(parts, None if exact else clipping.bound_range(first.dtype, seen[0].dtype))
     sensitivity = clipping.total_sensitivity(parts)
     deviation = 0.0 if integers else clipping.compute_noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
     grid, stream = 0.0, None

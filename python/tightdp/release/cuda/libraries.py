@@ -12,7 +12,7 @@ from .arrays import is_torch, on_device
 
 def find_library(x: Any, device: int) -> Any:
     """Returns the library of the array ``x`` on that device."""
-    return _Torch(x.device) if is_torch(x) else _Cupy(device)
+    return _TorchLibrary(x.device) if is_torch(x) else _CupyLibrary(device)
 
 
 def stream_of(x: Any) -> int:
@@ -60,7 +60,7 @@ class _Library:
         """Keeps the owners of views alive until what is queued on the current stream is done."""
 
 
-class _Torch(_Library):
+class _TorchLibrary(_Library):
     def __init__(self, device: Any) -> None:
         self._torch, self._device = sys.modules["torch"], device
 
@@ -83,7 +83,7 @@ class _Torch(_Library):
         return int(self._torch.cuda.current_stream(self._device).cuda_stream)
 
 
-class _Cupy(_Library):
+class _CupyLibrary(_Library):
     """CuPy's own arrays, and what others (Numba, JAX) share with it."""
 
     # Memory handed over for one call (DLPack) until the work queued on it is done.

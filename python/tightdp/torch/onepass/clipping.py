@@ -164,7 +164,7 @@ class OnePassSums(Sums):
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
         bound = _LARGEST * self._plan.grid
-        run = clipping.Run(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
+        run = clipping.ClippingRun(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
         run.execute_run(self._plan.deviation, source, self._plan.grid)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
