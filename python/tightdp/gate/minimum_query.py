@@ -29,7 +29,8 @@ from .solver import NotReached, euclidean_norm, minimize, sum_products
 
 SLACK = 1e-6
 """Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
-rounding of a gradient (``ObjectivePoint.error``) for up to some 10^7 records, and negligible beside any useful noise."""
+rounding of a gradient (``ObjectivePoint.error``) for up to some 10^7 records, and negligible beside any useful
+noise."""
 OUTWARD = 1 + 2.0**-40
 """Covers the rounding of the few products that make a constant."""
 MOST_REGULARIZATION = 1e100
