@@ -92,7 +92,7 @@ class NoisyGD:
 
         if self.noise_multiplier is None or target.epsilon is not None:
             total = resolve_noise_multiplier(lambda noise: compose_releases(noise, 1), self.noise_multiplier, target)
-            steps = self.steps or _clip_step_count(compute_length(total) / STRIDE)
+            steps = self.steps or round(min(max(compute_length(total) / STRIDE, FEWEST), MOST))
             noise = resolve_noise_multiplier(
                 lambda noise: compose_releases(noise, steps), self.noise_multiplier, target
             )
@@ -125,10 +125,6 @@ def _choose_momentum(stride: float, steps: int) -> float:
     epsilon 2 was .585 with .95, and .365 with this choice.
     """
     return float(np.clip(1 - LONGEST / stride, 0.7, max(0.75, 0.95 ** (MOST / steps))))
-
-
-def _clip_step_count(steps: float) -> int:
-    return round(min(max(steps, FEWEST), MOST))
 
 
 def _find_step_count(holds: Callable[[int], bool]) -> int:
