@@ -22,7 +22,7 @@ LEAST_SHARE = 1e-6
 
 
 def check_center_share(name: str, value: Any) -> float:
-    """The check of a share of the budget that may be 0."""
+    """Checks a share of the budget, which may be 0."""
     share = _check.below_one(name, value)
     if 0 < share < LEAST_SHARE:
         raise ValueError(f"{name} must be 0 or a number in [{LEAST_SHARE:g}, 1), got {value!r}")
@@ -30,7 +30,7 @@ def check_center_share(name: str, value: Any) -> float:
 
 
 def can_be_centered(public: Public) -> bool:
-    """Whether the model can be moved: it is linear, with an intercept to take up what the centre adds."""
+    """Tells whether features can be centred: the model is linear, and an intercept takes up what the centre adds."""
     return public.linear is not None and public.linear.intercept
 
 
@@ -41,7 +41,7 @@ def compute_center_noise(noise_multiplier: float, sampling_probability: float, s
 
 
 def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
-    """The same run on centred features, after one release of their sum, each row scaled down to norm sqrt(d)/2.
+    """Returns the run on centred features, after one release of their sum, each row scaled down to norm sqrt(d)/2.
 
     That is the norm of d features of which a quarter are 1: more than that of one-hot tables and of images in [0, 1].
     Where rows are longer the centre is off the mean: less useful, no less private.

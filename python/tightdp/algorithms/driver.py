@@ -129,7 +129,7 @@ def fit(
 
 
 def check_fit_settings(algorithm: Any, callback: Any) -> None:
-    """TypeError for what is no algorithm, and no callback."""
+    """Raises TypeError unless these are an algorithm with its settings, and a function or None."""
     if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
         raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
     if callback is not None and not callable(callback):
@@ -137,7 +137,7 @@ def check_fit_settings(algorithm: Any, callback: Any) -> None:
 
 
 def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
-    """ValueError for records that the algorithm does not take."""
+    """Raises ValueError for records in blocks if the algorithm needs them in memory."""
     if in_blocks and getattr(algorithm, "in_memory", False):
         raise ValueError(
             f"algorithm must be one that needs sums alone where X comes in blocks, such as NoisyGD, DPSGD, DPAGD or "
@@ -146,12 +146,12 @@ def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
 
 
 def open_ledger(ledger: Any) -> Ledger | None:
-    """The ledger that an estimator was given, or the path of."""
+    """Returns the ledger that an estimator was given, as it is or by its path or URL; None if there is none."""
     return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
 
 
 def spend_from_ledger(ledger: Ledger | None, charge: Composition, note: str) -> None:
-    """Before the first release of a run."""
+    """Spends the charge of a run from its ledger, if there is one; called before the first release."""
     if ledger is not None:
         ledger.spend(charge, note=note)
 

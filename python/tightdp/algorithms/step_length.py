@@ -77,7 +77,7 @@ def resolve_optimizer(
 
 
 def check_stable(name: str, public: Public, optimizer: Optimizer | None) -> None:
-    """ValueError if plain steps given by the caller would diverge for the penalty alone."""
+    """Raises ValueError if plain steps given by the caller would diverge for the penalty alone."""
     if not isinstance(optimizer, SGD):
         return
     limit = 2 * (1 + optimizer.momentum)

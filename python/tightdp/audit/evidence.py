@@ -59,7 +59,7 @@ class Evidence:
         return max(0.0, float(z[0] - z[1]) * (1 - 1e-9))
 
     def excludes(self, claim: Mechanism | Composition) -> bool:
-        """Whether a claimed account cannot be true: True is a proof of a leak, up to ``1 - confidence``.
+        """Tells whether a claimed account cannot be true: True is a proof of a leak, up to ``1 - confidence``.
 
         It compares with the upper bound of the claim's whole privacy profile, in each direction: at every epsilon,
         power <= e^epsilon level + delta(epsilon) must hold. So it finds violations at large deltas, which an experiment

@@ -49,7 +49,7 @@ class LabelRelease(NamedTuple):
 
 
 def must_learn(classes: Any) -> bool:
-    """Whether labels are to be learned."""
+    """Tells whether labels are to be learned."""
     return isinstance(classes, str) and classes == LEARN
 
 
@@ -68,7 +68,7 @@ def require_typed_labels(labels: Any) -> Any:
 
 
 def check_typed(blocks: Blocks) -> None:
-    """ValueError for blocks that find out the type of their labels as they read."""
+    """Raises ValueError for blocks that find out the type of their labels as they read."""
     if not blocks.typed:
         raise ValueError(
             "classes must be declared for CSV files in blocks, where the labels of all records decide their type. "

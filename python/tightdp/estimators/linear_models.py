@@ -255,7 +255,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             )
 
     def _has_places(self, present: NDArray[Any]) -> bool:
-        """Whether y seems to hold the places of declared texts instead of the texts."""
+        """Tells whether y seems to hold the places of declared texts instead of the texts."""
         texts = self.classes_.dtype.kind in "USO"
         return bool(texts and present.dtype.kind in "iu" and np.isin(present, range(len(self.classes_))).all())
 

@@ -11,7 +11,7 @@ def mark_as_part_of(part: Any, whole: Any) -> None:
 
 
 def check_free(estimator: Any) -> None:
-    """RuntimeError for a part. Its training would change the whole, and neither the charge nor the ledger of it."""
+    """Raises RuntimeError for a part: its training would change the whole, but not the charge of the whole."""
     owner = getattr(estimator, "_owner", None)
     if owner is not None:
         raise RuntimeError(

@@ -103,7 +103,7 @@ def broadcast_bounds(given: Any, width: int) -> Pair | None:
 
 
 def is_same_pair(one: Pair | None, other: Pair | None) -> bool:
-    """Whether two bounds are the same."""
+    """Tells whether two bounds are the same."""
     if one is None or other is None:
         return one is other
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))

@@ -187,7 +187,7 @@ class PrivateEstimator(NestedParameters):
         return self
 
     def _check_fixed(self, again: bool, **given: Any) -> None:
-        """ValueError where a run that goes on would need another model, which would be ignored."""
+        """Raises ValueError if a run that goes on would need another model, which would be ignored."""
         settings = {name: np.array(getattr(self, name)) for name in self._fixed}
         for name in self._fixed if again else ():
             if not np.array_equal(settings[name], self._settings[name]):

@@ -36,14 +36,14 @@ class Target(NamedTuple):
 
     @classmethod
     def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:
-        """The checked arguments of an estimator."""
+        """Returns the target of an estimator's arguments, once they are checked."""
         if delta is None:
             raise ValueError("delta must be given, a number in (0, 1)")
         return cls(None if epsilon is None else EPSILON("epsilon", epsilon), _check.open_unit("delta", delta))
 
 
 class ReleaseBudget(Protocol):
-    """Asked before every release."""
+    """A budget that the gate asks before every release."""
 
     def spend(self, mechanism: Mechanism) -> None:
         """Pays for one release, or raises ``BudgetExceeded`` and pays nothing; atomic among threads."""
@@ -106,7 +106,7 @@ class FilterBudget(PrivacyFilter):
 
 
 def check_noise_or_epsilon(noise_multiplier: float | None, target: Target) -> None:
-    """ValueError if both the noise and its target are given."""
+    """Raises ValueError if both the noise and its target are given."""
     if noise_multiplier is not None and target.epsilon is not None:
         raise ValueError("epsilon and noise_multiplier exclude each other: each determines the other. Leave one out")
 

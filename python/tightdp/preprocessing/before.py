@@ -23,7 +23,7 @@ from .transformer import PrivateTransformer
 
 
 def is_learning_labels(last: Any) -> bool:
-    """Whether the last step learns its labels."""
+    """Tells whether the last step learns its labels."""
     return isinstance(last, PrivateClassifier) and must_learn(last.classes)
 
 

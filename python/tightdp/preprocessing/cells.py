@@ -61,7 +61,7 @@ def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> N
 
 
 def check_width(estimator: Any, X: Any, count: int | None, *, reset: bool) -> None:
-    """The same of a table that may come in blocks; those of numbers alone, ``count`` None, need no names."""
+    """Does as ``check_shape`` for a table that may come in blocks. Blocks of numbers, ``count`` None, need no names."""
     names = None if count is None else get_column_names(X)
     count = X.width if count is None else count
     texts = names is not None and all(isinstance(name, str) for name in names)

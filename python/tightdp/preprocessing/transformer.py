@@ -131,7 +131,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return given
 
     def _has_text_outputs(self) -> bool:
-        """Whether a release spells cells as texts, as their type has it."""
+        """Tells whether a release spells cells as texts, as their type has it."""
         return False
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:

@@ -13,7 +13,7 @@ PARQUET, ARROW = b"PAR1", b"ARROW1"
 
 
 def is_column_file(start: bytes) -> bool:
-    """Whether a file that begins so is one of columns."""
+    """Tells whether a file that begins with these bytes is one of columns."""
     return start.startswith((PARQUET, ARROW))
 
 

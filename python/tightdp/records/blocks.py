@@ -131,7 +131,7 @@ def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
 
 
 def check_block_unchanged(found: int, wanted: int | None) -> None:
-    """RuntimeError for another number, of records or of blocks, than the first pass found."""
+    """Raises RuntimeError if there are not as many records, or blocks, as the first pass found."""
     if found != wanted:
         raise RuntimeError(CHANGED)
 

@@ -85,7 +85,7 @@ class CopiedBlocks(View):
         self._parts = None if self._given_up else parts
 
     def _write_block(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
-        """Whether a block could be written. Where not, the disk gets back what was."""
+        """Writes a block, and tells whether that succeeded. If not, the disk gets back what was written before."""
         with suppress(OSError):
             if not y.dtype.hasobject and shutil.disk_usage(_find_folder()).free - x.nbytes - y.nbytes > RESERVE:
                 for array in (x, y):

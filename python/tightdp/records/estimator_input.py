@@ -40,7 +40,7 @@ def as_blocks(
 
 
 def check_numbers(X: Blocks) -> None:
-    """ValueError, with their names, where columns hold text."""
+    """Raises ValueError, with their names, if columns hold text."""
     if X.texts:
         raise ValueError(
             f"X must hold numbers, and these columns hold text: {', '.join(map(str, X.texts.values()))}. A "
@@ -49,25 +49,25 @@ def check_numbers(X: Blocks) -> None:
 
 
 def refuse_weights(blocks: Blocks | None, estimator: str) -> None:
-    """ValueError for blocks with weights, where an estimator has no use for them."""
+    """Raises ValueError for blocks with weights, of which an estimator makes no use."""
     if blocks is not None and blocks.weighted:
         raise ValueError(f"sample_weight must be left out with {estimator}: X must be blocks without weights")
 
 
 def as_blocks_without_targets(X: Any) -> Blocks | None:
-    """The same where targets are not used."""
+    """Returns what ``as_blocks`` returns, for an estimator that uses no targets."""
     if isinstance(X, Blocks) or not (isinstance(X, np.memmap) or is_sparse(X)):
         return as_blocks(X, None)
     return ArrayBlocks(X, np.zeros(X.shape[0]))
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix of SciPy."""
+    """Tells whether X is a sparse matrix of SciPy."""
     return hasattr(X, "tocsr")
 
 
 def split_sparse_rows(X: Any) -> Iterator[NDArray[Any]]:
-    """The rows of a sparse matrix with their zeros, some at a time."""
+    """Yields the rows of a sparse matrix with their zeros, some at a time."""
     X = X.tocsr()
     rows = count_block_rows(X.shape[1], choose_float_type(X.dtype), None)
     for start in range(0, max(1, X.shape[0]), rows):

@@ -182,7 +182,7 @@ class FileBlocks(Blocks):
                     self._check_lines(path, records)
 
     def _check_lines(self, path: str, records: int) -> None:
-        """ValueError unless each record is a line: a quote that is not closed would take in the records behind it."""
+        """Raises ValueError unless each record is a line: an open quote would take in the records behind it."""
         lines, ended = 0, True
         for text in self._decode_file(path):
             ends = np.isin(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), (10, 13))
@@ -321,7 +321,7 @@ def _resolve_format(paths: str | list[str], given: str | None) -> str:
 
 
 def _is_type_among(kind: Any, names: Sequence[str]) -> bool:
-    """Whether a type of Arrow is one of these."""
+    """Tells whether a type of Arrow is one of these."""
     return any(getattr(_import_arrow().types, f"is_{name}")(kind) for name in names)
 
 

@@ -35,7 +35,7 @@ def convert_targets_to_doubles(y: Any) -> Any:
 
 
 def check_names(X: Any) -> None:
-    """ValueError for a data frame that has columns of the same name."""
+    """Raises ValueError for a data frame that has columns of the same name."""
     names = [str(name) for name in columns] if (columns := getattr(X, "columns", None)) is not None else []
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:

@@ -48,7 +48,7 @@ class TextFormat:
             raise ValueError(f"--decimal {self.decimal!r}: must be a point or a comma")
 
     def is_missing(self, cell: str) -> bool:
-        """Whether the cell is one of those that are declared to be missing."""
+        """Tells whether the cell is one of those that are declared to be missing."""
         whole, mark, decimals = cell.partition(self.decimal)
         if mark and decimals and not decimals.strip("0") and parse_number(cell, self.decimal) is not None:
             return cell in self.missing or whole in self.missing

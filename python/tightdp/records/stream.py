@@ -73,7 +73,7 @@ class Stream:
 
     @classmethod
     def from_blocks(cls, blocks: Blocks, prepare: Prepare, check: Look | None = None, largest: float = 1.0) -> Stream:
-        """After one pass, which applies ``check`` to the targets of each block; none where that is known."""
+        """Makes a stream after one pass, which applies ``check`` to the targets of each block, unless one did so."""
         return cls(scan_blocks(blocks, check)[0], prepare, largest=largest)
 
     def __len__(self) -> int:
@@ -122,7 +122,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class _FirstPass:
-    """First pass over a block: returns the number of its records, whether a weight is above 0, and the result of a
+    """First pass on a block: returns the number of its records, whether a weight is above 0, and the result of a
     look."""
 
     look: Look | None

@@ -55,7 +55,7 @@ def find_repeated_names(names: Iterable[str]) -> list[str]:
 
 
 def is_encoding(name: Any) -> bool:
-    """Whether it names an encoding of texts."""
+    """Tells whether the name is that of an encoding of texts."""
     try:
         return bool(codecs.lookup(name)._is_text_encoding)
     except (LookupError, TypeError, ValueError):

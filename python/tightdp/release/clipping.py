@@ -39,7 +39,8 @@ _FINE = 23
 _LARGEST_SIGMA = 39
 """log2 of the noise deviation that the exact sampler takes, in grid steps."""
 _FAST_SIGMA = 30
-"""The same, of what it draws at full speed: beyond, more and more draws are settled one by one."""
+"""log2 of the noise deviation, in grid steps, up to which it draws at full speed. Beyond, more and more draws are
+settled one by one."""
 
 
 @dataclass(slots=True)
@@ -194,7 +195,7 @@ def prepare_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: boo
 def check_norm_bounds(
     groups: list[tuple[list[int], float]], floats: tuple[float, float] | None, largest_weight: float = 1.0
 ) -> None:
-    """ValueError unless every bound is in the range of the exact form, or in that of ``floats``."""
+    """Raises ValueError unless every bound is in the range of the exact form, or in that of ``floats``."""
     if floats is None and not largest_weight <= LARGEST_WEIGHT:
         raise ValueError("weights must be in [0, 2^32]")  # not which: weights may be private
     for _, bound in groups:
@@ -207,7 +208,7 @@ def check_norm_bounds(
 
 @functools.lru_cache(256)
 def _build_one_group(arrays: int, max_norm: float, floats: tuple[float, float] | None) -> list[tuple[list[int], float]]:
-    """Kept, as what else training asks of every step: after other libraries' work each check takes microseconds."""
+    """Returns one checked group, and remembers it: training asks at every step, and a check takes microseconds."""
     parts = group_bounds(arrays, max_norm, None)
     check_norm_bounds(parts, floats)
     return parts
@@ -274,7 +275,7 @@ def check_power_of_two(name: str, value: Any) -> float:
 
 
 def has_several_bounds(max_norm: Any) -> bool:
-    """Whether ``max_norm`` is a sequence of bounds, one a group."""
+    """Tells whether ``max_norm`` is a sequence of bounds, one a group."""
     if isinstance(max_norm, np.ndarray):
         return max_norm.ndim > 0
     return isinstance(max_norm, Sequence) and not isinstance(max_norm, (str, bytes, bytearray))

@@ -120,7 +120,7 @@ class _LayerExamples:
 
 
 def _check_examples(activations: npt.ArrayLike, signals: npt.ArrayLike, bias: bool) -> _LayerExamples:
-    """Both checked, and examples that are not finite zeroed."""
+    """Checks both, and sets examples that are not finite to zeros."""
     pair: list[Array] = []
     given: tuple[tuple[str, Any], ...] = (("activations", activations), ("signals", signals))
     for name, value in given:

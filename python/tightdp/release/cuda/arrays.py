@@ -53,7 +53,7 @@ class DeviceArray:
 
 
 def on_device(value: Any) -> bool:
-    """Whether ``value``, or the first of a list, is an array in the memory of a CUDA device."""
+    """Tells whether ``value``, or the first of a list, is an array in the memory of a CUDA device."""
     x = value[0] if isinstance(value, (list, tuple)) and len(value) > 0 else value
     if isinstance(x, np.ndarray):
         return False
@@ -65,7 +65,7 @@ def on_device(value: Any) -> bool:
 def view(
     label: str, x: Any, stream: Callable[[], int] = lambda: 0, accepted: Collection[str] = SIZES.keys()
 ) -> DeviceArray:
-    """Through torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
+    """Describes an array by torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
 
     ``stream()`` is where the array will be read: producers of DLPack capsules make it wait for their own work.
     """
