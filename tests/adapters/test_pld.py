@@ -94,7 +94,7 @@ def test_exact_behind():
 def test_the_grid_is_made_when_it_is_read():
     found = pld.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(1000)
     found.get_epsilon_for_delta(1e-5)
-    assert "_grid" not in vars(found)
+    assert "_grid_distribution" not in vars(found)
     run = found.composition
     for pmf, direction in ((found._pmf_remove, "remove"), (found._pmf_add, "add")):
         for epsilon in (0.0, 0.5, 2.0):
@@ -210,7 +210,7 @@ def test_the_least_noise_that_calibrators_try_has_a_grid():
     """Calibrations of riskcal begin at a noise multiplier of 0.1 on the default grid."""
     run = dp.PoissonSampled(dp.Gaussian(0.1), 0.01) * 1000
     for neighbors in ("remove", "add"):
-        assert distribution._top(run, neighbors, distribution.INTERVAL) <= distribution.MOST_POINTS
+        assert distribution._find_highest_point(run, neighbors, distribution.INTERVAL) <= distribution.MOST_POINTS
 
 
 def test_long_grids_have_the_masses_of_short_ones(monkeypatch):
@@ -238,6 +238,6 @@ def test_riskcal_with_its_defaults(monkeypatch):
 def test_noise_a_unit_of_sensitivity_is_the_largest_that_is_no_more():
     draw = np.random.default_rng(5)
     for noise, sensitivity in draw.uniform(0.1, 10.0, (1000, 2)):
-        found = pld._per_sensitivity("parameter", noise, sensitivity)
+        found = pld._divide_by_sensitivity("parameter", noise, sensitivity)
         assert Fraction(found) * Fraction(sensitivity) <= Fraction(noise)
         assert Fraction(math.nextafter(found, math.inf)) * Fraction(sensitivity) > Fraction(noise)

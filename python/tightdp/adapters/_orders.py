@@ -1,4 +1,4 @@
-"""Which Renyi order bounds epsilon best: what callers of accountants by Renyi divergences print."""
+"""The Renyi order that bounds epsilon best, for callers that print it as accountants by Renyi divergences do."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..composition import Composition
 from ..options import Neighbors
 
 FEW = 64
-"""Up to so many distinct mechanisms their Renyi divergences are computed; more of them take seconds."""
+"""Largest number of distinct mechanisms whose Renyi divergences are computed, because more of them take seconds."""
 
 
-def best_order(
+def choose_best_order(
     run: Composition, neighbors: Neighbors, delta: float, epsilon: float, orders: NDArray[np.float64]
 ) -> float:
-    """The one of the ascending ``orders``; for many distinct mechanisms about that.
+    """Returns the best of the ascending ``orders``, or, for many distinct mechanisms, an order near it.
 
     The best order a has a - 1 near the slope of -ln delta in epsilon, because e^(-(a - 1) epsilon) is its bound.
     """
@@ -31,12 +31,12 @@ def best_order(
     kept, _ = renyi.split(translate(run.parts) if neighbors == "replace" else run.parts)
     target = min(max(float(delta), math.ulp(0.0)), 1.0)
 
-    def bound(i: int) -> float:
+    def epsilon_of_order(i: int) -> float:
         c = float(orders[i]) - 1
         return epsilon_at(c, renyi.total(kept, c), target)
 
     low, high = 0, len(orders) - 1
     while low < high:  # the bounds fall and then rise, or are infinite from some order on
         middle = (low + high) // 2
-        low, high = (low, middle) if bound(middle) <= bound(middle + 1) else (middle + 1, high)
+        low, high = (low, middle) if epsilon_of_order(middle) <= epsilon_of_order(middle + 1) else (middle + 1, high)
     return float(orders[low])

@@ -19,11 +19,11 @@ from .dp_accounting import TightDPAccountant
 __all__ = ["TightDPAccountantConfig", "accountant"]
 
 _Config: Any = getattr(jax_privacy.accounting, "PldAccountantConfig", None)
-"""Later versions have no configurations of accountants, and no training accountants that take one."""
+"""jax_privacy's configuration of an accountant; None in later versions, which have no training accountants either."""
 
 
 def accountant(neighboring_relation: Any = NeighboringRelation.REPLACE_SPECIAL) -> TightDPAccountant:
-    """A fresh accountant under jax_privacy's default relation, or the one that its calibrators ask for."""
+    """Returns a fresh accountant under jax_privacy's default relation, or the one that its calibrators ask for."""
     return TightDPAccountant(neighboring_relation, noise_relative_to="clipped_sum")
 
 
@@ -46,5 +46,5 @@ else:
         __slots__ = ()
 
         def create_accountant(self) -> TightDPAccountant:
-            """A fresh accountant for adding or removing an example, as jax_privacy's configurations make it."""
+            """Returns a fresh accountant for adding or removing an example, as jax_privacy's configurations do."""
             return TightDPAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, self.value_discretization_interval)

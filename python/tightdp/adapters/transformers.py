@@ -17,10 +17,11 @@ from ..torch.run import PrivateRun
 _FROM_ARGS = ("batch_size", "batches", "epochs")
 """Parameters of ``make_private`` that follow from the training arguments and the collator."""
 STATEMENT = "privacy_statement.json"
+"""Name of the file beside the model that holds the statement."""
 
 
 class PrivateTrainer(Trainer):
-    """A ``Trainer`` whose ``train`` takes private steps. All else is inherited.
+    """A ``Trainer`` whose ``train`` takes private steps. Its other methods are inherited.
 
     Parameters
     ----------
@@ -36,9 +37,9 @@ class PrivateTrainer(Trainer):
     tokenizer pad all of them to one length, which takes the least time. ``max_grad_norm`` is not used: ``max_norm``
     bounds each record's gradient.
 
-    Guarantee: what ``train`` makes of ``model`` is (epsilon, delta)-DP with respect to ``train_dataset``, as
+    Guarantee: the model that ``train`` leaves is (epsilon, delta)-DP with respect to ``train_dataset``, as
     ``run.statement_`` says. The training loss is logged if ``privacy`` has a ``release_loss``, which charges it, and is
-    NaN in ``TrainOutput`` without. What ``evaluate`` says of ``eval_dataset`` is not covered.
+    NaN in ``TrainOutput`` otherwise. The figures that ``evaluate`` finds on ``eval_dataset`` are not covered.
 
     Raises ValueError or TypeError naming the argument, before any record is looked at.
     """
@@ -71,9 +72,9 @@ class PrivateTrainer(Trainer):
                 "leave that out. Make another trainer with a fresh model, or with privacy={'checkpoint': a folder} to "
                 "go on"
             )
-        run = self.run = self._made()
+        run = self.run = self._make_run()
         self.create_scheduler(num_training_steps=run.plan.steps)
-        self._begin(run)
+        self._begin_training(run)
         while run.steps_ < run.plan.steps and not self.control.should_training_stop:
             self._take_epoch(run, ignore_keys_for_eval)
         if run.has_checkpoint:
@@ -91,6 +92,7 @@ class PrivateTrainer(Trainer):
             (place / STATEMENT).write_text(self.run.statement_.to_json() + "\n", encoding="utf-8")
 
     def _check_arguments(self) -> None:
+        """Raises ValueError for training arguments that private steps cannot follow."""
         wrong = {
             "fp16": (self.args.fp16, "False: take bf16, whose gradients need no scale"),
             "load_best_model_at_end": (self.args.load_best_model_at_end, "False: the last model is what is charged"),
@@ -103,8 +105,8 @@ class PrivateTrainer(Trainer):
             if given:
                 raise ValueError(f"{name} must be {accepted}")
 
-    def _made(self) -> PrivateRun:
-        """The run of the model as it is, charged."""
+    def _make_run(self) -> PrivateRun:
+        """Makes and charges the run of the model as it is now."""
         arguments, loader = self.args, self.get_train_dataloader()
         size = arguments.per_device_train_batch_size
         expected = size * arguments.gradient_accumulation_steps * arguments.world_size
@@ -119,7 +121,8 @@ class PrivateTrainer(Trainer):
             **self._privacy,
         )  # fmt: skip
 
-    def _begin(self, run: PrivateRun) -> None:
+    def _begin_training(self, run: PrivateRun) -> None:
+        """Sets the state and the handlers that callbacks read, as the inherited ``train`` would."""
         self.is_in_train = True
         stateful = [
             each for each in (*self.callback_handler.callbacks, self.control) if isinstance(each, ExportableState)
@@ -136,11 +139,12 @@ class PrivateTrainer(Trainer):
         self.control = self.callback_handler.on_train_begin(self.args, self.state, self.control)
 
     def _take_epoch(self, run: PrivateRun, ignored: list[str] | None) -> None:
+        """Takes the steps of one epoch, and calls the callbacks around each."""
         self.control = self.callback_handler.on_epoch_begin(self.args, self.state, self.control)
         for batch in run.loader:
             self.control = self.callback_handler.on_step_begin(self.args, self.state, self.control)
             self.model.train()
-            run.step(self._loss_of_a_record, batch)
+            run.step(self._compute_record_loss, batch)
             self.lr_scheduler.step()
             self.state.global_step, self.state.epoch = run.steps_, run.steps_ / run.plan.steps_per_epoch
             self.control = self.callback_handler.on_step_end(self.args, self.state, self.control)
@@ -150,13 +154,13 @@ class PrivateTrainer(Trainer):
         self.control = self.callback_handler.on_epoch_end(self.args, self.state, self.control)
         self._log_evaluate_save(run, ignored)
 
-    def _loss_of_a_record(self, model: Any, inputs: Any) -> Any:
-        """What ``compute_loss`` makes of a batch of one record, shape (1,)."""
+    def _compute_record_loss(self, model: Any, inputs: Any) -> Any:
+        """Returns the loss that ``compute_loss`` finds on a batch of one record, of shape (1,)."""
         with self.compute_loss_context_manager():
             return self.compute_loss(model, dict(inputs)).reshape(1).float()
 
     def _log_evaluate_save(self, run: PrivateRun, ignored: list[str] | None) -> None:
-        """What the callbacks asked for, of releases alone."""
+        """Logs, evaluates and saves as the callbacks asked. Logs hold released numbers only."""
         if self.control.should_log:
             released = {"loss": run.losses_[-1].mean} if run.losses_ else {}
             rate = float(self.lr_scheduler.get_last_lr()[0])

@@ -1,4 +1,4 @@
-"""An accountant of theirs that answers with our upper bounds."""
+"""An accountant with dp_accounting's interface that answers with our upper bounds."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ...accounting.pairs.neighbors import translate
 from ...composition import Composition
 from ...mechanisms import Mechanism
 from ...options import Neighbors
-from .._orders import best_order
-from .answers import delta_at, epsilon_at, gdp_parameter, reveals, true_positive_rates
+from .._orders import choose_best_order
+from .answers import bound_true_positive_rates, estimate_gdp_parameter, has_revealing_part, upper_delta, upper_epsilon
 from .distribution import INTERVAL, privacy_loss_distribution
-from .events import parts
+from .events import list_composed_parts
 from .reading import NEIGHBORS, REPLACE, Reading, Unit
-from .tree import Refused, RefusedEventError, is_short, shown
+from .tree import Refused, RefusedEventError, describe_event, is_short
 
 _LEAST_ORDER = 1 + 2.0**-20
-"""In the place of an order of 1, whose divergence is no larger, as they grow with the order."""
-_DetailsOf = PrivacyAccountant.CompositionErrorDetails
+"""Order that stands for an order of 1. The divergence grows with the order, so that this one is an upper bound."""
+_ErrorDetails = PrivacyAccountant.CompositionErrorDetails
 
 
-class _Spent(NamedTuple):
-    """What was composed. ``stated`` holds for neighbours under the relation itself."""
+class _ComposedEvents(NamedTuple):
+    """The mechanisms that were composed. Parameters of ``stated`` hold for neighbours under the relation itself."""
 
     own: Composition = Composition()
     stated: Composition = Composition()
@@ -68,10 +68,10 @@ class TightDPAccountant(PrivacyAccountant):
         noise_relative_to: Unit | None = None,
     ) -> None:
         if isinstance(neighboring_relation, (list, tuple, range, np.ndarray)):
-            relation, interval = _after_orders(value_discretization_interval, orders)
+            relation, interval = _read_arguments_after_orders(value_discretization_interval, orders)
             orders, neighboring_relation, value_discretization_interval = neighboring_relation, relation, interval
             noise_relative_to = noise_relative_to or "sensitivity"
-        self._reading = Reading.checked(neighboring_relation, noise_relative_to)
+        self._reading = Reading.check_and_make(neighboring_relation, noise_relative_to)
         super().__init__(neighboring_relation)
         self._interval = _check.positive("value_discretization_interval", value_discretization_interval)
         self._orders = _check.reals(
@@ -79,7 +79,7 @@ class TightDPAccountant(PrivacyAccountant):
         )
         if self._orders.ndim != 1 or not self._orders.size or not (self._orders >= 1).all():
             raise ValueError("orders must be a sequence of numbers of at least 1")
-        self._spent = _Spent()
+        self._spent = _ComposedEvents()
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,16 +90,16 @@ class TightDPAccountant(PrivacyAccountant):
         self.__dict__.update(state, _lock=threading.Lock())
 
     def compose(self, event: Any, count: int = 1) -> TightDPAccountant:
-        """Adds ``count`` runs of ``event``: UnsupportedEventError or ValueError change nothing."""
+        """Adds ``count`` runs of ``event``. Where it raises UnsupportedEventError or ValueError, nothing is added."""
         with self._lock:
-            if not is_short(event):  # theirs would write it out in full, however often it shares a part
+            if not is_short(event):  # dp_accounting would write it out in full, however often it shares a part
                 refused = self._maybe_compose(event, count, False)
                 if refused:
                     raise RefusedEventError(
-                        f"Unsupported event: {shown(event)}. Error: [{refused.error_message}] caused by subevent "
-                        f"{shown(refused.invalid_event)}."
+                        f"Unsupported event: {describe_event(event)}. Error: [{refused.error_message}] caused by "
+                        f"subevent {describe_event(refused.invalid_event)}."
                     )
-                event, count = _unwrapped(event, count)
+                event, count = _unpack_repetitions(event, count)
             try:
                 super().compose(event, count)
             except UnsupportedEventError as error:
@@ -107,47 +107,51 @@ class TightDPAccountant(PrivacyAccountant):
             except RecursionError:
                 raise ValueError(
                     f"event must be nested at most some {sys.getrecursionlimit()} deep, because the ledger compares "
-                    f"events by recursion, got {shown(event)}"
+                    f"events by recursion, got {describe_event(event)}"
                 ) from None
         return self
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        """Theirs to override: the first subevent that has no bound, or None; adds the event if ``do_compose``."""
-        times = count if isinstance(count, int) and count > 1 else 1  # supports() asks with 0; theirs refuses others
+        """Returns the first subevent that has no bound, or None. Adds the event if ``do_compose``.
+
+        ``PrivacyAccountant`` calls this method, which its subclasses override.
+        """
+        # supports() asks with a count of 0, and PrivacyAccountant refuses counts that are not positive integers.
+        times = count if isinstance(count, int) and count > 1 else 1
         own: list[tuple[Mechanism, int]] = []
         stated: list[tuple[Mechanism, int]] = []
         spent = self._spent
         total = spent.releases
         try:
-            for part in parts(event, self._reading):
+            for part in list_composed_parts(event, self._reading):
                 total += part.times * times
                 if total > _check.MAX_COUNT:
                     raise Refused(event, f"count must be at most {_check.MAX_COUNT} in all, got {total}")
                 (stated if part.stated else own).append((part.mechanism, part.times * times))
         except Refused as refused:
-            return _DetailsOf(invalid_event=refused.event, error_message=refused.reason)
+            return _ErrorDetails(invalid_event=refused.event, error_message=refused.reason)
         if do_compose:
-            self._spent = _Spent(spent.own + Composition(own), spent.stated + Composition(stated), total)
+            self._spent = _ComposedEvents(spent.own + Composition(own), spent.stated + Composition(stated), total)
         return None
 
     @property
     def composition(self) -> Composition:
-        """What was composed, as mechanisms of ours."""
+        """Composition of everything that was added, as mechanisms of this library."""
         spent = self._spent
         return spent.own + spent.stated
 
     @property
     def neighbors(self) -> Neighbors:
-        """The relation under which ``composition`` is to be asked."""
-        return self._asked()[1]
+        """Neighbouring relation under which ``composition`` is to be asked."""
+        return self._translate_to_question()[1]
 
     def get_epsilon(self, target_delta: float) -> float:
-        """An upper bound of epsilon at ``target_delta`` in [0, 1]; infinite where none is finite."""
-        return epsilon_at(*self._asked(), target_delta)
+        """Returns an upper bound of epsilon at ``target_delta`` in [0, 1]; infinity if no finite one is known."""
+        return upper_epsilon(*self._translate_to_question(), target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
-        """An upper bound of delta at ``target_epsilon``, any number or infinity."""
-        return delta_at(*self._asked(), target_epsilon)
+        """Returns an upper bound of delta at ``target_epsilon``, any number or infinity."""
+        return upper_delta(*self._translate_to_question(), target_epsilon)
 
     @property
     def orders(self) -> NDArray[np.float64]:
@@ -155,29 +159,30 @@ class TightDPAccountant(PrivacyAccountant):
         return np.copy(self._orders)
 
     def get_epsilon_and_optimal_order(self, target_delta: float) -> tuple[float, float]:
-        """``get_epsilon``, and the order whose Renyi divergence alone would bound epsilon best.
+        """Returns ``get_epsilon``, and the order whose Renyi divergence alone would bound epsilon best.
 
         The order is for information alone; the bound does not use it.
         """
         epsilon = self.get_epsilon(target_delta)
-        return epsilon, self._best_order(target_delta, epsilon)
+        return epsilon, self._choose_order(target_delta, epsilon)
 
     def get_delta_and_optimal_order(self, target_epsilon: float) -> tuple[float, float]:
-        """``get_delta``, and the order whose Renyi divergence alone would bound epsilon best at that delta."""
+        """Returns ``get_delta``, and the order whose Renyi divergence alone would bound epsilon best at that delta."""
         delta = self.get_delta(target_epsilon)
-        return delta, self._best_order(delta, max(target_epsilon, 0.0))
+        return delta, self._choose_order(delta, max(target_epsilon, 0.0))
 
-    def _best_order(self, delta: float, epsilon: float) -> float:
-        run, neighbors = self._asked()
-        # Theirs takes orders of 1, where no divergence bounds epsilon, and of infinity, which is best at delta 0 alone.
+    def _choose_order(self, delta: float, epsilon: float) -> float:
+        run, neighbors = self._translate_to_question()
+        # Orders of 1 and infinity are accepted, as in dp_accounting. The divergence of order 1 does not bound epsilon,
+        # and that of infinity is best at delta 0 alone.
         above = self._orders[(self._orders > 1) & (self._orders < math.inf)]
-        return best_order(run, neighbors, delta, epsilon, np.sort(above)) if above.size else 1.0
+        return choose_best_order(run, neighbors, delta, epsilon, np.sort(above)) if above.size else 1.0
 
     @property
     def rdp(self) -> NDArray[np.float64]:
         """Upper bounds on the Renyi divergences of ``orders``, of which that of 1 is at most any other."""
-        run, neighbors = self._asked()
-        if reveals(run) or not run:
+        run, neighbors = self._translate_to_question()
+        if has_revealing_part(run) or not run:
             return np.full(self._orders.shape, math.inf if run else 0.0)
         found, finite = np.full(self._orders.shape, largest_loss(run, neighbors)), self._orders < math.inf
         if finite.any():
@@ -186,23 +191,28 @@ class TightDPAccountant(PrivacyAccountant):
         return found
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
-        """Upper bounds on the true positive rates of any test; ``deltas``, the points of theirs, changes nothing."""
-        return true_positive_rates(*self._asked(), false_positive_rates)
+        """Returns upper bounds on the true positive rates of any test.
+
+        ``deltas``, where dp_accounting evaluates the curve, changes nothing.
+        """
+        return bound_true_positive_rates(*self._translate_to_question(), false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
-        """The least mu of Gaussian differential privacy at these rates; ``deltas`` changes nothing."""
-        return gdp_parameter(*self._asked(), false_positive_rates)
+        """Returns the least mu of Gaussian differential privacy at these rates; ``deltas`` changes nothing."""
+        return estimate_gdp_parameter(*self._translate_to_question(), false_positive_rates)
 
     def privacy_loss_distribution(self) -> Any:
-        """A ``PrivacyLossDistribution`` above the privacy curve (``privacy_loss_distribution`` of this module says how
-        far) on the grid of ``value_discretization_interval``."""
-        run, neighbors = self._asked()
+        """Returns a ``PrivacyLossDistribution`` on the grid of ``value_discretization_interval``.
+
+        Its delta is above the privacy curve, by as much as the function ``privacy_loss_distribution`` says.
+        """
+        run, neighbors = self._translate_to_question()
         return privacy_loss_distribution(run, neighbors, self._interval)
 
-    def _asked(self) -> tuple[Composition, Neighbors]:
-        """What to ask, and under which relation.
+    def _translate_to_question(self) -> tuple[Composition, Neighbors]:
+        """Returns the composition to ask, and the relation to ask it under.
 
-        What is stated for neighbours under "replace" needs no translation, but the rest does.
+        Parameters that are stated for neighbours under "replace" need no translation; all others are translated.
         """
         own, stated, _ = self._spent
         if self.neighboring_relation == REPLACE and stated:
@@ -211,9 +221,11 @@ class TightDPAccountant(PrivacyAccountant):
 
 
 class RdpAccountant(TightDPAccountant):
-    """Takes the place of ``RdpAccountant``, with its parameters: noise is relative to the sensitivity under the
-    relation, and what has no bound by that alone is refused, as theirs refuses it: under REPLACE_ONE samples whose
-    size varies."""
+    """Takes the place of dp_accounting's ``RdpAccountant``, with its parameters.
+
+    Noise is relative to the sensitivity under the relation. An event without a bound by that alone is refused, as
+    dp_accounting refuses it: under REPLACE_ONE samples whose size varies.
+    """
 
     def __init__(
         self,
@@ -223,8 +235,8 @@ class RdpAccountant(TightDPAccountant):
         super().__init__(neighboring_relation, orders=orders, noise_relative_to="sensitivity")
 
 
-def _after_orders(second: Any, orders: Any) -> tuple[Any, float]:
-    """Relation and interval of a call whose first argument is orders, as ``RdpAccountant``'s is."""
+def _read_arguments_after_orders(second: Any, orders: Any) -> tuple[Any, float]:
+    """Returns relation and interval of a call whose first argument is orders, as ``RdpAccountant``'s is."""
     if orders is not None:
         raise TypeError("orders must be given once")
     if isinstance(second, NeighboringRelation):
@@ -232,8 +244,8 @@ def _after_orders(second: Any, orders: Any) -> tuple[Any, float]:
     return NeighboringRelation.ADD_OR_REMOVE_ONE, second
 
 
-def _unwrapped(event: Any, count: Any) -> tuple[Any, Any]:
-    """The event below repetitions, and how often it runs: as the ledger has it, which finds out by recursion."""
+def _unpack_repetitions(event: Any, count: Any) -> tuple[Any, Any]:
+    """Returns the event below repetitions, and how often it runs, as the ledger would find them by recursion."""
     while isinstance(event, dp_event.SelfComposedDpEvent) and isinstance(count, int) and event.count > 0:
         event, count = event.event, count * event.count
     return event, count

@@ -1,4 +1,4 @@
-"""What dp_accounting's accountants and distributions are asked, answered by our upper bounds."""
+"""Upper bounds for the questions that dp_accounting's accountants and distributions answer."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from ...options import Neighbors
 from .events import REVEALS
 
 _FAR = 1e4
-"""An epsilon above most losses, whose exponential is no double."""
+"""An epsilon above most losses; its exponential overflows a double."""
 _TANGENTS = 512
-"""Epsilons whose tangents bound a trade-off curve: near its ends the curve's own bound has no relative accuracy."""
+"""Number of epsilons whose tangents bound a trade-off curve, since near the curve's ends its own bound has no relative
+accuracy."""
 _LEAST_DELTA, _STEEPEST = 1e-15, 100.0
-"""Where the tangents end."""
+"""Tangents end at the epsilon of this delta, or at this epsilon if it is smaller."""
 _MIDDLES = np.logspace(-12, math.log10(0.5), 60)
-"""False positive rates for an estimate of mu, as far into the tail as theirs."""
+"""False positive rates for an estimate of mu, as far into the tail as dp_accounting's."""
 
 
-def epsilon_at(run: Composition, neighbors: Neighbors, target_delta: Any, name: str = "target_delta") -> float:
-    """An upper bound of epsilon at delta in [0, 1]; the largest loss at 0, infinite where none is finite."""
+def upper_epsilon(run: Composition, neighbors: Neighbors, target_delta: Any, name: str = "target_delta") -> float:
+    """Returns an upper bound of epsilon at delta in [0, 1]. It is the largest loss at 0, and may be infinite."""
     delta = _check.closed_unit(name, target_delta)
-    if reveals(run):
+    if has_revealing_part(run):
         return math.inf
     if not run or delta == 1:
         return 0.0
@@ -37,10 +38,10 @@ def epsilon_at(run: Composition, neighbors: Neighbors, target_delta: Any, name: 
     return min(run.epsilon(delta, neighbors=neighbors).upper, largest) if delta else largest
 
 
-def delta_at(run: Composition, neighbors: Neighbors, target_epsilon: Any, name: str = "target_epsilon") -> float:
-    """An upper bound of delta at any number or infinity."""
+def upper_delta(run: Composition, neighbors: Neighbors, target_epsilon: Any, name: str = "target_epsilon") -> float:
+    """Returns an upper bound of delta at any number or infinity."""
     epsilon = target_epsilon if _is_infinite(target_epsilon) else _check.real(name, target_epsilon)
-    if reveals(run) or epsilon == -math.inf:
+    if has_revealing_part(run) or epsilon == -math.inf:
         return 1.0
     if epsilon >= largest_loss(run, neighbors) < math.inf:
         return 0.0
@@ -49,15 +50,15 @@ def delta_at(run: Composition, neighbors: Neighbors, target_epsilon: Any, name: 
     return run.delta(float(epsilon), neighbors=neighbors).upper
 
 
-def deltas_at(run: Composition, neighbors: Neighbors, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same of many, which cost the grid engine little more than one."""
+def upper_deltas(run: Composition, neighbors: Neighbors, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns upper bounds of delta at many epsilons, which cost the grid engine little more than one."""
     infinite, found = np.isinf(epsilons), np.empty(epsilons.shape)
     for i in np.argwhere(infinite):
-        found[tuple(i)] = delta_at(run, neighbors, float(epsilons[tuple(i)]))
+        found[tuple(i)] = upper_delta(run, neighbors, float(epsilons[tuple(i)]))
     finite, where = np.unique(epsilons[~infinite], return_inverse=True)
     if not finite.size:
         return found
-    if reveals(run):
+    if has_revealing_part(run):
         answers = np.ones(finite.shape)
     elif not run:
         answers = np.maximum(-np.expm1(finite), 0.0)
@@ -68,37 +69,38 @@ def deltas_at(run: Composition, neighbors: Neighbors, epsilons: NDArray[np.float
     return found
 
 
-def true_positive_rates(run: Composition, neighbors: Neighbors, rates: ArrayLike) -> Any:
-    """Upper bounds on the true positive rates of any test at the given false positive rates.
+def bound_true_positive_rates(run: Composition, neighbors: Neighbors, rates: ArrayLike) -> Any:
+    """Returns upper bounds on the true positive rates of any test at the given false positive rates.
 
-    Of the trade-off curve and of its tangents e^epsilon rate + delta(epsilon) (docs/theory/conversions.md section 8).
+    They are the lesser of the bound by the trade-off curve and of the tangents e^epsilon rate + delta(epsilon)
+    (docs/theory/conversions.md section 8).
     """
     given = np.asarray(_check.reals("false_positive_rates", rates, "numbers in [0, 1]"))
-    if reveals(run):
+    if has_revealing_part(run):
         found = np.ones(given.shape)
     elif not run:
         found = given
     else:
-        top = epsilon_at(run, neighbors, _LEAST_DELTA)
+        top = upper_epsilon(run, neighbors, _LEAST_DELTA)
         epsilons = np.linspace(0.0, top if top < _STEEPEST else _STEEPEST, _TANGENTS)
-        deltas = deltas_at(run, neighbors, epsilons)
+        deltas = upper_deltas(run, neighbors, epsilons)
         tangents = np.min(np.exp(epsilons) * given[..., None] + deltas, axis=-1) * (1 + 1e-14)
         found = np.minimum(tangents, 1 - run.tradeoff(given, neighbors=neighbors).lower)
     return float(found) if given.ndim == 0 else found
 
 
-def gdp_parameter(run: Composition, neighbors: Neighbors, rates: Any = None) -> float:
-    """The least mu whose trade-off curve is below ours at the rates up to 1/2: an estimate, as theirs is."""
+def estimate_gdp_parameter(run: Composition, neighbors: Neighbors, rates: Any = None) -> float:
+    """Returns the least mu whose trade-off curve is below ours at the rates up to 1/2: an estimate, no bound."""
     given = _MIDDLES if rates is None else _check.reals("false_positive_rates", rates, "numbers in (0, 1)")
     given = np.ravel(given)[np.ravel(given) <= 0.5]
     if not given.size or not (given > 0).all():
         raise ValueError("false_positive_rates must be numbers in (0, 1), with one that is at most 1/2")
-    found = true_positive_rates(run, neighbors, given)
+    found = bound_true_positive_rates(run, neighbors, given)
     return float(np.max(special.ndtri(found) - special.ndtri(given), initial=0.0))
 
 
-def reveals(run: Composition) -> bool:
-    """Whether a release without noise is a part."""
+def has_revealing_part(run: Composition) -> bool:
+    """Tells whether a release without noise is a part of ``run``."""
     return any(mechanism == REVEALS for mechanism, _ in run.parts)
 
 

@@ -1,4 +1,4 @@
-"""Their privacy loss distributions out of our privacy curves (docs/theory/conversions.md section 13).
+"""Builds dp_accounting's privacy loss distributions of our privacy curves (docs/theory/conversions.md section 13).
 
 Upper bounds of delta at points of a grid are joined by chords: the curve is convex in e^epsilon, so that the lower
 convex hull of the points is above it. The hull is the curve of a distribution on those points.
@@ -20,38 +20,41 @@ from ...accounting.pairs import neighbors as relations
 from ...accounting.questions import Question
 from ...composition import Composable
 from ...options import Neighbors
-from .hull import hull
+from .hull import build_convex_hull
 
 INTERVAL = 1e-4
-"""The default grid, as theirs."""
+"""Interval of the default grid, which is dp_accounting's."""
 TAIL = 1e-15
-"""Losses with less of delta above them become infinite ones, as theirs do."""
+"""Losses with less of delta above them become infinite ones, as in dp_accounting."""
 TOLERANCE, COARSE, COARSEST = 1e-4, 2e-3, 2e-2
-"""By about how much a chord may exceed delta, relatively, for each distinct mechanism, as answers about many take
-longer; where an answer takes milliseconds; and at most, which is also the tolerance where one answer takes longer."""
+"""Relative amounts by which a chord may exceed delta, roughly. The first two are multiplied by the number of distinct
+mechanisms, because answers about many take longer: the first holds where an answer takes microseconds, the second where
+it takes milliseconds. The third is the most, and holds where one answer takes longer still."""
 SLOW_WORK = 10**7
 """Units of work of an answer that takes about ten milliseconds. Noise multipliers below 0.25 take that much."""
 BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
-"""Relations that are those of both orders of two neighbours."""
+"""Relations that cover both orders of two neighbours."""
 MOST_POINTS = 1 << 26
-"""Most points from the lowest to the highest loss, as they keep all points between: 512 MiB for a direction. Theirs
-has 2.2e7 at the least noise multiplier that calibrations of riskcal try, 0.1."""
+"""Largest number of points from the lowest to the highest loss. dp_accounting keeps all points between them: 512 MiB
+for a direction. Its own distribution has 2.2e7 at the least noise multiplier that calibrations of riskcal try, 0.1."""
 LONG = 1 << 20
-"""Span in points from which masses are put into an array here, as theirs does it point by point in Python."""
+"""Number of points from which masses are put into an array here, since dp_accounting does it point by point in
+Python."""
 _COARSER = 10.0
-"""How much more than that on grids that are so much coarser than theirs by default, as who asks for one is in haste."""
+"""Largest factor on the tolerance. It grows with the interval over the default one, because whoever asks for a coarse
+grid is in haste."""
 _FIRST, _FIRST_SLOW = 256, 32
-"""Intervals that are halved where they must be, where few questions of many epsilons cost less than many of few; and
-where each epsilon takes long."""
+"""Number of intervals to begin with, of which those with too high a chord are halved. There are many where one question
+about many epsilons costs less than many questions about few, and few where each epsilon takes long."""
 _INFLATED = 1 + 1e-6
-"""The default width of an answer, so that the distribution is not below the upper end of another question about the
-same curve, and the roundings of theirs do not take it below the curve."""
+"""Factor on each delta, by the default width of an answer: the distribution is then not below the upper end of another
+question about the same curve, and the roundings of dp_accounting do not take it below the curve."""
 
 
 def privacy_loss_distribution(
     run: Composable, neighbors: Neighbors = "add_or_remove", value_discretization_interval: float = INTERVAL
 ) -> Any:
-    """A ``PrivacyLossDistribution`` whose delta is above that of ``run`` at every epsilon.
+    """Returns a ``PrivacyLossDistribution`` whose delta is above that of ``run`` at every epsilon.
 
     ``neighbors`` is "add_or_remove", "replace" or "replace_special". Where adding and removing differ, the result has a
     distribution for each of them.
@@ -61,24 +64,25 @@ def privacy_loss_distribution(
     more for many distinct mechanisms. Repeated samples of a fixed size under "replace" are those of the joined pair
     (docs/theory/grid.md, section 6.2), up to twice above their delta, and take some twenty seconds, as
     repeat-and-select does. It may be composed with other distributions of dp_accounting.
-    ValueError where the losses span more than 2^26 intervals.
+    Raises ValueError if the losses span more than 2^26 intervals.
     """
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
     interval = _check.positive("value_discretization_interval", value_discretization_interval)
     _check.choice("neighbors", neighbors, BOTH_ORDERS)
     if neighbors == "replace_special" and relations.zeroed(run._composition().parts) == run._composition().parts:
-        neighbors = "add_or_remove"  # which is the same here, and asks each order on its own
+        neighbors = "add_or_remove"  # is the same relation here, and asks each order on its own
     if neighbors != "add_or_remove" or run._composition().symmetric:
         # The curve bounds both orders of the neighbours, so that a distribution and its reverse may share it.
-        points = _points(run, neighbors, interval)
-        return PrivacyLossDistribution(_pmf(points, points, interval))
-    removed, added = _points(run, "remove", interval), _points(run, "add", interval)
-    return PrivacyLossDistribution(_pmf(removed, added, interval), _pmf(added, removed, interval))
+        points = _bound_delta_at_points(run, neighbors, interval)
+        return PrivacyLossDistribution(_build_masses(points, points, interval))
+    removed, added = _bound_delta_at_points(run, "remove", interval), _bound_delta_at_points(run, "add", interval)
+    return PrivacyLossDistribution(_build_masses(removed, added, interval), _build_masses(added, removed, interval))
 
 
-def _pmf(above: dict[int, float], below: dict[int, float], interval: float) -> Any:
-    masses = hull(above, below, interval)
+def _build_masses(above: dict[int, float], below: dict[int, float], interval: float) -> Any:
+    """Returns dp_accounting's probability masses of the direction with the points ``above``."""
+    masses = build_convex_hull(above, below, interval)
     lowest, highest = min(masses.at), max(masses.at)
     if highest - lowest <= LONG:
         return pld_pmf.create_pmf(masses.at, interval, masses.infinity, True)
@@ -87,8 +91,8 @@ def _pmf(above: dict[int, float], below: dict[int, float], interval: float) -> A
     return pld_pmf.DensePLDPmf(interval, lowest, dense, masses.infinity, True)
 
 
-def _points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
-    """Upper bounds of delta at multiples of ``interval`` from 0 on, as many as chords need."""
+def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
+    """Returns upper bounds of delta at multiples of ``interval`` from 0 on, as many as chords need."""
     before = _core.work_spent()
     first = run.delta(0.0, neighbors=neighbors, width=COARSE)
     slow = _core.work_spent() - before > SLOW_WORK
@@ -100,7 +104,7 @@ def _points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int,
     pairs = question.pairs()
     fast = cheap and first.engine == "contour" and all(contour.refuse(*pair) is None for pair in pairs)
 
-    def deltas(multiples: list[int]) -> dict[int, float]:
+    def bound_deltas(multiples: list[int]) -> dict[int, float]:
         if fast:
             found = [max(contour.above(*pair, k * interval) for pair in pairs) for k in multiples]
             found = [question.delta(k * interval).upper if v == 1 else v for k, v in zip(multiples, found, strict=True)]
@@ -110,33 +114,33 @@ def _points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int,
             found = question.above(np.array(multiples, dtype=np.float64) * interval).tolist()
         return {k: min(upper * _INFLATED, 1.0) for k, upper in zip(multiples, found, strict=True)}
 
-    top = _top(run, neighbors, interval)
+    top = _find_highest_point(run, neighbors, interval)
     pieces = 1 if cheap else _FIRST_SLOW if slow else _FIRST
     nodes = sorted({top * i // pieces for i in range(pieces + 1)})
-    found = deltas(nodes)
+    found = bound_deltas(nodes)
     gaps = list(pairwise(nodes))
     while gaps := [(low, high) for low, high in gaps if high - low > 1 and found[low] > found[high] * (1 + tolerance)]:
         middles = [(low + high) // 2 for low, high in gaps]
-        found |= deltas(middles)
+        found |= bound_deltas(middles)
         halved = []
         for (low, high), middle in zip(gaps, middles, strict=True):
             width = (high - low) * interval
-            chord = found[low] + _share((middle - low) * interval, width) * (found[high] - found[low])
-            # By convexity a small gap in the middle bounds that elsewhere, unless most of the interval lies behind it.
-            # The middle is a point from now on, and the chords to it have a quarter of the gap.
+            chord = found[low] + _compute_chord_share((middle - low) * interval, width) * (found[high] - found[low])
+            # The curve is convex: a small gap in the middle bounds the gap elsewhere, unless most of the interval lies
+            # behind the middle. The middle is a point from now on, and the chords to it have a quarter of the gap.
             if width > 1 or chord > found[middle] * (1 + 4 * tolerance):
                 halved += [(low, middle), (middle, high)]
         gaps = halved
     return found
 
 
-def _share(part: float, whole: float) -> float:
-    """(e^part - 1) / (e^whole - 1)"""
+def _compute_chord_share(part: float, whole: float) -> float:
+    """Returns (e^part - 1) / (e^whole - 1): where the middle lies on a chord over e^epsilon."""
     return math.expm1(part) / math.expm1(whole) if whole < 700 else math.exp(part - whole)
 
 
-def _top(run: Composable, neighbors: Neighbors, interval: float) -> int:
-    """The first multiple of ``interval`` beyond which delta hardly falls; 0 where no such is known."""
+def _find_highest_point(run: Composable, neighbors: Neighbors, interval: float) -> int:
+    """Returns the first multiple of ``interval`` beyond which delta hardly falls; 0 if none is known."""
     rest = run.delta(_check.LARGEST, neighbors=neighbors, width=COARSE).upper * (1 + COARSE) + TAIL
     most = run.epsilon(rest, neighbors=neighbors, width=COARSE).upper if rest < 1 else 0.0
     if math.isinf(most):

@@ -1,4 +1,4 @@
-"""Their events as our mechanisms, and our mechanisms as their events."""
+"""dp_accounting's events as our mechanisms, and our mechanisms as dp_accounting's events."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from ...composition import Composable, Composition
 from ...derived import RepeatAndSelect
 from ...losses import PrivacyLoss
 from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, Reading, Unit
-from .tree import Refused, RefusedEventError, leaves, shown
+from .tree import Refused, RefusedEventError, describe_event, iterate_leaves
 
 REVEALS = m.ApproximateDP(0.0, 1.0)
-"""What a release without noise is: with probability 1 it reveals everything."""
+"""Mechanism that stands for a release without noise: with probability 1 it reveals everything."""
 _MULTIPLIER, _RATE = "Noise multiplier: noise_multiplier", "Sampling rate: sampling_probability"
 """Names of parameters in errors: dp_accounting's words, and the fields of its events."""
 
 
 class Part(NamedTuple):
-    """A mechanism and how often. ``stated``: its parameters hold for neighbours under the relation itself, and are not
-    about one record's contribution."""
+    """A mechanism and how often it runs.
+
+    ``stated`` is True if its parameters hold for neighbours under the relation itself, and are not about one record's
+    contribution.
+    """
 
     mechanism: m.Mechanism
     times: int
@@ -36,7 +39,7 @@ class Part(NamedTuple):
 def from_event(
     event: Any, neighboring_relation: Any = ADD_OR_REMOVE, noise_relative_to: Unit | None = None
 ) -> Composition:
-    """The composition that stands for a ``DpEvent``; UnsupportedEventError if there is none.
+    """Returns the composition that stands for a ``DpEvent``. Raises UnsupportedEventError if there is none.
 
     Ask it under the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent`` becomes
     ``ApproximateDP(0, 1)``. Parameters are rounded to the less private side where a conversion rounds.
@@ -44,29 +47,36 @@ def from_event(
     """
     if not isinstance(event, dp_event.DpEvent):
         raise TypeError(f"event must be a DpEvent, got {event!r}")
-    reading = Reading.checked(neighboring_relation, noise_relative_to)
+    reading = Reading.check_and_make(neighboring_relation, noise_relative_to)
     try:
-        return Composition((part.mechanism, part.times) for part in parts(event, reading))
+        return Composition((part.mechanism, part.times) for part in list_composed_parts(event, reading))
     except Refused as refused:
-        raise RefusedEventError(f"{refused.reason} (subevent {shown(refused.event)})") from None
+        raise RefusedEventError(f"{refused.reason} (subevent {describe_event(refused.event)})") from None
 
 
-def parts(event: Any, reading: Reading) -> Iterator[Part]:
-    """What an event composes, without what reveals nothing; ``Refused`` names the first subevent without a bound."""
-    for leaf, count in leaves(event):
-        mechanism = _mechanism(leaf, reading)
+def list_composed_parts(event: Any, reading: Reading) -> Iterator[Part]:
+    """Yields the parts that an event composes, except for those that reveal nothing.
+
+    Raises ``Refused``, which names the first subevent without a bound.
+    """
+    for leaf, count in iterate_leaves(event):
+        mechanism = _read_event(leaf, reading)
         if mechanism is not None:
             yield Part(mechanism, count, _is_stated(leaf, reading))
 
 
 def _is_stated(event: Any, reading: Reading) -> bool:
-    """Integers that differ by at most D need not be sums of contributions of D/2, so that no noise is doubled here."""
-    return isinstance(event, _STATED) or (reading.doubles and isinstance(event, _OF_INTEGERS))
+    """Tells whether the parameters of an event hold for neighbours under the relation itself.
+
+    Noise on integers is among them where other noise is doubled: integers that differ by at most D need not be sums of
+    contributions of D/2.
+    """
+    return isinstance(event, _STATED_EVENTS) or (reading.is_relative_to_doubled and isinstance(event, _INTEGER_EVENTS))
 
 
-def _mechanism(event: Any, reading: Reading) -> m.Mechanism | None:
-    """The mechanism of one event, None where it reveals nothing."""
-    read = next((_EVENTS[kind] for kind in type(event).__mro__ if kind in _EVENTS), None)
+def _read_event(event: Any, reading: Reading) -> m.Mechanism | None:
+    """Returns the mechanism of one event that is no composition; None if it reveals nothing."""
+    read = next((_EVENT_READERS[kind] for kind in type(event).__mro__ if kind in _EVENT_READERS), None)
     if read is None:
         raise Refused(event, "Unsupported event.")
     try:
@@ -77,8 +87,8 @@ def _mechanism(event: Any, reading: Reading) -> m.Mechanism | None:
         raise Refused(event, "event is nested too deeply") from None
 
 
-def _noise(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> m.Mechanism | None:
-    """Additive noise: none of it reveals everything, infinitely much of it nothing."""
+def _read_noise(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> m.Mechanism | None:
+    """Returns the mechanism of additive noise. Noise of 0 reveals everything, and infinite noise reveals nothing."""
     if value == 0:
         return REVEALS
     if value == math.inf:
@@ -89,39 +99,40 @@ def _noise(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> m.Mec
     return kind(noise)
 
 
-def _gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
-    return _noise(lambda s: m.Gaussian(reading.of_contribution(s)), _MULTIPLIER, event.noise_multiplier)
+def _read_gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
+    return _read_noise(lambda s: m.Gaussian(reading.convert_to_contribution(s)), _MULTIPLIER, event.noise_multiplier)
 
 
-def _laplace(event: Any, reading: Reading) -> m.Mechanism | None:
-    return _noise(lambda b: m.Laplace(reading.of_contribution(b)), _MULTIPLIER, event.noise_multiplier)
+def _read_laplace(event: Any, reading: Reading) -> m.Mechanism | None:
+    return _read_noise(lambda b: m.Laplace(reading.convert_to_contribution(b)), _MULTIPLIER, event.noise_multiplier)
 
 
-def _discrete_laplace(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_discrete_laplace(event: Any, reading: Reading) -> m.Mechanism | None:
     if event.sensitivity == 0:
         return None
-    if event.noise_parameter == 0:  # as theirs: the limit would be uniform noise, which is no distribution
+    if event.noise_parameter == 0:  # as in dp_accounting: the limit would be uniform noise, which is no distribution
         return REVEALS
-    return m.DiscreteLaplace(below_inverse("noise_parameter", event.noise_parameter), event.sensitivity)
+    return m.DiscreteLaplace(round_inverse_down("noise_parameter", event.noise_parameter), event.sensitivity)
 
 
-def below_inverse(name: str, value: Any) -> float:
-    """1 / value rounded down: less noise."""
+def round_inverse_down(name: str, value: Any) -> float:
+    """Returns 1 / value rounded down, which is less noise."""
     x = _check.positive(name, value)
     inverse = min(1 / x, _check.LARGEST)
     return math.nextafter(inverse, 0.0) if Fraction(inverse) * Fraction(x) > 1 else inverse
 
 
-def _discrete_gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_discrete_gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
     sensitivity = _check.nonnegative("sensitivity", event.sensitivity)
     if sensitivity < 1:  # integers differ by integers
         return None
-    # An unknown dimension is the largest.
+    # An unknown dimension counts as the largest, which has the largest bound.
     dimensions = _check.MAX_COUNT if event.dimension is None else event.dimension
-    return _noise(lambda sigma: m.DiscreteGaussianVector(sigma, sensitivity, dimensions), "sigma", event.sigma)
+    return _read_noise(lambda sigma: m.DiscreteGaussianVector(sigma, sensitivity, dimensions), "sigma", event.sigma)
 
 
-def _tree(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_tree_aggregation(event: Any, reading: Reading) -> m.Mechanism | None:
+    """Returns the mechanism of noise on the nodes of trees, of which a record is in one."""
     # A record that is left out would shift all later ones to other steps, and a record in its place may be in any.
     if reading.relation != SPECIAL:
         raise ValueError(
@@ -136,10 +147,11 @@ def _tree(event: Any, reading: Reading) -> m.Mechanism | None:
     steps = max(counts, default=0)  # a record is in one of the trees
     if steps == 0:
         return None
-    return _noise(lambda sigma: m.TreeAggregation(sigma, steps), _MULTIPLIER, event.noise_multiplier)
+    return _read_noise(lambda sigma: m.TreeAggregation(sigma, steps), _MULTIPLIER, event.noise_multiplier)
 
 
-def randomized_response(event: Any, reading: Reading) -> m.Mechanism | None:
+def read_randomized_response(event: Any, reading: Reading) -> m.Mechanism | None:
+    """Returns the mechanism of an answer that is replaced by a uniform one with probability ``noise_parameter``."""
     if reading.relation == ADD_OR_REMOVE:
         raise ValueError(
             "neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `RandomizedResponseDpEvent`. Found "
@@ -153,11 +165,14 @@ def randomized_response(event: Any, reading: Reading) -> m.Mechanism | None:
         return REVEALS
     if reading.relation == REPLACE:
         return m.RandomizedResponse(p, buckets)
-    return _of_a_uniform_answer(p, buckets)
+    return _compare_to_uniform_answer(p, buckets)
 
 
-def _of_a_uniform_answer(p: float, buckets: int) -> PrivacyLoss:
-    """Against the special record, which answers uniformly: the pair itself (docs/theory/conversions.md section 11)."""
+def _compare_to_uniform_answer(p: float, buckets: int) -> PrivacyLoss:
+    """Returns the pair of an answer and that of the special record, which is uniform.
+
+    docs/theory/conversions.md section 11 has the proof.
+    """
     right, wrong = 1 - Range(p) + Range(p) / buckets, Range(p) * (buckets - 1) / buckets
     more, less = log(buckets * (1 - Range(p)) + p), log(p)
     error = max(loss.hi - loss.lo for loss in (more, less))
@@ -165,29 +180,30 @@ def _of_a_uniform_answer(p: float, buckets: int) -> PrivacyLoss:
     return PrivacyLoss((less.hi, more.hi), masses, loss_error=up(error))
 
 
-def _zcdp(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_zcdp(event: Any, reading: Reading) -> m.Mechanism | None:
     return m.ZCDP(event.rho, event.xi) if event.rho or event.xi else None
 
 
-def _epsilon_delta(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_epsilon_delta(event: Any, reading: Reading) -> m.Mechanism | None:
     return m.ApproximateDP(event.epsilon, event.delta) if event.epsilon != math.inf else REVEALS
 
 
-def _exponential(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_exponential_mechanism(event: Any, reading: Reading) -> m.Mechanism | None:
     return m.BoundedRange(event.epsilon) if event.epsilon != math.inf else REVEALS
 
 
-def _permute_and_flip(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_permute_and_flip(event: Any, reading: Reading) -> m.Mechanism | None:
     if event.epsilon == math.inf:
         return REVEALS
     if not event.epsilon:
         return None
-    return m.Laplace(reading.of_contribution(below_inverse("epsilon", event.epsilon)))
+    return m.Laplace(reading.convert_to_contribution(round_inverse_down("epsilon", event.epsilon)))
 
 
-def _poisson(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_poisson_sample(event: Any, reading: Reading) -> m.Mechanism | None:
+    """Returns the mechanism of a Poisson sample. A sample of a sample is one sample, with the product of both rates."""
     probability, inner = 1.0, event
-    while isinstance(inner, dp_event.PoissonSampledDpEvent):  # samples of samples
+    while isinstance(inner, dp_event.PoissonSampledDpEvent):
         q = _check.closed_unit(_RATE, inner.sampling_probability)
         probability = min((Range(probability) * q).hi, q) if probability < 1 else q
         inner = inner.event
@@ -195,14 +211,19 @@ def _poisson(event: Any, reading: Reading) -> m.Mechanism | None:
         return None
     if probability < 1:
         reading.check_contributions(event)
-    found = _on_one_sample(inner, reading, varies=probability < 1)
+    found = _combine_on_one_sample(inner, reading, varies=probability < 1)
     if found is None or found == REVEALS or probability == 1:
         return found
     return m.PoissonSampled(found, probability)
 
 
-def _of_fixed_size(kind: Callable[[Any, int, int], m.Mechanism]) -> Callable[[Any, Reading], m.Mechanism | None]:
-    def read(event: Any, reading: Reading) -> m.Mechanism | None:
+def _build_fixed_size_reader(
+    kind: Callable[[Any, int, int], m.Mechanism],
+) -> Callable[[Any, Reading], m.Mechanism | None]:
+    """Returns the reader of events on samples of a fixed size, drawn with or without replacement as ``kind`` says."""
+
+    def read_fixed_size_sample(event: Any, reading: Reading) -> m.Mechanism | None:
+        """Returns the mechanism of such a sample; None if nothing is drawn or released."""
         if reading.relation == ADD_OR_REMOVE:
             raise ValueError(
                 f"neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `{type(event).__name__}`. Found "
@@ -212,27 +233,28 @@ def _of_fixed_size(kind: Callable[[Any, int, int], m.Mechanism]) -> Callable[[An
             reading.check_contributions(event)
         size = _check.count("sample_size", event.sample_size, least=0)
         total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
-        inside = reading.of_fixed_size() if kind is m.FixedSizeSampled else reading
-        found = _on_one_sample(event.event, inside) if size else None
+        inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
+        found = _combine_on_one_sample(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # another record takes the place of one that is not drawn
             found = m.PureDP(up(found.dominating.largest + found.dominating.slack))
         return found if found is None or found == REVEALS else kind(found, size, total)
 
-    return read
+    return read_fixed_size_sample
 
 
-def _truncated(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_truncated_sample(event: Any, reading: Reading) -> m.Mechanism | None:
     reading.check_contributions(event)
     q = _check.closed_unit(_RATE, event.sampling_probability)
     batch = _check.count("truncated_batch_size", event.truncated_batch_size, least=0)
     total = _check.count("dataset_size", event.dataset_size, least=0)
     if not (q and batch and total):
         return None
-    found = _gaussian(event, reading)
+    found = _read_gaussian(event, reading)
     return found if found is None or found == REVEALS else m.TruncatedPoissonSampled(found, q, batch, total)
 
 
-def mixture(event: Any, reading: Reading) -> m.Mechanism | None:
+def read_gaussian_mixture(event: Any, reading: Reading) -> m.Mechanism | None:
+    """Returns the mechanism of a random sensitivity. Equal sensitivities are merged, and impossible ones left out."""
     reading.check_contributions(event)
     if len(event.sensitivities) != len(event.sampling_probs):
         raise ValueError("sampling_probs must have one entry for each of sensitivities")
@@ -243,14 +265,17 @@ def mixture(event: Any, reading: Reading) -> m.Mechanism | None:
             shares[norm] = shares.get(norm, 0.0) + share
     if not any(shares):
         return None
-    return _noise(
-        lambda sigma: m.MixtureOfGaussians(reading.of_contribution(sigma), tuple(shares), tuple(shares.values())),
+    return _read_noise(
+        lambda sigma: m.MixtureOfGaussians(
+            reading.convert_to_contribution(sigma), tuple(shares), tuple(shares.values())
+        ),
         "standard_deviation",
         event.standard_deviation,
     )
 
 
-def _allocated(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_random_allocation(event: Any, reading: Reading) -> m.Mechanism | None:
+    """Returns the mechanism of records that take part in a fixed number of random steps."""
     if reading.relation == REPLACE:
         raise ValueError(
             f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for `RandomAllocationDpEvent`. "
@@ -258,16 +283,17 @@ def _allocated(event: Any, reading: Reading) -> m.Mechanism | None:
         )
     selected = _check.count("num_selected", event.num_selected, least=0)
     steps = _check.count("num_steps", event.num_steps, least=max(selected, 1))
-    found = _on_one_sample(event.event, reading) if selected else None
+    found = _combine_on_one_sample(event.event, reading) if selected else None
     return found if found is None or found == REVEALS else m.RandomAllocation(found, steps, selected)
 
 
-def _on_one_sample(event: Any, reading: Reading, varies: bool = False) -> m.Mechanism | None:
-    """One mechanism for all that runs on a sample. Gaussians on the same sample are one: squares of 1/sigma add up.
+def _combine_on_one_sample(event: Any, reading: Reading, varies: bool = False) -> m.Mechanism | None:
+    """Returns one mechanism for everything that runs on a sample. Of several Gaussians the squares of 1/sigma add up.
 
-    ``varies``: the sample may have one record more or less, of which what is stated for a replacement says nothing.
+    ``varies`` says that the sample may have one record more or less. A guarantee that is stated for a replacement says
+    nothing about that.
     """
-    found = list(parts(event, reading))
+    found = list(list_composed_parts(event, reading))
     if varies and reading.relation == REPLACE and any(part.stated for part in found):
         raise ValueError(
             f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for a Poisson sample of what is "
@@ -280,16 +306,19 @@ def _on_one_sample(event: Any, reading: Reading, varies: bool = False) -> m.Mech
     total = Range(0.0)
     for part in found:
         if not isinstance(part.mechanism, m.Gaussian):
-            raise ValueError(f"event must be one mechanism, or Gaussians alone, on a sample, got {shown(event)}")
+            raise ValueError(
+                f"event must be one mechanism, or Gaussians alone, on a sample, got {describe_event(event)}"
+            )
         total += Range(1.0) / (Range(part.mechanism.noise_multiplier) * part.mechanism.noise_multiplier) * part.times
     return m.Gaussian((1 / sqrt(total)).lo)
 
 
-def _repeated(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_repeat_and_select(event: Any, reading: Reading) -> m.Mechanism | None:
+    """Returns the mechanism of the best of a random number of runs."""
     shape, mean = event.shape, _check.at_least_one("mean", event.mean)
     if not isinstance(shape, (int, float)) or not shape >= 0:
         raise ValueError(f"shape must be a number in [0, inf], got {shape!r}")
-    found = list(parts(event.event, reading))
+    found = list(list_composed_parts(event.event, reading))
     if any(part.mechanism == REVEALS for part in found):
         return REVEALS
     if reading.relation == REPLACE and any(part.stated for part in found):
@@ -301,64 +330,68 @@ def _repeated(event: Any, reading: Reading) -> m.Mechanism | None:
     return RepeatAndSelect(run, mean, shape) if run else None
 
 
-_EVENTS: dict[type, Callable[[Any, Reading], m.Mechanism | None]] = {
+_EVENT_READERS: dict[type, Callable[[Any, Reading], m.Mechanism | None]] = {
     dp_event.NoOpDpEvent: lambda event, reading: None,
     dp_event.NonPrivateDpEvent: lambda event, reading: REVEALS,
-    dp_event.GaussianDpEvent: _gaussian,
-    dp_event.LaplaceDpEvent: _laplace,
-    dp_event.DiscreteLaplaceDpEvent: _discrete_laplace,
-    dp_event.RandomizedResponseDpEvent: randomized_response,
-    dp_event.ZCDpEvent: _zcdp,
-    dp_event.SingleEpochTreeAggregationDpEvent: _tree,
-    dp_event.PoissonSampledDpEvent: _poisson,
-    dp_event.SampledWithoutReplacementDpEvent: _of_fixed_size(m.FixedSizeSampled),
-    dp_event.SampledWithReplacementDpEvent: _of_fixed_size(m.SampledWithReplacement),
-    dp_event.TruncatedSubsampledGaussianDpEvent: _truncated,
-    dp_event.MixtureOfGaussiansDpEvent: mixture,
-    dp_event.RepeatAndSelectDpEvent: _repeated,
+    dp_event.GaussianDpEvent: _read_gaussian,
+    dp_event.LaplaceDpEvent: _read_laplace,
+    dp_event.DiscreteLaplaceDpEvent: _read_discrete_laplace,
+    dp_event.RandomizedResponseDpEvent: read_randomized_response,
+    dp_event.ZCDpEvent: _read_zcdp,
+    dp_event.SingleEpochTreeAggregationDpEvent: _read_tree_aggregation,
+    dp_event.PoissonSampledDpEvent: _read_poisson_sample,
+    dp_event.SampledWithoutReplacementDpEvent: _build_fixed_size_reader(m.FixedSizeSampled),
+    dp_event.SampledWithReplacementDpEvent: _build_fixed_size_reader(m.SampledWithReplacement),
+    dp_event.TruncatedSubsampledGaussianDpEvent: _read_truncated_sample,
+    dp_event.MixtureOfGaussiansDpEvent: read_gaussian_mixture,
+    dp_event.RepeatAndSelectDpEvent: _read_repeat_and_select,
 }
-_LATER: dict[str, Callable[[Any, Reading], m.Mechanism | None]] = {
-    "DiscreteGaussianDpEvent": _discrete_gaussian,
-    "EpsilonDeltaDpEvent": _epsilon_delta,
-    "ExponentialMechanismDpEvent": _exponential,
-    "PermuteAndFlipDpEvent": _permute_and_flip,
-    "RandomAllocationDpEvent": _allocated,
+_LATER_EVENT_READERS: dict[str, Callable[[Any, Reading], m.Mechanism | None]] = {
+    "DiscreteGaussianDpEvent": _read_discrete_gaussian,
+    "EpsilonDeltaDpEvent": _read_epsilon_delta,
+    "ExponentialMechanismDpEvent": _read_exponential_mechanism,
+    "PermuteAndFlipDpEvent": _read_permute_and_flip,
+    "RandomAllocationDpEvent": _read_random_allocation,
 }
-"""Events that versions after 0.6.0 have."""
-_EVENTS |= {getattr(dp_event, name): read for name, read in _LATER.items() if hasattr(dp_event, name)}
+"""Readers of events that only versions after 0.6.0 have, by the events' names."""
+_EVENT_READERS |= {
+    getattr(dp_event, name): read for name, read in _LATER_EVENT_READERS.items() if hasattr(dp_event, name)
+}
 
 
-def _present(*names: str) -> tuple[type, ...]:
+def _find_installed_events(*names: str) -> tuple[type, ...]:
+    """Returns the events of these names that the installed version has."""
     return tuple(getattr(dp_event, name) for name in names if hasattr(dp_event, name))
 
 
-_STATED = _present("ZCDpEvent", "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent")
-_OF_INTEGERS = _present("DiscreteLaplaceDpEvent", "DiscreteGaussianDpEvent")
+_STATED_EVENTS = _find_installed_events("ZCDpEvent", "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent")
+_INTEGER_EVENTS = _find_installed_events("DiscreteLaplaceDpEvent", "DiscreteGaussianDpEvent")
 
 
 def to_event(run: Composable) -> Any:
-    """The ``DpEvent`` of a mechanism or composition; ValueError names a mechanism without an event.
+    """Returns the ``DpEvent`` of a mechanism or composition. Raises ValueError for a mechanism without an event.
 
-    Noise is relative to one record's contribution. With ``from_event(event, relation, "contribution")`` it makes the
-    same composition again, but for the scale of discrete Laplace noise: their
-    parameter is its inverse, which rounds, to the less private side.
+    Noise is relative to one record's contribution. ``from_event(event, relation, "contribution")`` makes the same
+    composition again, except for the scale of discrete Laplace noise: the event's parameter is the inverse of the
+    scale, rounded to the less private side.
     """
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
-    return _composed(run)
+    return _compose_events(run)
 
 
-def _composed(run: Composable) -> Any:
+def _compose_events(run: Composable) -> Any:
     found = []
     for mechanism, count in run._composition().parts:
-        event = _event(mechanism)
+        event = _event_of_mechanism(mechanism)
         found.append(event if count == 1 else dp_event.SelfComposedDpEvent(event, count))
     if not found:
         return dp_event.NoOpDpEvent()
     return found[0] if len(found) == 1 else dp_event.ComposedDpEvent(found)
 
 
-def _event(mechanism: m.Mechanism) -> Any:
+def _event_of_mechanism(mechanism: m.Mechanism) -> Any:
+    """Returns the event of one mechanism. Raises ValueError if the installed dp_accounting has none."""
     match mechanism:
         case m.Gaussian(sigma):
             return dp_event.GaussianDpEvent(sigma)
@@ -371,15 +404,17 @@ def _event(mechanism: m.Mechanism) -> Any:
         case m.ZCDP(rho, xi):
             return dp_event.ZCDpEvent(rho, xi)
         case m.PoissonSampled(inner, q):
-            return dp_event.PoissonSampledDpEvent(q, _event(inner))
+            return dp_event.PoissonSampledDpEvent(q, _event_of_mechanism(inner))
         case m.FixedSizeSampled(inner, size, total):
-            return dp_event.SampledWithoutReplacementDpEvent(total, size, _event(inner))
+            return dp_event.SampledWithoutReplacementDpEvent(total, size, _event_of_mechanism(inner))
         case m.SampledWithReplacement(inner, size, total):
-            return dp_event.SampledWithReplacementDpEvent(total, size, _event(inner))
+            return dp_event.SampledWithReplacementDpEvent(total, size, _event_of_mechanism(inner))
         case m.TruncatedPoissonSampled(m.Gaussian(sigma), q, batch, total):
             return dp_event.TruncatedSubsampledGaussianDpEvent(total, q, batch, sigma)
         case RepeatAndSelect(run, mean, shape) if isinstance(shape, str) or shape >= 0:
-            return dp_event.RepeatAndSelectDpEvent(_composed(run), mean, math.inf if isinstance(shape, str) else shape)
+            return dp_event.RepeatAndSelectDpEvent(
+                _compose_events(run), mean, math.inf if isinstance(shape, str) else shape
+            )
         case m.MixtureOfGaussians(sigma, norms, shares):
             return dp_event.MixtureOfGaussiansDpEvent(sigma, norms, shares)
         case m.ApproximateDP() if mechanism == REVEALS:
@@ -391,7 +426,7 @@ def _event(mechanism: m.Mechanism) -> Any:
         case m.BoundedRange(eta) if hasattr(dp_event, "ExponentialMechanismDpEvent"):
             return dp_event.ExponentialMechanismDpEvent(eta)
         case m.RandomAllocation(inner, steps, selected) if hasattr(dp_event, "RandomAllocationDpEvent"):
-            return dp_event.RandomAllocationDpEvent(_event(inner), selected, steps)
+            return dp_event.RandomAllocationDpEvent(_event_of_mechanism(inner), selected, steps)
         case m.DiscreteGaussian(sigma, sensitivity) if hasattr(dp_event, "DiscreteGaussianDpEvent"):
             return dp_event.DiscreteGaussianDpEvent(sigma, sensitivity, 1)
         case m.DiscreteGaussianVector(sigma, length, dimensions) if hasattr(dp_event, "DiscreteGaussianDpEvent"):

@@ -6,61 +6,62 @@ import math
 from typing import NamedTuple
 
 _SLACK = 2.0**-48
-"""What the roundings of a mass amount to at most, relative to the sum of its terms: thirty-two of them."""
+"""Bound on the roundings of a mass, thirty-two at most, relative to the sum of its terms."""
 
 
-class Masses(NamedTuple):
+class HullMasses(NamedTuple):
     """Masses under P at losses ``k * interval``, rounded up, and at infinity."""
 
     at: dict[int, float]
     infinity: float
 
 
-def hull(above: dict[int, float], below: dict[int, float], interval: float) -> Masses:
-    """A pair's loss distribution whose curve is above every curve that the bounds leave possible.
+def build_convex_hull(above: dict[int, float], below: dict[int, float], interval: float) -> HullMasses:
+    """Returns a pair's loss distribution whose curve is above every curve that the bounds leave possible.
 
     ``above`` has upper bounds of delta(k interval) for k >= 0, and ``below`` those of the reversed pair. Both have
     k = 0. With the two exchanged the result is the same pair reversed.
     """
-    points = _Points(above, below, interval)
+    points = _CurvePoints(above, below, interval)
     nodes: list[int] = []
     for k in points.all:
         # A node of negative mass is above the chord between its neighbours. x = 0, where delta is 1, has no number.
-        while nodes and points.mass(nodes[-2] if len(nodes) > 1 else None, nodes[-1], k)[0] < 0:
+        while nodes and points.compute_mass(nodes[-2] if len(nodes) > 1 else None, nodes[-1], k)[0] < 0:
             nodes.pop()
         nodes.append(k)
     at = {}
     for low, k, high in zip([None, *nodes], nodes, [*nodes[1:], None], strict=False):
-        mass, terms = points.mass(low, k, high)
+        mass, terms = points.compute_mass(low, k, high)
         at[k] = max(mass, 0.0) + _SLACK * terms
-    return Masses(at, points.delta(nodes[-1]))
+    return HullMasses(at, points.delta(nodes[-1]))
 
 
-class _Points:
+class _CurvePoints:
     """Points above a curve H of x = e^epsilon. Where x < 1 they are kept as H - (1 - x), which does not cancel."""
 
     def __init__(self, above: dict[int, float], below: dict[int, float], interval: float) -> None:
         start = min(above[0], below[0])
-        self._delta = _falling(above, start)
-        self._excess = {-k: math.exp(-k * interval) * value for k, value in _falling(below, start).items()}
+        self._delta = _make_nonincreasing(above, start)
+        self._excess = {-k: math.exp(-k * interval) * value for k, value in _make_nonincreasing(below, start).items()}
         self._interval = interval
         self.all = sorted({*self._delta, *self._excess})
 
     def delta(self, k: int) -> float:
         return self._delta[k] if k >= 0 else self._excess[k] - math.expm1(k * self._interval)
 
-    def mass(self, low: int | None, k: int, high: int | None) -> tuple[float, float]:
-        """P's mass at k where the curve is linear between ``low``, k and ``high``, and the sum of its terms.
+    def compute_mass(self, low: int | None, k: int, high: int | None) -> tuple[float, float]:
+        """Returns P's mass at k where the curve is linear between ``low``, k and ``high``, and the sum of its terms.
 
-        It is x (s - t) with the slopes -s before and -t behind. None is x = 0 as ``low`` and infinity as ``high``.
+        The mass is x (s - t), with the slope -s before the point and -t behind it. None stands for x = 0 as ``low``,
+        and for infinity as ``high``.
         """
-        left, left_terms = self._left(low, k)
-        right, right_terms = self._right(k, high)
+        left, left_terms = self._compute_slope_before(low, k)
+        right, right_terms = self._compute_slope_behind(k, high)
         crossing = math.exp(k * self._interval) if k <= 0 and (high is None or high > 0) else 0.0
         return left - right + crossing, left_terms + right_terms + crossing
 
-    def _left(self, low: int | None, k: int) -> tuple[float, float]:
-        """x s, less x where k <= 0"""
+    def _compute_slope_before(self, low: int | None, k: int) -> tuple[float, float]:
+        """Returns x s, less x where k <= 0, and the sum of the terms."""
         width = 1.0 if low is None else -math.expm1(low * self._interval - k * self._interval)
         if k <= 0:
             before, here = 0.0 if low is None else self._excess[low], self._excess[k]
@@ -68,8 +69,8 @@ class _Points:
         before, here = 1.0 if low is None else self.delta(low), self._delta[k]
         return (before - here) / width, (before + here if low is not None and low < 0 else before - here) / width
 
-    def _right(self, k: int, high: int | None) -> tuple[float, float]:
-        """x t, less x where ``high`` <= 0"""
+    def _compute_slope_behind(self, k: int, high: int | None) -> tuple[float, float]:
+        """Returns x t, less x where ``high`` <= 0, and the sum of the terms."""
         if high is None:
             return 0.0, 0.0
         gap = high * self._interval - k * self._interval
@@ -81,8 +82,8 @@ class _Points:
         return (here - behind) / width, (here + behind if k < 0 else here - behind) / width
 
 
-def _falling(values: dict[int, float], start: float) -> dict[int, float]:
-    """The same bounds by rising k, none above the ones before."""
+def _make_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
+    """Returns the bounds by rising k, lowered so that none exceeds ``start`` or a bound before it."""
     found, least = {}, start
     for k in sorted(values):
         least = found[k] = min(least, values[k])

@@ -31,7 +31,7 @@ from . import answers
 from .accountant import TightDPAccountant as PLDAccountant
 from .distribution import INTERVAL
 from .distribution import privacy_loss_distribution as exported
-from .events import below_inverse, mixture, randomized_response
+from .events import read_gaussian_mixture, read_randomized_response, round_inverse_down
 from .reading import ADD_OR_REMOVE, REPLACE, Reading
 
 __all__ = [
@@ -49,14 +49,14 @@ __all__ = [
     "identity",
 ]
 
-_CLIPPED = -50.0
-"""Their default ``log_mass_truncation_bound``. Nothing is clipped here, so that no other bound changes an answer."""
+_DEFAULT_TRUNCATION_BOUND = -50.0
+"""dp_accounting's default ``log_mass_truncation_bound``. Nothing is cut off here, so that it changes no answer."""
 
 
 class CertifiedDistribution(PrivacyLossDistribution):
     """A ``PrivacyLossDistribution`` whose epsilon and delta are certified upper bounds, as tight as our engines are.
 
-    ``composition`` is what was composed, to be asked for adding and removing. Its grid is made when something reads it:
+    ``composition`` holds what was composed; ask it under "add_or_remove". Its grid is made when something reads it:
     ``_pmf_remove`` and ``_pmf_add`` as ``privacy_loss_distribution`` of this package makes them.
     """
 
@@ -65,26 +65,26 @@ class CertifiedDistribution(PrivacyLossDistribution):
         self._interval = _check.positive("value_discretization_interval", value_discretization_interval)
 
     def get_epsilon_for_delta(self, delta: float) -> float:
-        """An upper bound of epsilon at ``delta`` in [0, 1]."""
-        return answers.epsilon_at(self.composition, "add_or_remove", delta, "delta")
+        """Returns an upper bound of epsilon at ``delta`` in [0, 1]."""
+        return answers.upper_epsilon(self.composition, "add_or_remove", delta, "delta")
 
     def get_delta_for_epsilon(self, epsilon: Any) -> Any:
-        """Upper bounds of delta at one epsilon or at many."""
+        """Returns upper bounds of delta at one epsilon or at many."""
         given = np.asarray(epsilon, dtype=np.float64)
         if given.ndim == 0:
-            return answers.delta_at(self.composition, "add_or_remove", float(given), "epsilon")
-        return answers.deltas_at(self.composition, "add_or_remove", given)
+            return answers.upper_delta(self.composition, "add_or_remove", float(given), "epsilon")
+        return answers.upper_deltas(self.composition, "add_or_remove", given)
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
-        """Upper bounds on the true positive rates of any test; ``deltas`` changes nothing."""
-        return answers.true_positive_rates(self.composition, "add_or_remove", false_positive_rates)
+        """Returns upper bounds on the true positive rates of any test; ``deltas`` changes nothing."""
+        return answers.bound_true_positive_rates(self.composition, "add_or_remove", false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
-        """The least mu of Gaussian differential privacy at these rates; ``deltas`` changes nothing."""
-        return answers.gdp_parameter(self.composition, "add_or_remove", false_positive_rates)
+        """Returns the least mu of Gaussian differential privacy at these rates; ``deltas`` changes nothing."""
+        return answers.estimate_gdp_parameter(self.composition, "add_or_remove", false_positive_rates)
 
     def validate_composable(self, privacy_loss_distribution: Any) -> None:
-        """ValueError where the intervals of the grids differ, or where the other is a lower estimate."""
+        """Raises ValueError if the intervals of the grids differ, or if the other distribution is a lower estimate."""
         if not isinstance(privacy_loss_distribution, CertifiedDistribution):
             super().validate_composable(privacy_loss_distribution)
         elif privacy_loss_distribution._interval != self._interval:
@@ -94,25 +94,25 @@ class CertifiedDistribution(PrivacyLossDistribution):
             )
 
     def compose(self, privacy_loss_distribution: Any, tail_mass_truncation: float = 1e-15) -> Any:
-        """Both together; on the grid where the other is dp_accounting's own."""
+        """Returns the composition of both, on a grid if the other is dp_accounting's own."""
         if not isinstance(privacy_loss_distribution, CertifiedDistribution):
             return super().compose(privacy_loss_distribution, tail_mass_truncation)
         self.validate_composable(privacy_loss_distribution)
         return CertifiedDistribution(self.composition + privacy_loss_distribution.composition, self._interval)
 
     def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> CertifiedDistribution:
-        """``num_times`` of it."""
+        """Returns ``num_times`` of this distribution, composed."""
         return CertifiedDistribution(self.composition * _check.count("num_times", num_times), self._interval)
 
     def get_delta_for_epsilon_for_composed_pld(self, privacy_loss_distribution: Any, epsilon: float) -> float:
-        """Delta of both together."""
+        """Returns an upper bound of delta of both, composed."""
         if not isinstance(privacy_loss_distribution, CertifiedDistribution):
             return float(super().get_delta_for_epsilon_for_composed_pld(privacy_loss_distribution, epsilon))
         return float(self.compose(privacy_loss_distribution).get_delta_for_epsilon(epsilon))
 
     @functools.cached_property
-    def _grid(self) -> Any:
-        if answers.reveals(self.composition):
+    def _grid_distribution(self) -> Any:
+        if answers.has_revealing_part(self.composition):
             return theirs.PrivacyLossDistribution.create_from_rounded_probability({0: 0.0}, 1.0, self._interval)
         if not self.composition:
             return theirs.identity(self._interval)
@@ -120,26 +120,31 @@ class CertifiedDistribution(PrivacyLossDistribution):
 
     @property
     def _pmf_remove(self) -> Any:
-        return self._grid._pmf_remove
+        return self._grid_distribution._pmf_remove
 
     @property
     def _pmf_add(self) -> Any:
-        return self._grid._pmf_add
+        return self._grid_distribution._pmf_add
 
     @property
     def _symmetric(self) -> bool:
         return bool(self.composition.symmetric)
 
 
-def _made(mechanism: m.Mechanism | None, interval: float, relation: Any = ADD_OR_REMOVE) -> CertifiedDistribution:
-    """Under REPLACE_ONE of the mechanism whose pair of adding or removing is that of a replacement."""
+def _to_distribution(
+    mechanism: m.Mechanism | None, interval: float, relation: Any = ADD_OR_REMOVE
+) -> CertifiedDistribution:
+    """Returns the distribution of a mechanism, or of nothing.
+
+    Under REPLACE_ONE it is that of the mechanism whose pair of adding or removing is the pair of a replacement.
+    """
     run = Composition() if mechanism is None else mechanism * 1
     if relation == REPLACE:
         run = Composition(translate(run.parts))
     return CertifiedDistribution(run, interval)
 
 
-def _sampled(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mechanism:
+def _sample_if_needed(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mechanism:
     q = _check.probability("sampling_prob", sampling_prob) if sampling_prob != 1 else 1.0
     return m.PoissonSampled(mechanism, q) if q < 1 else mechanism
 
@@ -156,8 +161,8 @@ def _check_integer(sensitivity: Any) -> int:
         raise FractionalSensitivityError(str(error)) from None
 
 
-def _per_sensitivity(name: str, noise: Any, sensitivity: Any) -> float:
-    """noise / sensitivity, rounded down: less noise."""
+def _divide_by_sensitivity(name: str, noise: Any, sensitivity: Any) -> float:
+    """Returns noise / sensitivity, rounded down, which is less noise."""
     deviation, bound = _check.positive(name, noise), _check.positive("sensitivity", sensitivity)
     found = min(deviation / bound, _check.LARGEST)
     if Fraction(found) * Fraction(bound) > Fraction(deviation):
@@ -166,7 +171,7 @@ def _per_sensitivity(name: str, noise: Any, sensitivity: Any) -> float:
 
 
 def identity(value_discretization_interval: float = INTERVAL, pessimistic_estimate: bool = True) -> Any:
-    """What reveals nothing."""
+    """Returns the distribution of a mechanism that reveals nothing."""
     if not pessimistic_estimate:
         return theirs.identity(value_discretization_interval, pessimistic_estimate)
     return CertifiedDistribution(Composition(), value_discretization_interval)
@@ -177,12 +182,15 @@ def from_gaussian_mechanism(
     sensitivity: float = 1,
     pessimistic_estimate: bool = True,
     value_discretization_interval: float = INTERVAL,
-    log_mass_truncation_bound: float = _CLIPPED,
+    log_mass_truncation_bound: float = _DEFAULT_TRUNCATION_BOUND,
     sampling_prob: float = 1.0,
     use_connect_dots: bool = True,
     neighboring_relation: Any = ADD_OR_REMOVE,
 ) -> Any:
-    """Gaussian noise, on a Poisson sample; ``sensitivity`` bounds one record's contribution."""
+    """Returns the distribution of Gaussian noise on a Poisson sample.
+
+    ``sensitivity`` bounds one record's contribution.
+    """
     if not pessimistic_estimate:
         return theirs.from_gaussian_mechanism(
             standard_deviation,
@@ -194,9 +202,9 @@ def from_gaussian_mechanism(
             use_connect_dots,
             neighboring_relation,
         )
-    relation = Reading.checked(neighboring_relation, None).relation
-    noise = m.Gaussian(_per_sensitivity("standard_deviation", standard_deviation, sensitivity))
-    return _made(_sampled(noise, sampling_prob), value_discretization_interval, relation)
+    relation = Reading.check_and_make(neighboring_relation, None).relation
+    noise = m.Gaussian(_divide_by_sensitivity("standard_deviation", standard_deviation, sensitivity))
+    return _to_distribution(_sample_if_needed(noise, sampling_prob), value_discretization_interval, relation)
 
 
 def from_laplace_mechanism(
@@ -207,7 +215,7 @@ def from_laplace_mechanism(
     sampling_prob: float = 1.0,
     use_connect_dots: bool = True,
 ) -> Any:
-    """Laplace noise of scale ``parameter``, on a Poisson sample."""
+    """Returns the distribution of Laplace noise of scale ``parameter`` on a Poisson sample."""
     if not pessimistic_estimate:
         return theirs.from_laplace_mechanism(
             parameter,
@@ -217,8 +225,8 @@ def from_laplace_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    noise = m.Laplace(_per_sensitivity("parameter", parameter, sensitivity))
-    return _made(_sampled(noise, sampling_prob), value_discretization_interval)
+    noise = m.Laplace(_divide_by_sensitivity("parameter", parameter, sensitivity))
+    return _to_distribution(_sample_if_needed(noise, sampling_prob), value_discretization_interval)
 
 
 def from_discrete_laplace_mechanism(
@@ -229,7 +237,7 @@ def from_discrete_laplace_mechanism(
     sampling_prob: float = 1.0,
     use_connect_dots: bool = False,
 ) -> Any:
-    """Integer noise with P(n) proportional to e^(-``parameter`` |n|), on a Poisson sample."""
+    """Returns the distribution of noise n with weights e^(-``parameter`` |n|) on a Poisson sample."""
     if not pessimistic_estimate:
         return theirs.from_discrete_laplace_mechanism(
             parameter,
@@ -239,8 +247,8 @@ def from_discrete_laplace_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    noise = m.DiscreteLaplace(below_inverse("parameter", parameter), _check_integer(sensitivity))
-    return _made(_sampled(noise, sampling_prob), value_discretization_interval)
+    noise = m.DiscreteLaplace(round_inverse_down("parameter", parameter), _check_integer(sensitivity))
+    return _to_distribution(_sample_if_needed(noise, sampling_prob), value_discretization_interval)
 
 
 def from_discrete_gaussian_mechanism(
@@ -252,7 +260,7 @@ def from_discrete_gaussian_mechanism(
     sampling_prob: float = 1.0,
     use_connect_dots: bool = False,
 ) -> Any:
-    """Integer noise with P(n) proportional to e^(-n^2 / (2 ``sigma``^2)), on a Poisson sample."""
+    """Returns the distribution of noise n with weights e^(-n^2 / (2 ``sigma``^2)) on a Poisson sample."""
     if not pessimistic_estimate or truncation_bound is not None:
         return theirs.from_discrete_gaussian_mechanism(
             sigma,
@@ -263,8 +271,9 @@ def from_discrete_gaussian_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    return _made(
-        _sampled(m.DiscreteGaussian(sigma, _check_integer(sensitivity)), sampling_prob), value_discretization_interval
+    return _to_distribution(
+        _sample_if_needed(m.DiscreteGaussian(sigma, _check_integer(sensitivity)), sampling_prob),
+        value_discretization_interval,
     )
 
 
@@ -274,10 +283,10 @@ def from_mixture_gaussian_mechanism(
     sampling_probs: Sequence[float],
     pessimistic_estimate: bool = True,
     value_discretization_interval: float = INTERVAL,
-    log_mass_truncation_bound: float = _CLIPPED,
+    log_mass_truncation_bound: float = _DEFAULT_TRUNCATION_BOUND,
     use_connect_dots: bool = True,
 ) -> Any:
-    """Gaussian noise on a sum to which a record contributes one of ``sensitivities``, drawn by ``sampling_probs``."""
+    """Returns the distribution of Gaussian noise on a sum whose sensitivity is drawn by ``sampling_probs``."""
     if not pessimistic_estimate:
         return theirs.from_mixture_gaussian_mechanism(
             standard_deviation,
@@ -289,7 +298,7 @@ def from_mixture_gaussian_mechanism(
             use_connect_dots,
         )
     event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(standard_deviation, sensitivities, sampling_probs)
-    return _made(mixture(event, Reading(ADD_OR_REMOVE)), value_discretization_interval)
+    return _to_distribution(read_gaussian_mixture(event, Reading(ADD_OR_REMOVE)), value_discretization_interval)
 
 
 def from_truncated_subsampled_gaussian_mechanism(
@@ -298,22 +307,24 @@ def from_truncated_subsampled_gaussian_mechanism(
     truncated_batch_size: int,
     noise_multiplier: float,
     value_discretization_interval: float = INTERVAL,
-    log_mass_truncation_bound: float = _CLIPPED,
+    log_mass_truncation_bound: float = _DEFAULT_TRUNCATION_BOUND,
     use_connect_dots: bool = True,
     neighboring_relation: Any = ADD_OR_REMOVE,
 ) -> Any:
-    """Gaussian noise on a Poisson sample that is cut to ``truncated_batch_size``."""
-    relation = Reading.checked(neighboring_relation, None).relation
+    """Returns the distribution of Gaussian noise on a Poisson sample that is cut to ``truncated_batch_size``."""
+    relation = Reading.check_and_make(neighboring_relation, None).relation
     gaussian = m.Gaussian(noise_multiplier)
     cut = m.TruncatedPoissonSampled(gaussian, sampling_probability, truncated_batch_size, dataset_size)
-    return _made(cut, value_discretization_interval, relation)
+    return _to_distribution(cut, value_discretization_interval, relation)
 
 
 def from_privacy_parameters(
     privacy_parameters: Any, value_discretization_interval: float = INTERVAL
 ) -> CertifiedDistribution:
-    """Anything that is (epsilon, delta)-DP."""
-    return _made(m.ApproximateDP(privacy_parameters.epsilon, privacy_parameters.delta), value_discretization_interval)
+    """Returns a distribution that covers every mechanism that is (epsilon, delta)-DP."""
+    return _to_distribution(
+        m.ApproximateDP(privacy_parameters.epsilon, privacy_parameters.delta), value_discretization_interval
+    )
 
 
 def from_randomized_response(
@@ -323,7 +334,7 @@ def from_randomized_response(
     value_discretization_interval: float = INTERVAL,
     neighboring_relation: Any = REPLACE,
 ) -> Any:
-    """Randomised response for two answers of one person, or for an answer and a uniform one."""
+    """Returns the distribution of randomised response: of two answers, or of an answer and a uniform one."""
     if not pessimistic_estimate:
         return theirs.from_randomized_response(
             noise_parameter,
@@ -332,15 +343,16 @@ def from_randomized_response(
             value_discretization_interval,
             neighboring_relation,
         )
-    _check.probability("noise_parameter", noise_parameter)  # an accountant takes what reveals everything, or nothing
+    # An accountant also accepts parameters with which the answer reveals everything, or nothing.
+    _check.probability("noise_parameter", noise_parameter)
     _check.count("num_buckets", num_buckets, least=2)
     event = dp_accounting.dp_event.RandomizedResponseDpEvent(noise_parameter, num_buckets)
-    found = randomized_response(event, Reading.checked(neighboring_relation, None))
-    return _made(found, value_discretization_interval)
+    found = read_randomized_response(event, Reading.check_and_make(neighboring_relation, None))
+    return _to_distribution(found, value_discretization_interval)
 
 
 def __getattr__(name: str) -> Any:
-    """The rest of dp_accounting's module and package, such as ``from_two_probability_mass_functions``."""
+    """Returns any other name of dp_accounting's module or package, such as ``from_two_probability_mass_functions``."""
     if name == "privacy_loss_distribution":
         return sys.modules[__name__]
     for module in (theirs, dp_accounting.pld):

@@ -1,7 +1,8 @@
-"""How an event is read: the neighbouring relation, and what its noise is relative to.
+"""The way in which an event is read: its neighbouring relation, and what its noise is relative to.
 
-dp_accounting's own accountants differ in that. ``PLDAccountant`` reads noise relative to the bound on one record's
-contribution, of which REPLACE_ONE changes two; ``RdpAccountant`` relative to the sensitivity under the relation.
+dp_accounting's own accountants differ in the second. ``PLDAccountant`` reads noise relative to the bound on one
+record's contribution, of which REPLACE_ONE changes two; ``RdpAccountant`` relative to the sensitivity under the
+relation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ UNITS = "contribution", "sensitivity", "clipped_sum"
 
 
 class Reading(NamedTuple):
-    """A relation and a unit. Mechanisms of ours have noise relative to one contribution: ``of_contribution`` converts.
+    """A relation and a unit of noise.
+
+    Mechanisms of this library have noise relative to one contribution: ``convert_to_contribution`` converts to it.
 
     - "contribution": the bound on one record's contribution, as ``dp_event`` defines noise multipliers.
     - "sensitivity": the sensitivity of the query under the relation. Nothing is known of single contributions.
@@ -36,7 +39,7 @@ class Reading(NamedTuple):
     unit: Unit | None = None
 
     @classmethod
-    def checked(cls, relation: Any, unit: Any) -> Reading:
+    def check_and_make(cls, relation: Any, unit: Any) -> Reading:
         if not isinstance(relation, NeighboringRelation) or relation not in NEIGHBORS:
             raise ValueError(f"neighboring_relation must be a NeighboringRelation, got {relation!r}")
         if unit is not None:
@@ -44,23 +47,31 @@ class Reading(NamedTuple):
         return cls(relation, unit)
 
     @property
-    def doubles(self) -> bool:
-        """Whether noise is relative to twice what a contribution may be."""
+    def is_relative_to_doubled(self) -> bool:
+        """True if noise is relative to twice the bound on one contribution."""
         return self.relation == REPLACE and self.unit in ("sensitivity", "clipped_sum")
 
-    def of_contribution(self, noise: float) -> float:
-        """``noise`` relative to one contribution. A query of sensitivity D may be taken for one of contributions of
-        D/2: only what differs enters its pair (docs/theory/conversions.md section 1)."""
-        return min(2 * noise, _check.LARGEST) if self.doubles else noise
+    def convert_to_contribution(self, noise: float) -> float:
+        """Returns ``noise`` relative to one contribution.
 
-    def of_fixed_size(self) -> Reading:
-        """How noise on a sample of fixed size is read. Its pair is that of any two samples that differ in one record
-        (docs/theory/grid.md section 6.2), so that the sensitivity is all that it needs."""
+        A query of sensitivity D may be taken for one of contributions of D/2, because its pair depends on the
+        difference alone (docs/theory/conversions.md section 1).
+        """
+        return min(2 * noise, _check.LARGEST) if self.is_relative_to_doubled else noise
+
+    def read_at_fixed_size(self) -> Reading:
+        """Returns the reading of noise on a sample of fixed size.
+
+        The pair of such a sample is that of any two samples that differ in one record (docs/theory/grid.md section
+        6.2), so that the sensitivity is all that it needs.
+        """
         return self._replace(unit="sensitivity") if self.unit is None else self
 
     def check_contributions(self, event: Any) -> None:
-        """Refuses a sample whose size varies where only a sensitivity under REPLACE_ONE is known: a record that is not
-        drawn leaves an output that may be farther from the others than half of that."""
+        """Raises ValueError for a sample whose size varies if only a sensitivity under REPLACE_ONE is known.
+
+        A record that is not drawn leaves an output that may be farther from the others than half of the sensitivity.
+        """
         if self.relation == REPLACE and self.unit == "sensitivity":
             raise ValueError(
                 f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for `{type(event).__name__}` "

@@ -1,4 +1,4 @@
-"""What their events are composed of, found without recursion, and with each shared event read once."""
+"""The parts of dp_accounting's composed events, found without recursion. Each shared event is read once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from ... import _check
 
 
 class RefusedEventError(UnsupportedEventError, ValueError):
-    """Error of an event that has no bound, which callers may catch as either: dp_accounting raises a ValueError for
-    parameters out of their range."""
+    """Error of an event that has no bound.
+
+    Callers may catch it as either of its bases: dp_accounting raises a ValueError for parameters out of their range.
+    """
 
 
 class Refused(Exception):
-    """An event that has no bound here under a relation, and why."""
+    """Raised inside this package for an event that has no bound here under a relation; says why."""
 
     def __init__(self, event: Any, reason: str) -> None:
         super().__init__(reason)
@@ -24,13 +26,13 @@ class Refused(Exception):
         self.reason = reason
 
 
-def leaves(event: Any) -> Iterator[tuple[Any, int]]:
-    """The events that no composition is, with their counts, in order: every object once, however often it is shared.
+def iterate_leaves(event: Any) -> Iterator[tuple[Any, int]]:
+    """Yields the events that are not compositions, with their counts, in order. Each object comes once, even if shared.
 
-    Without recursion, because events may be deep, and a shared one may stand for more runs than could be listed.
+    There is no recursion, because events may be deep, and a shared one may stand for more runs than could be listed.
     """
     counts = {id(event): 1}
-    for node, children in _parents_first(event):
+    for node, children in _order_parents_first(event):
         times = counts[id(node)]
         if children is None:
             yield node, times
@@ -44,11 +46,11 @@ def leaves(event: Any) -> Iterator[tuple[Any, int]]:
 _Children = list[tuple[Any, int]] | None
 
 
-def _parents_first(event: Any) -> list[tuple[Any, _Children]]:
-    """Every event once, after all that it is part of, with its parts and their counts."""
+def _order_parents_first(event: Any) -> list[tuple[Any, _Children]]:
+    """Returns every event once, after all events that it is part of, with its own parts and their counts."""
     found: list[tuple[Any, _Children]] = []
     known: dict[int, bool] = {}
-    """The events that were begun; True where all their parts are found."""
+    """Events that were begun, by id; True where all their parts are found."""
     stack: list[tuple[Any, _Children, bool]] = [(event, None, False)]
     while stack:
         node, children, done = stack.pop()
@@ -61,14 +63,14 @@ def _parents_first(event: Any) -> list[tuple[Any, _Children]]:
                 raise Refused(node, "event must not be part of itself")
             continue
         known[id(node)] = False
-        children = _children(node)
+        children = _list_children(node)
         stack.append((node, children, True))
         stack.extend((child, None, False) for child, _ in children or ())
     return found[::-1]
 
 
-def _children(node: Any) -> _Children:
-    """The parts of a composition with their counts; None for another event."""
+def _list_children(node: Any) -> _Children:
+    """Returns the parts of a composition with their counts; None for another event."""
     if isinstance(node, dp_event.SelfComposedDpEvent):
         try:
             count = _check.count("count", node.count, least=0)
@@ -82,13 +84,13 @@ def _children(node: Any) -> _Children:
     return None
 
 
-def shown(event: Any) -> str:
-    """``event`` for a message: in full where that is short, which one of shared or deeply nested parts is not."""
+def describe_event(event: Any) -> str:
+    """Returns text for a message: the event in full if that is short, and its type alone otherwise."""
     return repr(event) if is_short(event) else f"a {type(event).__name__} of many parts"
 
 
 def is_short(event: Any) -> bool:
-    """Whether ``repr(event)`` writes at most a hundred events, with each shared one as often as it occurs."""
+    """Tells whether ``repr(event)`` writes at most a hundred events, each shared one as often as it occurs."""
     stack, written = [event], 0
     while stack and written <= 100:
         node = stack.pop()

@@ -8,7 +8,7 @@ from opacus.data_loader import CollateFnWithEmpty, DPDataLoader
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data.distributed import DistributedSampler
 
-from .sampler import Counted
+from .sampler import CountingSampler
 
 _DECLARED = "_declared_batch_size"
 """Attribute of a private loader that keeps the batch size of the loader that it was made of."""
@@ -20,7 +20,7 @@ def require_replaceable_batches(data_loader: Any) -> None:
     Poisson batches stand in for such batches alone. A sampler with weights or with replacement draws other batches than
     those that are charged, and a sampler of a subset leaves out records that Poisson batches would hold.
     """
-    if isinstance(data_loader, DPDataLoader) or isinstance(data_loader.batch_sampler, Counted):
+    if isinstance(data_loader, DPDataLoader) or isinstance(data_loader.batch_sampler, CountingSampler):
         return
     sampler = data_loader.sampler
     plain = isinstance(sampler, (SequentialSampler, DistributedSampler)) or (
@@ -50,7 +50,7 @@ def declared_batch_size(data_loader: Any) -> int | None:
 
 
 def remember_batch_size(loader: Any, data_loader: Any) -> None:
-    """Keeps the declared batch size with the private loader, which has none, for whoever makes it private again."""
+    """Keeps the declared batch size with the private loader, which has none, in case it is made private again."""
     declared = declared_batch_size(data_loader)
     if declared is not None:
         object.__setattr__(loader, _DECLARED, declared)

@@ -16,9 +16,9 @@ from ...accounting.numerics.outward import Range, sqrt
 from ...mechanisms import Gaussian, PoissonSampled
 from .accountant import Accountant
 from .batches import declared_batch_size, prepare_empty_batches, remember_batch_size, require_replaceable_batches
-from .optimizer import Exact, check_noise, optimizer_class
-from .sampler import PoissonSampler, set_batches
-from .samples import keep_samples
+from .optimizer import ExactOptimizer, check_noise, optimizer_class
+from .sampler import PoissonSampler, set_batch_sampler
+from .samples import keep_per_example_gradients
 
 
 class PrivacyEngine(opacus.PrivacyEngine):
@@ -44,12 +44,12 @@ class PrivacyEngine(opacus.PrivacyEngine):
             super().__init__(accountant=accountant)
         self.secure_mode = secure_mode
         self._divisor: int | None = None
-        """Public number by which the run that is being made divides its sums; None where the loader declares none."""
+        """Public number by which the run that is being made divides its sums; None if the loader declares none."""
 
     def _prepare_model(self, module: Any, *, grad_sample_mode: str = "hooks", **options: Any) -> Any:
         hooks = super()._prepare_model(module, grad_sample_mode=grad_sample_mode, **options)
         if grad_sample_mode == "hooks":
-            keep_samples(hooks)
+            keep_per_example_gradients(hooks)
         return hooks
 
     def _prepare_optimizer(
@@ -62,6 +62,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         grad_sample_mode: str = "hooks",
         **options: Any,
     ) -> Any:
+        """Returns our optimiser where there is one for these settings, and Opacus' own, with a warning, where not."""
         if self._divisor is not None:  # Opacus' number is the number of records over that of batches
             processes = torch.distributed.get_world_size() if distributed else 1
             options["expected_batch_size"] = self._divisor / processes
@@ -91,6 +92,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def _prepare_data_loader(
         self, data_loader: Any, *, poisson_sampling: bool, distributed: bool, **options: Any
     ) -> Any:
+        """Returns Opacus' loader with our Poisson batches.
+
+        One with its own generator, or a distributed one, keeps its own.
+        """
         own = data_loader.generator is not None
         if self.secure_mode and (own or distributed or not poisson_sampling):
             raise ValueError(
@@ -102,20 +107,20 @@ class PrivacyEngine(opacus.PrivacyEngine):
         )
         if poisson_sampling and not (own or distributed):
             sampler = PoissonSampler(num_samples=len(loader.dataset), sample_rate=loader.sample_rate)
-            set_batches(loader, sampler)
+            set_batch_sampler(loader, sampler)
         if poisson_sampling:
             prepare_empty_batches(loader)
         remember_batch_size(loader, data_loader)
         return loader
 
     def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **options: Any) -> Any:
-        """As Opacus' method.
+        """Makes model, optimiser and data loader private, as Opacus' method does.
 
-        A step that adds up several Poisson batches, in whatever way, is charged for what a record in all of them may
-        lose. Sums of a batch that was left without a step are dropped when the loader is iterated anew.
+        A step that adds up several Poisson batches, in whatever way, is charged for the loss of a record that is in all
+        of them. If an iteration is left before a step, its sums are dropped when the loader is iterated anew.
 
-        ValueError for a data loader whose sampler chooses records in another way than each record once an epoch: such
-        batches would be replaced by Poisson batches of all records, or would not be what is charged.
+        Raises ValueError for a data loader whose sampler does not visit each record once an epoch: its batches would be
+        replaced by Poisson batches of all records, or would differ from those that are charged.
         """
         if {"noise_multiplier", "max_grad_norm"} <= options.keys():
             check_noise(options["noise_multiplier"], options["max_grad_norm"])  # before the model gets hooks
@@ -126,17 +131,17 @@ class PrivacyEngine(opacus.PrivacyEngine):
         finally:
             self._divisor = None
         optimizer, loader = made[1], made[-1]
-        if isinstance(optimizer, Exact):
-            optimizer.follow(loader)
-            optimizer.attach_step_hook(_charge(self.accountant, 1 / len(loader), poisson_sampling))
+        if isinstance(optimizer, ExactOptimizer):
+            optimizer.follow_loader(loader)
+            optimizer.attach_step_hook(_build_step_hook(self.accountant, 1 / len(loader), poisson_sampling))
         return made
 
     def make_private_with_epsilon(
         self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: float, **options: Any
     ) -> Any:
-        """``make_private`` with the smallest noise multiplier that meets the target after ``epochs``.
+        """Calls ``make_private`` with the smallest noise multiplier that meets the target after ``epochs``.
 
-        What the account holds already is counted. The parameters are those of Opacus.
+        Steps that the account holds already are counted. The parameters are those of Opacus.
         """
         if not isinstance(self.accountant, Accountant):
             return super().make_private_with_epsilon(
@@ -160,11 +165,11 @@ class PrivacyEngine(opacus.PrivacyEngine):
             )
         else:
             multiplier = noise_multiplier(target_epsilon, target_delta, rate, steps)
-        multiplier = _least_reported(self.accountant, multiplier, rate, steps, target_epsilon, target_delta)
+        multiplier = _raise_noise_to_report(self.accountant, multiplier, rate, steps, target_epsilon, target_delta)
         return self.make_private(data_loader=data_loader, noise_multiplier=multiplier, **options)
 
 
-def _least_reported(
+def _raise_noise_to_report(
     accountant: Accountant, noise_multiplier: float, rate: float, steps: int, epsilon: float, delta: float
 ) -> float:
     """Returns the noise multiplier, or a little more, at which the account will report at most ``epsilon``.
@@ -182,14 +187,15 @@ def _least_reported(
     return noise_multiplier
 
 
-def _charge(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
-    """What charges a step of an optimiser, whose sums may hold examples of several batches.
+def _build_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
+    """Returns the hook that charges a step of an optimiser, whose sums may hold examples of several batches.
 
-    The sum of k Poisson batches with noise s is that of k sums with noise s/sqrt(k) each, and is charged as those
-    (docs/theory/training.md, section 5). Other batches of an epoch are disjoint: as Opacus does, the rates add up.
+    The sum of k Poisson batches with noise s equals k sums with noise s/sqrt(k) each, and is charged as these
+    (docs/theory/training.md, section 5). Batches that are not Poisson samples are disjoint within an epoch, so that
+    their rates add up, as with Opacus.
     """
 
-    def charge(optimizer: Any) -> None:
+    def charge_step(optimizer: Any) -> None:
         sigma, batches = optimizer.noise_multiplier, optimizer.accumulated_batches
         if batches == 1 or not poisson:
             accountant.step(noise_multiplier=sigma, sample_rate=rate * batches)
@@ -198,4 +204,4 @@ def _charge(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None
         for _ in range(batches):
             accountant.step(noise_multiplier=each, sample_rate=rate)
 
-    return charge
+    return charge_step

@@ -1,4 +1,4 @@
-"""Epsilon where there is little noise: an upper bound in milliseconds that is hardly too large."""
+"""A fast upper bound on epsilon for small noise multipliers, usually within a relative 1e-3 of the exact one."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from ...accounting.questions import Question
 from ...mechanisms import Gaussian, PoissonSampled
 
 _LITTLE = 0.4
-"""Noise multipliers up to here: a step's losses are nearly atoms, on which the exact bound takes up to 0.4 s."""
+"""Largest noise multiplier that counts as little noise. The losses of a step are then nearly atoms, on which the exact
+bound takes up to 0.4 s."""
 _NARROW = 1e-6
 """Relative width of a bound that counts as exact."""
 _EXACT_UNITS, _UNITS = 2_000_000, 20_000_000
-"""Of work: what the exact bound may take where another follows, and what any bound may."""
+"""Units of work: the first for the exact bound if another bound can follow, the second for any bound."""
 _LEAST = 0.025
-"""Noise multipliers below: no more Gaussian, with which sums over nodes would take too long. Each step with the record
-in it may count as seen, which adds a part in 10^2 at most."""
+"""Least noise multiplier with which a further Gaussian is added; below it, sums over nodes would take too long. Each
+step that holds the record may count as revealed, which adds one part in 100 to epsilon at most."""
 _PRODUCTS = 1.5e7
-"""Of nodes and abscissae, in one direction: some five milliseconds."""
+"""Largest number of products of nodes and abscissae in one direction: some five milliseconds."""
 _FIRST_MU = 0.04
-"""Of the further Gaussian, times the noise multiplier. It adds a part in 10^3 to epsilon, about."""
+"""First mu of the further Gaussian, times the noise multiplier. It adds about one part in 1,000 to epsilon."""
 _EXCESS = 1e-5
-"""What it may add to epsilon, relative, where fewer products than ``_PRODUCTS`` suffice."""
+"""Relative amount that the further Gaussian may add to epsilon if fewer products than ``_PRODUCTS`` suffice."""
 _TOLERANCE = 1e-5
-"""Relative error of delta: a hundred thousandth of itself is what epsilon is off by then."""
+"""Relative error of delta. It changes epsilon by about as small a part."""
 
 
-def epsilon(account: Accountant, delta: float) -> float | None:
-    """An upper bound; None where there is more noise, or a formula, or no such bound."""
+def bound_epsilon_of_little_noise(account: Accountant, delta: float) -> float | None:
+    """Returns an upper bound on epsilon; None if there is more noise, if a formula answers, or if none is finite."""
     composition = account.composition
     parts, noise = composition.parts, math.inf
     for mechanism, _ in parts:
@@ -54,22 +55,22 @@ def epsilon(account: Accountant, delta: float) -> float | None:
         if seen.width <= _NARROW * seen.upper < math.inf:
             return seen.upper
         known = seen.upper
-    removed, added = math.inf, _added(parts, delta)
+    removed, added = math.inf, _bound_epsilon_of_adding(parts, delta)
     if contour.ENGINE.refuse(parts, "remove") is None:
         with _core.Budget(_EXACT_UNITS if noise >= _LEAST else _UNITS):
             exact = Question(composition, engine=contour.ENGINE).epsilon(delta)
         if exact.width <= _NARROW * exact.upper < math.inf:
             return exact.upper
     if noise >= _LEAST:
-        removed = _smoothed(parts, "remove", delta, noise)
+        removed = _bound_epsilon_by_smoothing(parts, "remove", delta, noise)
         if added > removed:
-            added = min(added, _smoothed(parts, "add", delta, noise))
+            added = min(added, _bound_epsilon_by_smoothing(parts, "add", delta, noise))
     found = min(max(removed, added), known)
     return found if math.isfinite(found) else None
 
 
-def _added(parts: Parts, delta: float) -> float:
-    """An upper bound for a record that is added (docs/theory/closed-forms.md section 5)."""
+def _bound_epsilon_of_adding(parts: Parts, delta: float) -> float:
+    """Returns an upper bound on epsilon for a record that is added (docs/theory/closed-forms.md section 5)."""
     never = -math.fsum(n * math.log1p(-m.sampling_probability) for m, n in parts if isinstance(m, PoissonSampled))
     plain = tuple(part for part in parts if isinstance(part[0], Gaussian))
     rest = closed_form.ENGINE.epsilon(plain, "add", delta).upper if plain else math.log1p(-delta)
@@ -77,11 +78,14 @@ def _added(parts: Parts, delta: float) -> float:
 
 
 _ROUNDING = 1e-12
-"""More than what rounding takes from a sum, relative to its terms."""
+"""Relative margin of a sum of terms, larger than its rounding."""
 
 
-def _smoothed(parts: Parts, direction: Direction, delta: float, noise: float) -> float:
-    """With ever less of a further Gaussian (docs/theory/contour.md section 12), as long as products are left."""
+def _bound_epsilon_by_smoothing(parts: Parts, direction: Direction, delta: float, noise: float) -> float:
+    """Returns the least bound with a further Gaussian, whose mu shrinks as long as products are left.
+
+    docs/theory/contour.md section 12 has the proof.
+    """
     best, mu, left = math.inf, _FIRST_MU / noise, _PRODUCTS
     before: tuple[float, float] | None = None
     while True:
@@ -95,7 +99,7 @@ def _smoothed(parts: Parts, direction: Direction, delta: float, noise: float) ->
             if per_square * mu * mu <= 1.5 * _EXCESS * found:
                 return best
             wanted = math.sqrt(_EXCESS * found / per_square)
-        # Products grow like 1/mu^2 at most.
+        # Products grow like 1/mu^2 at most, so that the products that are left allow no smaller mu than this.
         least = mu * math.sqrt(products / left) if left > 0 else math.inf
         if max(wanted, least) > 0.9 * mu:
             return best

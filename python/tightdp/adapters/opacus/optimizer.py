@@ -16,41 +16,44 @@ from ...release import clipping
 from ...release.gradients import clipped_sum, exact_grid
 from ...release.noise import Philox, RandomSource
 from ...release.noisy_sums import add_noise
-from .sampler import Counted, counted
+from .sampler import CountingSampler, make_sampler_count
 
 if TYPE_CHECKING:
     from ...release.clipping import Arithmetic
 
 _Base: Any = object
-"""Whatever optimiser of Opacus stands behind in the order of methods."""
+"""Stands for the optimiser of Opacus that follows in the order of methods."""
 _noise_multiplier = _check.interval("[0, 32768]")
 _max_grad_norm = _check.interval("[1e-30, 1e30]")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @dataclass(slots=True)
-class _Sums:
+class _StepSums:
     """The clipped sums of one step, which may take several physical batches."""
 
     totals: list[Any]
-    """A tensor a parameter: integers, in units of ``grid``, or floats where that is None. Nobody else sees them."""
+    """One tensor for each parameter: integers in units of ``grid``, or floats if ``grid`` is None.
+
+    They stay private.
+    """
     bounds: float | tuple[float, ...]
     grid: float | None
     shown: list[Any]
     """``summed_grad`` of every parameter, as it was last set."""
     batches: int = 0
-    """How many batches of the loader they hold examples of, at most: a record may be in each."""
+    """Largest number of batches of the loader that the sums hold examples of. A record may be in each."""
     last: int | None = None
-    """The loader's number of the last of them."""
+    """Number of the last of these batches, as the loader counts."""
 
     @property
     def sensitivity(self) -> float:
-        """In L2 norm over all parameters, rounded up."""
+        """Sensitivity of all sums together in L2 norm, rounded up."""
         bounds = self.bounds if isinstance(self.bounds, tuple) else (self.bounds,)
         return clipping.total_sensitivity([([], bound) for bound in bounds])
 
-    def values(self, i: int, parameter: Any) -> Any:
-        """Sum ``i`` as floats, of the parameter's dtype and shape, in memory of its own."""
+    def convert_to_floats(self, i: int, parameter: Any) -> Any:
+        """Returns sum ``i`` as floats, of the parameter's dtype and shape, in memory of its own."""
         wide = parameter.dtype if parameter.dtype in (torch.float32, torch.float64) else torch.float32
         values = self.totals[i].to(wide, copy=True)
         if self.grid is not None:
@@ -58,8 +61,8 @@ class _Sums:
         return (values if wide is parameter.dtype else values.to(parameter.dtype)).view_as(parameter)
 
 
-class Exact(_Base):
-    """What stands in for ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers.
+class ExactOptimizer(_Base):
+    """Replaces ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers by exact sums and noise.
 
     The other methods, the order of their calls and the marks on gradients that were used are Opacus' own.
     """
@@ -70,8 +73,8 @@ class Exact(_Base):
         clipping.is_exact(arithmetic)
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
-        self._sums: _Sums | None = None
-        self._loader: tuple[Counted, bool] | None = None  # and whether batches are drawn ahead of their steps
+        self._sums: _StepSums | None = None
+        self._loader: tuple[CountingSampler, bool] | None = None  # True if batches are drawn ahead of their steps
         self._iterations = 0
         self._signalled: list[int | None] = []
         if "max_grad_norm" in options:
@@ -80,7 +83,10 @@ class Exact(_Base):
         self._check_options()
 
     def _check_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
-        """Whether it is one, or as many as there are parameters where each has its own: Opacus asks its length."""
+        """Raises ValueError unless there is one bound, or, for bounds by layer, one for each parameter.
+
+        Opacus asks for the length of the list, which must therefore be a list.
+        """
         if not isinstance(self, optimizers.DPPerLayerOptimizer):
             _max_grad_norm("max_grad_norm", max_grad_norm)
             return
@@ -95,28 +101,28 @@ class Exact(_Base):
             _check.positive("expected_batch_size", self.expected_batch_size)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the sums, which are unprotected until the step ends, and without the loader."""
+        """Leaves out the loader, and the sums, which are unprotected until the step ends."""
         return {**self.__dict__, "_sums": None, "_loader": None}
 
-    def follow(self, loader: Any) -> None:
+    def follow_loader(self, loader: Any) -> None:
         """Tells batches apart from now on as the loader's sampler draws them.
 
-        What was summed of a batch whose step never came, since an iteration was left, is dropped when the next begins.
+        If an iteration is left before a step, the sums of its batch are dropped when the next iteration begins.
         """
-        sampler = counted(loader)
+        sampler = make_sampler_count(loader)
         if sampler is not None:
             self._loader, self._iterations = (sampler, loader.num_workers > 0), sampler.iterations
 
     @property
     def accumulated_batches(self) -> int:
-        """The number of batches of the loader, at most, that the current sums hold examples of."""
+        """Largest number of batches of the loader that the current sums hold examples of."""
         return self._sums.batches if self._sums is not None else 1
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
-        self._renew()
+        self._drop_abandoned_sums()
         if self._loader is not None:
             self._loader[0].skips = True
-        self._signalled.append(self._drawn())
+        self._signalled.append(self._count_drawn_batches())
         super().signal_skip_step(do_skip)
 
     def _check_skip_next_step(self, pop_next: bool = True) -> bool:
@@ -125,11 +131,11 @@ class Exact(_Base):
         skip: bool = super()._check_skip_next_step(pop_next)
         return skip
 
-    def _drawn(self) -> int | None:
+    def _count_drawn_batches(self) -> int | None:
         return None if self._loader is None else self._loader[0].drawn
 
-    def _renew(self) -> None:
-        """Drops what an iteration over the loader has left behind, if another has begun since."""
+    def _drop_abandoned_sums(self) -> None:
+        """Drops the sums and signals of an abandoned iteration over the loader, if another has begun since."""
         if self._loader is None or self._loader[0].iterations == self._iterations:
             return
         self._iterations = self._loader[0].iterations
@@ -141,7 +147,7 @@ class Exact(_Base):
                 p.summed_grad = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy begins a step anew, because copied parameters have no gradients of examples and no sums.
+        """Makes a copy begin a step anew, because copied parameters have no gradients of examples and no sums.
 
         torch's own method would forget the inner optimiser, and wrap ``step`` of the whole class.
         """
@@ -149,43 +155,47 @@ class Exact(_Base):
         for p in self.params:
             p.summed_grad = None
 
-    def _bounds(self) -> float | tuple[float, ...]:
+    def _current_norm_bounds(self) -> float | tuple[float, ...]:
         bounds = getattr(self, "max_grad_norms", None)
         return float(self.max_grad_norm) if bounds is None else tuple(map(float, bounds))
 
     def clip_and_accumulate(self) -> None:
         """Adds the clipped sums of the examples in ``grad_sample`` to ``summed_grad``."""
-        self._renew()
+        self._drop_abandoned_sums()
         parameters = self.params
         for p in parameters:
             _check_processed_flag(p.grad_sample)
             if p.summed_grad is not None:
                 _check_processed_flag(p.summed_grad)
-        batches = _batches(self, parameters)
-        sums, begun = self._begin(parameters, batches[0])
+        batches = _collect_physical_batches(self, parameters)
+        sums, begun = self._begin_step_sums(parameters, batches[0])
         for batch in batches:
             exact = sums.grid is not None
             clipped_sum(batch, sums.bounds, out=sums.totals, accumulate=begun, arithmetic="exact" if exact else "float")
             begun = True
-        self._count(sums, len(batches))
+        self._count_batches_of_step(sums, len(batches))
         self._sums = sums
-        sums.shown = [sums.values(i, p) for i, p in enumerate(parameters)]
+        sums.shown = [sums.convert_to_floats(i, p) for i, p in enumerate(parameters)]
         for p, shown in zip(parameters, sums.shown, strict=True):
             p.summed_grad = shown
             _mark_as_processed(p.grad_sample)
 
-    def _count(self, sums: _Sums, physical: int) -> None:
-        """Counts the batch of the examples that were added; several that were kept in a list count as Opacus does."""
-        now = self._drawn()
-        if self._loader is not None and self._loader[1] and self._signalled:  # drawn since: as it was when signalled
+    def _count_batches_of_step(self, sums: _StepSums, physical: int) -> None:
+        """Counts the batch of the examples that were added.
+
+        Several batches that were kept in a list count one by one.
+        """
+        now = self._count_drawn_batches()
+        if self._loader is not None and self._loader[1] and self._signalled:
+            # Batches may have been drawn ahead since the signal, whose number counts.
             now = self._signalled[0]
         sums.batches += physical - (sums.batches > 0 and sums.last == now)
         sums.last = now
 
-    def _begin(self, parameters: list[Any], batch: list[Any]) -> tuple[_Sums, bool]:
-        """The sums to add to, and whether they hold some of this step already."""
+    def _begin_step_sums(self, parameters: list[Any], batch: list[Any]) -> tuple[_StepSums, bool]:
+        """Returns the sums to add to, and whether they hold some of this step already."""
         _noise_multiplier("noise_multiplier", self.noise_multiplier)
-        bounds, before = self._bounds(), self._sums
+        bounds, before = self._current_norm_bounds(), self._sums
         if any(p.summed_grad is not None for p in parameters):
             self._check_unchanged(parameters)
             assert before is not None
@@ -195,7 +205,7 @@ class Exact(_Base):
                     f"{bounds} now"
                 )
             return before, True
-        # Without noise there is nothing to protect, and the grid of a huge bound would only be coarse.
+        # Nothing is protected if there is no noise, and the grid of a huge bound would only be coarse.
         exact = self.arithmetic == "exact" and self.noise_multiplier > 0
         grid = exact_grid(bounds) if exact else None
         dtype = torch.int64 if exact else functools.reduce(torch.promote_types, [p.dtype for p in batch], torch.float32)
@@ -205,9 +215,9 @@ class Exact(_Base):
         totals = before.totals if before is not None and fits else [
             torch.empty(g.shape[1:], dtype=dtype, device=g.device) for g in batch
         ]  # fmt: skip
-        return _Sums(totals, bounds, grid, []), False
+        return _StepSums(totals, bounds, grid, []), False
 
-    def _check_unchanged(self, parameters: list[Any]) -> _Sums:
+    def _check_unchanged(self, parameters: list[Any]) -> _StepSums:
         sums = self._sums
         if (
             sums is None
@@ -220,7 +230,8 @@ class Exact(_Base):
     def add_noise(self) -> None:
         """Sets every ``grad`` to the sum with noise; in distributed training the first process alone adds noise.
 
-        Sums without noise end here: ``summed_grad`` is then ``grad``. Where there is no noise it stays, as with Opacus.
+        The sums without noise are given up here, and ``summed_grad`` becomes ``grad``. With a noise multiplier of 0 it
+        stays as it is, as with Opacus.
         """
         parameters = self.params
         for p in parameters:
@@ -234,34 +245,35 @@ class Exact(_Base):
             )
         if deviation > 0 and getattr(self, "rank", 0) == 0:
             if self._source is None and self.generator is not None:  # read at the first step, as Opacus reads it
-                self._source = _source(self.generator)
+                self._source = _draw_random_source(self.generator)
             add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
         for i, p in enumerate(parameters):
-            p.grad = sums.values(i, p)
+            p.grad = sums.convert_to_floats(i, p)
             if deviation > 0:
                 p.summed_grad = p.grad.detach()
             _mark_as_processed(p.summed_grad)
         sums.shown = []
 
 
-class _Distributed(Exact):
+class _ExactDistributedOptimizer(ExactOptimizer):
     """Adds up over processes in integers: the result is the noisy sum of all examples, to the last bit."""
 
     def reduce_gradients(self) -> None:
+        """Sets every ``grad`` to the sum over all processes, divided as Opacus divides it."""
         sums = self._sums
         if sums is None or sums.grid is None:
             super().reduce_gradients()
             return
         for i, p in enumerate(self.params):
             torch.distributed.all_reduce(sums.totals[i])
-            p.grad = sums.values(i, p)
+            p.grad = sums.convert_to_floats(i, p)
         self.scale_grad()
         if self.loss_reduction == "mean":
             for p in self.params:
                 p.grad /= self.world_size
 
 
-class DPOptimizer(Exact, optimizers.DPOptimizer):
+class DPOptimizer(ExactOptimizer, optimizers.DPOptimizer):
     """``opacus.optimizers.DPOptimizer`` whose release is exact: one of ``Gaussian(noise_multiplier)`` for one example.
 
     Each example is clipped to ``max_grad_norm`` in L2 norm and truncated to integer multiples of a public grid. Sums of
@@ -285,14 +297,14 @@ class DPOptimizer(Exact, optimizers.DPOptimizer):
     """
 
 
-class DPPerLayerOptimizer(Exact, optimizers.DPPerLayerOptimizer):
+class DPPerLayerOptimizer(ExactOptimizer, optimizers.DPPerLayerOptimizer):
     """``DPOptimizer`` with a bound for each parameter: ``max_grad_norm`` is a list.
 
     The noise has ``noise_multiplier`` times the root of the sum of squared bounds.
     """
 
 
-class DistributedDPOptimizer(_Distributed, optimizers.DistributedDPOptimizer):
+class DistributedDPOptimizer(_ExactDistributedOptimizer, optimizers.DistributedDPOptimizer):
     """``DPOptimizer`` for distributed data parallel training: the first process adds the noise.
 
     The processes add up integers, so that the sum is exact over all of them. Each process sees the sums of its own
@@ -300,11 +312,11 @@ class DistributedDPOptimizer(_Distributed, optimizers.DistributedDPOptimizer):
     """
 
 
-class SimpleDistributedPerLayerOptimizer(_Distributed, optimizers.SimpleDistributedPerLayerOptimizer):
+class SimpleDistributedPerLayerOptimizer(_ExactDistributedOptimizer, optimizers.SimpleDistributedPerLayerOptimizer):
     """``DistributedDPOptimizer`` with a bound for each parameter."""
 
 
-_CLASSES = {
+_OPTIMIZER_CLASSES = {
     ("flat", False): DPOptimizer,
     ("flat", True): DistributedDPOptimizer,
     ("per_layer", False): DPPerLayerOptimizer,
@@ -313,31 +325,31 @@ _CLASSES = {
 
 
 def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | None = None) -> Any:
-    """The class for these settings of ``PrivacyEngine.make_private``, or None where Opacus' own must do."""
+    """Returns the class for these settings of ``PrivacyEngine.make_private``; None if only Opacus' own serves."""
     materialized = grad_sample_mode is None or "ghost" not in grad_sample_mode
-    return _CLASSES.get((clipping, distributed)) if materialized else None
+    return _OPTIMIZER_CLASSES.get((clipping, distributed)) if materialized else None
 
 
 def check_noise(noise_multiplier: Any, max_grad_norm: Any) -> None:
-    """Refuses what no optimiser here takes; ``max_grad_norm`` may be a list."""
+    """Raises ValueError unless the optimisers here accept both values; ``max_grad_norm`` may be a list."""
     _noise_multiplier("noise_multiplier", noise_multiplier)
     for bound in max_grad_norm if isinstance(max_grad_norm, (list, tuple)) else [max_grad_norm]:
         _max_grad_norm("max_grad_norm", bound)
 
 
-def _source(generator: Any) -> RandomSource:
+def _draw_random_source(generator: Any) -> RandomSource:
     seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
     return Philox(int(seed))
 
 
-def _batches(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
-    """The per-example gradients of each physical batch, a tensor a parameter, all of one dtype."""
+def _collect_physical_batches(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
+    """Returns the per-example gradients of each physical batch: one tensor for each parameter, all of one dtype."""
     parts = []
     for i, p in enumerate(parameters):
         found = getattr(p, "grad_sample", None)
         one = [found] if isinstance(found, torch.Tensor) else found
         if not isinstance(one, list) or not one:
-            one = [optimizer._get_flat_grad_sample(p)]  # says what is missing
+            one = [optimizer._get_flat_grad_sample(p)]  # raises an error that says what is missing
         for g in one:
             if g.dtype not in _FLOATS:
                 raise TypeError(f"grad_sample of parameter {i} must be of float16, bfloat16, float32 or float64, "

@@ -15,23 +15,24 @@ from ...release.noise import SecureRandom
 _Base: Any = object
 
 
-class Counted(_Base):
+class CountingSampler(_Base):
     """A sampler of batches that counts its iterations and batches, so that an optimiser can tell batches apart."""
 
     iterations = 0
     drawn = 0
     skips = False
-    """Whether an optimiser was told to skip steps: physical batches of an abandoned iteration must then not go on."""
+    """True if an optimiser was told to skip steps: physical batches of an abandoned iteration must then not go on."""
 
     def __iter__(self) -> Iterator[list[int]]:
         self.iterations += 1
-        return self._counted(self._batches(), self.iterations)
+        return self._count_drawn(self._draw_batches(), self.iterations)
 
-    def _batches(self) -> Iterator[list[int]]:
+    def _draw_batches(self) -> Iterator[list[int]]:
+        """Yields the batches of the class that follows in the order of methods."""
         batches: Iterator[list[int]] = super().__iter__()
         return batches
 
-    def _counted(self, batches: Iterator[list[int]], iteration: int) -> Iterator[list[int]]:
+    def _count_drawn(self, batches: Iterator[list[int]], iteration: int) -> Iterator[list[int]]:
         for batch in batches:
             if self.skips and iteration != self.iterations:
                 raise RuntimeError(
@@ -42,12 +43,12 @@ class Counted(_Base):
             yield batch
 
 
-class PoissonSampler(Counted, UniformWithReplacementSampler):
+class PoissonSampler(CountingSampler, UniformWithReplacementSampler):
     """Batches of indices, each index in each batch independently with probability ``sample_rate``.
 
-    Drawn from the operating system's randomness, with ``sample_rate`` rounded down to a multiple of 2^-64. Opacus' own
-    sampler compares single-precision uniforms of PyTorch's generator, which rounds the probability up to a multiple of
-    2^-24: a little more than is charged.
+    Batches are drawn from the operating system's randomness, with ``sample_rate`` rounded down to a multiple of 2^-64.
+    Opacus' own sampler compares single-precision uniforms of PyTorch's generator, which rounds the probability up to a
+    multiple of 2^-24: a little more than is charged.
 
     num_samples : the number of records, at least 1
     sample_rate : float in (0, 1]
@@ -64,42 +65,45 @@ class PoissonSampler(Counted, UniformWithReplacementSampler):
             steps=None if steps is None else _check.count("steps", steps, least=0),
         )
 
-    def _batches(self) -> Iterator[list[int]]:
+    def _draw_batches(self) -> Iterator[list[int]]:
         source = SecureRandom()
         for _ in range(self.steps):
             yield np.flatnonzero(source.bernoulli(self.sample_rate, self.num_samples)).tolist()
 
 
-class _Uniform(Counted, UniformWithReplacementSampler):
+class _Uniform(CountingSampler, UniformWithReplacementSampler):
     pass
 
 
-class _Distributed(Counted, DistributedUniformWithReplacementSampler):
+class _Distributed(CountingSampler, DistributedUniformWithReplacementSampler):
     pass
 
 
-class _Batches(Counted, BatchSampler):
+class _Batches(CountingSampler, BatchSampler):
     pass
 
 
-_COUNTED: dict[type, type[Counted]] = {
+_COUNTED: dict[type, type[CountingSampler]] = {
     UniformWithReplacementSampler: _Uniform,
     DistributedUniformWithReplacementSampler: _Distributed,
     BatchSampler: _Batches,
 }
 
 
-def counted(loader: Any) -> Counted | None:
-    """The sampler of the loader's batches, made to count; None for a class that is not Opacus' or PyTorch's own."""
+def make_sampler_count(loader: Any) -> CountingSampler | None:
+    """Replaces the sampler of the loader's batches by one that counts, and returns it.
+
+    Returns None for a sampler whose class is not Opacus' or PyTorch's own.
+    """
     sampler = loader.batch_sampler
     cls = _COUNTED.get(type(sampler))
     if cls is not None:
         made = cls.__new__(cls)
         made.__dict__.update(vars(sampler))
-        set_batches(loader, sampler := made)
-    return sampler if isinstance(sampler, Counted) else None
+        set_batch_sampler(loader, sampler := made)
+    return sampler if isinstance(sampler, CountingSampler) else None
 
 
-def set_batches(loader: Any, sampler: Any) -> None:
-    """Gives a loader another sampler of batches, which loaders forbid for good reasons of others."""
+def set_batch_sampler(loader: Any, sampler: Any) -> None:
+    """Gives a loader another sampler of batches. Loaders forbid that by assignment."""
     object.__setattr__(loader, "batch_sampler", sampler)

@@ -10,7 +10,7 @@ _Sampler = Callable[[Any, Any, Any], Mapping[Any, Any]]
 """Opacus' functions of a layer, its activations and its back-propagated gradients."""
 
 
-def keep_samples(hooks: Any) -> None:
+def keep_per_example_gradients(hooks: Any) -> None:
     """Makes Opacus' hooks keep what their samplers return, without a copy into zeros.
 
     The copy serves gradients that are added to, or that lack examples at the end, as of packed sequences. It is left to
@@ -18,12 +18,13 @@ def keep_samples(hooks: Any) -> None:
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {
-            layer: functools.partial(_sample, sampler) for layer, sampler in getattr(hooks, "GRAD_SAMPLERS", {}).items()
+            layer: functools.partial(_keep_current_gradients, sampler)
+            for layer, sampler in getattr(hooks, "GRAD_SAMPLERS", {}).items()
         }
 
 
-def _sample(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
-    """Sets the current gradients of parameters where that is the same, and returns what Opacus is to copy."""
+def _keep_current_gradients(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
+    """Sets the current gradients where Opacus' copy would equal them, and returns the others, for it to copy."""
     shared = {x.untyped_storage().data_ptr() for x in (*activations, backprops)}
     rest = {}
     for parameter, gradient in sampler(layer, activations, backprops).items():

@@ -39,35 +39,40 @@ class PRVAccountant:
         self.eps_error = _check.positive("eps_error", eps_error)
         self.delta_error = _check.positive("delta_error", delta_error)
         self.eps_max = None if eps_max is None else _check.positive("eps_max", eps_max)
-        self.max_self_compositions = self._counts("max_self_compositions", max_self_compositions, least=1)
-        self._found = [prv._mechanism() for prv in self.prvs]
-        own = any(type(prv)._mechanism is PrivacyRandomVariable._mechanism for prv in self.prvs)
+        self.max_self_compositions = self._check_composition_counts(
+            "max_self_compositions", max_self_compositions, least=1
+        )
+        self._found = [prv._build_mechanisms() for prv in self.prvs]
+        own = any(type(prv)._build_mechanisms is PrivacyRandomVariable._build_mechanisms for prv in self.prvs)
         self._neighbors: Neighbors = "remove" if own else "add_or_remove"
 
     def compute_epsilon(self, delta: float, num_self_compositions: int | Sequence[int] | None = None) -> Triple:
-        """Bounds on epsilon at ``delta`` in (0, 1)."""
-        return self._asked(num_self_compositions, lambda run: run.epsilon(delta, neighbors=self._neighbors))
+        """Returns bounds on epsilon at ``delta`` in (0, 1)."""
+        return self._ask_both_sides(num_self_compositions, lambda run: run.epsilon(delta, neighbors=self._neighbors))
 
     def compute_delta(self, epsilon: float, num_self_compositions: int | Sequence[int] | None = None) -> Triple:
-        """Bounds on delta at any real ``epsilon``."""
-        return self._asked(num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors))
+        """Returns bounds on delta at any real ``epsilon``."""
+        return self._ask_both_sides(num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors))
 
-    def compute_composition(self, num_self_compositions: int | Sequence[int] | None = None) -> Composed:
-        """What was composed, to be asked without composing again."""
-        self._asked(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # counts are checked here
-        return Composed(self, num_self_compositions)
+    def compute_composition(self, num_self_compositions: int | Sequence[int] | None = None) -> ComposedVariables:
+        """Returns the composed variables, which answer without being composed again."""
+        self._ask_both_sides(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # counts are checked here
+        return ComposedVariables(self, num_self_compositions)
 
-    def _asked(self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]) -> Triple:
-        counts = self._counts("num_self_compositions", num_self_compositions, least=0)
+    def _ask_both_sides(
+        self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]
+    ) -> Triple:
+        """Returns the lower end of the more private side, the middle, and the upper end of the less private side."""
+        counts = self._check_composition_counts("num_self_compositions", num_self_compositions, least=0)
         for count, most in zip(counts, self.max_self_compositions, strict=True):
             if count > most:
                 raise ValueError(f"num_self_compositions must be at most max_self_compositions, {most}, got {count}")
-        worse, better = (_composed(zip(side, counts, strict=True)) for side in zip(*self._found, strict=True))
+        worse, better = (_compose_present(zip(side, counts, strict=True)) for side in zip(*self._found, strict=True))
         above = ask(worse)
         lower, upper = (above if better == worse else ask(better)).lower, above.upper
         return lower, (lower + (upper - lower) / 2 if math.isfinite(upper) else upper), upper
 
-    def _counts(self, name: str, given: int | Sequence[int] | None, least: int) -> list[int]:
+    def _check_composition_counts(self, name: str, given: int | Sequence[int] | None, least: int) -> list[int]:
         if given is None:
             return [1] * len(self.prvs)
         counts = list(given) if isinstance(given, Iterable) else [given]
@@ -76,20 +81,20 @@ class PRVAccountant:
         return [_check.count(name, count, least=least) for count in counts]
 
 
-class Composed:
-    """What ``PRVAccountant.compute_composition`` returns: it answers as the accountant does."""
+class ComposedVariables:
+    """Result of ``PRVAccountant.compute_composition``, which answers as the accountant does."""
 
     def __init__(self, accountant: PRVAccountant, num_self_compositions: int | Sequence[int] | None) -> None:
         self._accountant, self._counts = accountant, num_self_compositions
 
     def compute_epsilon(self, delta: float, delta_error: float = 0.0, epsilon_error: float = 0.0) -> Triple:
-        """Bounds on epsilon at ``delta``; the errors, those of a grid, change nothing."""
+        """Returns bounds on epsilon at ``delta``. The errors are those of a grid, and change nothing."""
         return self._accountant.compute_epsilon(delta, self._counts)
 
     def compute_delta_estimate(self, epsilon: float) -> float:
-        """The middle of the bounds on delta, which carries no guarantee."""
+        """Returns the middle of the bounds on delta, which carries no guarantee."""
         return self._accountant.compute_delta(epsilon, self._counts)[1]
 
 
-def _composed(parts: Iterable[tuple[Mechanism | None, int]]) -> Composition:
+def _compose_present(parts: Iterable[tuple[Mechanism | None, int]]) -> Composition:
     return Composition((mechanism, count) for mechanism, count in parts if mechanism is not None and count)

@@ -9,7 +9,7 @@ from .privacy_random_variables import PoissonSubsampledGaussianMechanism
 
 
 class DPSGDAccountant(PRVAccountant):
-    """DP-SGD, or whatever else releases sums of a Poisson sample with Gaussian noise, for up to ``max_steps`` steps."""
+    """Account of up to ``max_steps`` steps of DP-SGD, or of other sums of a Poisson sample with Gaussian noise."""
 
     def __init__(
         self,
@@ -23,12 +23,12 @@ class DPSGDAccountant(PRVAccountant):
         super().__init__(step, eps_error, delta_error, max_steps)
 
     def compute_epsilon(self, delta: float, num_steps: int) -> Triple:  # type: ignore[override]
-        """Bounds on epsilon at ``delta`` in (0, 1) after ``num_steps`` steps."""
+        """Returns bounds on epsilon at ``delta`` in (0, 1) after ``num_steps`` steps."""
         return super().compute_epsilon(delta, _check.count("num_steps", num_steps, least=0))
 
 
 class Accountant:
-    """DP-SGD at one ``delta``, by the older name."""
+    """Account of DP-SGD at one ``delta``, by the older name."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Accountant:
         self.accountant = DPSGDAccountant(noise_multiplier, sampling_probability, max_compositions, error)
 
     def compute_epsilon(self, num_compositions: int) -> Triple:
-        """Bounds on epsilon after ``num_compositions`` steps."""
+        """Returns bounds on epsilon after ``num_compositions`` steps."""
         num_compositions = _check.count("num_compositions", num_compositions, least=0)
         return self.accountant.compute_epsilon(self.delta, num_compositions)
 
@@ -59,9 +59,9 @@ def find_noise_multiplier(
     eps_error: float = 0.1,
     mu_max: float = 100.0,
 ) -> float:
-    """The least noise multiplier whose upper bound meets the target; ``eps_error`` changes nothing.
+    """Returns the least noise multiplier whose upper bound meets the target; ``eps_error`` changes nothing.
 
-    RuntimeError if it is above ``mu_max``.
+    Raises RuntimeError if it is above ``mu_max``.
     """
     epsilon = _check.nonnegative("target_epsilon", target_epsilon)
     delta = _check.open_unit("target_delta", target_delta)

@@ -15,21 +15,24 @@ from ...accounting.numerics.outward import Range
 from ...losses import PrivacyLoss
 
 
-class Either(NamedTuple):
-    """The mechanism with its parameter rounded to the less and to the more private side; None reveals nothing."""
+class RoundedMechanisms(NamedTuple):
+    """A mechanism with its parameter rounded to the less and to the more private side; None reveals nothing."""
 
     worse: m.Mechanism | None
     better: m.Mechanism | None
 
     @classmethod
-    def exact(cls, mechanism: m.Mechanism | None) -> Either:
+    def from_unrounded(cls, mechanism: m.Mechanism | None) -> RoundedMechanisms:
         return cls(mechanism, mechanism)
 
 
-def _with_noise(kind: Callable[[float], m.Mechanism], multiplier: Range) -> Either:
-    """Noise whose multiplier may underflow, which hides nothing, or overflow, which reveals next to nothing."""
+def _round_noise(kind: Callable[[float], m.Mechanism], multiplier: Range) -> RoundedMechanisms:
+    """Returns the mechanisms at both ends of a noise multiplier.
+
+    A multiplier that underflows to 0 hides nothing, and one that overflows reveals next to nothing.
+    """
     worse = kind(multiplier.lo) if multiplier.lo > 0 else m.ApproximateDP(0.0, 1.0)
-    return Either(worse, kind(multiplier.hi) if multiplier.hi < math.inf else None)
+    return RoundedMechanisms(worse, kind(multiplier.hi) if multiplier.hi < math.inf else None)
 
 
 class PrivacyRandomVariable:
@@ -41,42 +44,45 @@ class PrivacyRandomVariable:
     """
 
     def cdf(self, t: Any) -> Any:
-        """P[Y <= t] given that Y is finite."""
+        """Returns P[Y <= t] given that Y is finite."""
         raise NotImplementedError(f"{type(self).__name__} has no cdf")
 
     @property
     def pm_inf(self) -> float:
-        """P[Y is infinite]"""
+        """Probability that Y is infinite."""
         return 0.0
 
-    def _mechanism(self) -> Either:
+    def _build_mechanisms(self) -> RoundedMechanisms:
+        """Returns the mechanism of this loss, on whose distribution function nothing is rounded."""
         infinity = _check.closed_unit("pm_inf", self.pm_inf)
 
         def cdf(t: NDArray[np.float64]) -> NDArray[np.float64]:
             return (1 - infinity) * np.asarray(self.cdf(t), dtype=np.float64)
 
-        high = self._edge(1.0)
-        low = -self._edge(-1.0)
-        return Either.exact(PrivacyLoss.from_cdf(cdf, low=low, high=high, infinity=infinity, points=1 << 18))
+        high = self._find_edge(1.0)
+        low = -self._find_edge(-1.0)
+        return RoundedMechanisms.from_unrounded(
+            PrivacyLoss.from_cdf(cdf, low=low, high=high, infinity=infinity, points=1 << 18)
+        )
 
-    def _edge(self, sign: float) -> float:
-        """A power of two beyond which, on one side, no double shows a mass."""
+    def _find_edge(self, sign: float) -> float:
+        """Returns a power of two beyond which, on one side, the distribution function shows no mass."""
         edge = 2.0**-10
         while edge < 2.0**16 and float(np.ravel(self.cdf(np.array([sign * edge])))[0]) != (sign > 0):
             edge *= 2
         return edge
 
 
-class _Known(PrivacyRandomVariable):
-    """The loss of a mechanism of ours. ``cdf`` is for reading: no bound is made of it."""
+class _KnownVariable(PrivacyRandomVariable):
+    """The loss of a mechanism of this library. ``cdf`` is for information: no bound is made of it."""
 
-    _found: Either
+    _found: RoundedMechanisms
 
-    def _mechanism(self) -> Either:
+    def _build_mechanisms(self) -> RoundedMechanisms:
         return self._found
 
     def cdf(self, t: Any) -> Any:
-        """P[Y <= t] given that Y is finite, in double precision."""
+        """Returns P[Y <= t] given that Y is finite, in double precision."""
         at = np.asarray(t, dtype=np.float64)
         mechanism = self._found.worse
         q = mechanism.sampling_probability if isinstance(mechanism, m.PoissonSampled) else 1.0
@@ -86,62 +92,65 @@ class _Known(PrivacyRandomVariable):
                 with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                     y = np.where(at > 700, at - math.log(q), np.log1p(np.expm1(np.minimum(at, 700.0)) / q))
                 y = np.where(np.expm1(np.minimum(at, 0.0)) > -q, y, -np.inf)
-                found = sum(share * _normal(y * sigma - move / (2 * sigma)) for share, move in ((q, 1), (1 - q, -1)))
+                found = sum(
+                    share * _evaluate_normal_cdf(y * sigma - move / (2 * sigma))
+                    for share, move in ((q, 1), (1 - q, -1))
+                )
             case m.Laplace(scale):
                 found = np.where(at < 1 / scale, np.exp((np.minimum(at, 1 / scale) - 1 / scale) / 2) / 2, 1.0)
                 found = np.where(at < -1 / scale, 0.0, found)
             case m.PureDP() | m.ApproximateDP():
                 e = inner.nominal_epsilon
                 found = np.where(at < -e, 0.0, np.where(at < e, 1 / (1 + math.exp(min(e, 700.0))), 1.0))
-            case _:  # which reveals nothing
+            case _:  # reveals nothing
                 found = np.where(at < 0, 0.0, 1.0)
         return found
 
 
-def _normal(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _evaluate_normal_cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)) / 2)
 
 
-class PoissonSubsampledGaussianMechanism(_Known):
+class PoissonSubsampledGaussianMechanism(_KnownVariable):
     """Gaussian noise on a Poisson sample; a probability of 0 reveals nothing."""
 
     def __init__(self, sampling_probability: float, noise_multiplier: float) -> None:
         q = _check.closed_unit("sampling_probability", sampling_probability)
         gaussian = m.Gaussian(noise_multiplier)
-        self._found = Either.exact(m.PoissonSampled(gaussian, q) if q else None)
+        self._found = RoundedMechanisms.from_unrounded(m.PoissonSampled(gaussian, q) if q else None)
 
 
-class GaussianMechanism(_Known):
+class GaussianMechanism(_KnownVariable):
     """Gaussian noise of ``noise_multiplier`` on a sum of sensitivity ``l2_sensitivity``."""
 
     def __init__(self, noise_multiplier: float, l2_sensitivity: float = 1.0) -> None:
         sigma = _check.positive("noise_multiplier", noise_multiplier)
         sensitivity = _check.positive("l2_sensitivity", l2_sensitivity)
-        self._found = _with_noise(m.Gaussian, Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma))
+        self._found = _round_noise(m.Gaussian, Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma))
 
 
-class LaplaceMechanism(_Known):
+class LaplaceMechanism(_KnownVariable):
     """Laplace noise of scale 1 on a sum of sensitivity ``mu``."""
 
     def __init__(self, mu: float) -> None:
-        self._found = _with_noise(m.Laplace, 1 / Range(_check.positive("mu", mu)))
+        self._found = _round_noise(m.Laplace, 1 / Range(_check.positive("mu", mu)))
 
 
-class PureDPMechanism(_Known):
-    """Anything that is ``eps``-DP."""
+class PureDPMechanism(_KnownVariable):
+    """Loss that covers every mechanism that is ``eps``-DP."""
 
     def __init__(self, eps: float) -> None:
-        self._found = Either.exact(m.PureDP(_check.nonnegative("eps", eps)))
+        self._found = RoundedMechanisms.from_unrounded(m.PureDP(_check.nonnegative("eps", eps)))
 
 
-class ApproximateDPMechanism(_Known):
-    """Anything that is (``epsilon``, ``delta``)-DP."""
+class ApproximateDPMechanism(_KnownVariable):
+    """Loss that covers every mechanism that is (``epsilon``, ``delta``)-DP."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        self._found = Either.exact(m.ApproximateDP(epsilon, delta))
+        self._found = RoundedMechanisms.from_unrounded(m.ApproximateDP(epsilon, delta))
 
     @property
     def pm_inf(self) -> float:
-        """P[Y is infinite]: delta."""
+        """Probability that Y is infinite, which is delta."""
         mechanism = self._found.worse
         return mechanism.nominal_delta if isinstance(mechanism, m.ApproximateDP) else 0.0
