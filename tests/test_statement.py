@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.statement.words import lower, meaning, upper
+from tightdp.statement.words import explain_guarantee, format_above, format_below
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100 + dp.Gaussian(20.0)
 
@@ -112,7 +112,7 @@ def test_the_curves_are_those_of_the_run():
         for edge, name in zip(points(svg), ("lower", "upper"), strict=True):
             assert edge[:, 0].min() == 62 and edge[:, 0].max() == 406
             ends[top, name] = (edge[:, 0] - 62) / (406 - 62), top * (256 - edge[:, 1]) / (256 - 12)
-    most = float(upper(2 * made.privacy.upper, 2))
+    most = float(format_above(2 * made.privacy.upper, 2))
     x, y = ends[12.0, "upper"]
     delta = RUN.profile(np.linspace(0, most, 41)).upper[: len(x)]
     assert x[-1] * most >= made.privacy.upper
@@ -138,15 +138,15 @@ def test_what_it_means_is_the_power_of_the_best_test():
 def test_the_meaning_holds_for_the_worst_of_the_class(epsilon, delta, neighbors):
     """Its trade-off curve has a closed form: beta = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha))."""
     beta = max(0.0, 1 - delta - math.exp(epsilon) * 0.01, math.exp(-epsilon) * (1 - delta - 0.01))
-    first, second = meaning(epsilon, delta, neighbors)
+    first, second = explain_guarantee(epsilon, delta, neighbors)
     said = float(re.search(r"finds at most ([\d.]+) %", second)[1])
     assert 100 * (1 - beta) <= said <= 100 * (1 - beta) * 1.01
     assert math.exp(epsilon) <= float(re.search(r"at most ([\d.]+) times", first)[1]) <= math.exp(epsilon) * 1.01
-    assert f"plus a probability of {upper(delta)}" in first
+    assert f"plus a probability of {format_above(delta)}" in first
 
 
 def test_no_meaning_is_given_to_what_has_none():
-    assert meaning(math.inf, 1e-5, "add_or_remove") == meaning(1.0, 1e-5, "add") == ()
+    assert explain_guarantee(math.inf, 1e-5, "add_or_remove") == explain_guarantee(1.0, 1e-5, "add") == ()
 
 
 def test_of_many_mechanisms_the_page_lists_some():
@@ -188,9 +188,17 @@ def test_no_warning_where_there_is_none_to_give():
 
 def test_numbers_are_rounded_outward():
     for x in np.random.default_rng().random(200) * 10.0 ** np.random.default_rng().integers(-9, 12, 200):
-        assert float(lower(x)) <= x <= float(upper(x)) and float(upper(x)) - float(lower(x)) <= 1.1e-5 * x
-    assert upper(1.0) == lower(1.0) == "1" and upper(1e-5) == "1e-5" and upper(0.0) == "0" and upper(math.inf) == "inf"
-    assert float(upper(1 + 2**-52)) > 1
+        assert (
+            float(format_below(x)) <= x <= float(format_above(x))
+            and float(format_above(x)) - float(format_below(x)) <= 1.1e-5 * x
+        )
+    assert (
+        format_above(1.0) == format_below(1.0) == "1"
+        and format_above(1e-5) == "1e-5"
+        and format_above(0.0) == "0"
+        and format_above(math.inf) == "inf"
+    )
+    assert float(format_above(1 + 2**-52)) > 1
 
 
 def test_it_is_saved_as_it_is(tmp_path):

@@ -57,7 +57,7 @@ from .records.stream import scan_blocks
 from .records.views import MappedBlocks, RandomSubset, SelectedRows
 from .release.noise import RandomSource
 from .statement import Statement
-from .statement.words import AGAIN, listed
+from .statement.words import AGAIN, list_values
 
 __all__ = ["PrivateSearchCV"]
 
@@ -306,9 +306,9 @@ class PrivateSearchCV(BaseEstimator):
         own = _last(self.estimator).classes is None
         public = dict(made.public)  # which say nothing of labels that were learned
         if own:
-            public[labels] = f"those that occur: {listed([str(label) for label in self.classes_])}"
+            public[labels] = f"those that occur: {list_values([str(label) for label in self.classes_])}"
         return Statement(
-            f"PrivateSearchCV over {listed(names)}; the best of its runs: {made.subject}",
+            f"PrivateSearchCV over {list_values(names)}; the best of its runs: {made.subject}",
             self.privacy_,
             delta,
             self.charged_,

@@ -17,7 +17,7 @@ from tightdp.accounting.engines.allocation import sums
 from tightdp.cli import main
 from tightdp.cli.files import reserved
 from tightdp.statement.recomputed import UNITS
-from tightdp.statement.verdict import verdict_on
+from tightdp.statement.verdict import build_verdict
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
 STATED = dp.Statement("a mean", RUN.epsilon(1e-5), 1e-5, RUN, size=1000, settings={"steps": "1000"}, dataset="people")
@@ -238,7 +238,7 @@ def test_every_edit_is_refused_or_listed(trained, tmp_path, kind, capsys):
 
 
 def test_every_entry_is_in_the_verdict():
-    verdict = verdict_on(STATED)
+    verdict = build_verdict(STATED)
     assert {*verdict.recomputed, *verdict.compared, *verdict.unseen} == set(STATED.to_dict())
 
 

@@ -20,7 +20,7 @@ from ..records.columns import LEARN, Category, Column, LearnedColumn, Number, ru
 from ..records.rows import Rows
 from ..records.text import join_names
 from ..statement import Statement
-from ..statement.words import listed
+from ..statement.words import list_values
 
 Group = tuple[bool, bool, bool | None]
 """Whether columns are categories, whether these or bounds are learned, and whether numbers for missing ones are; None
@@ -173,7 +173,7 @@ def _stated(
             continue
         known = found[column.name]
         if isinstance(known, Category):
-            shown = listed(known.categories) or "none was frequent, so the column is left out"
+            shown = list_values(known.categories) or "none was frequent, so the column is left out"
             released.append(f"categories of {column.name}, by noisy counts: {shown}")
             continue
         if column.bounds == LEARN:

@@ -16,7 +16,7 @@ from ..gate.shares import FAILURE
 from ..ledger import Ledger
 from ..options import NEIGHBORS
 from ..printed import format_up
-from ..statement.words import one_line
+from ..statement.words import make_one_line
 from . import composition as shared
 from .expression import parse
 from .number import number
@@ -98,11 +98,11 @@ def _lines(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
     share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [
-        one_line(" ".join(plain["dataset"].split())),
+        make_one_line(" ".join(plain["dataset"].split())),
         f"({ledger.epsilon:g}, {ledger.delta:g})-differentially private in all, neighbors {ledger.neighbors}",
         f"spent: {share} of the budget ({ledger.family}), in {count} {'entry' if count == 1 else 'entries'}",
     ]
     for entry in plain.get("history", ()):
-        note = one_line(" ".join(entry["note"].split()))
+        note = make_one_line(" ".join(entry["note"].split()))
         lines.append(f"{entry['number']}  {entry['time']}  {entry['releases']}{'  ' + note if note else ''}")
     return lines

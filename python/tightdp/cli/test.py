@@ -14,7 +14,7 @@ import numpy as np
 
 from ..metrics import Accuracy, ConfusionMatrix, accuracy, confusion_matrix
 from ..records.rows import Rows
-from ..statement.words import listed
+from ..statement.words import list_values
 from ..tables.model import load
 from . import files
 from .number import number
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     predicted = np.array([said for said, *_ in model.rows(rows, allow_missing=True)], dtype=object)
     if rows.mark_undeclared(model.label, model.classes).all():
         raise ValueError(
-            f"{rows.file}: no record has one of the model's labels in {model.label!r} ({listed(model.classes)}): "
+            f"{rows.file}: no record has one of the model's labels in {model.label!r} ({list_values(model.classes)}): "
             "nothing could be right, and nothing was spent"
         )
     budget = {"epsilon": arguments.epsilon, "delta": arguments.delta, "confidence": arguments.confidence}

@@ -27,7 +27,7 @@ from ..records.rows import Rows
 from ..records.schema import MOST
 from ..records.text import parse_number
 from ..statement import Statement
-from ..statement.words import AGAIN, listed, one_line
+from ..statement.words import AGAIN, list_values, make_one_line
 from ..tables.model import REGRESSION, TableModel
 from . import declared, files
 from .composition import check_writable
@@ -193,7 +193,7 @@ def _print_charge(
         covered = math.isfinite(after)
         plain |= {"spent": before, "spent_after": after if covered else None}
         share = f"then {format_up(after, '.1%')}" if covered else "which does not cover this run"
-        lines.append(f"Ledger of {one_line(ledger.dataset)}: {format_up(before, '.1%')} spent, {share}")
+        lines.append(f"Ledger of {make_one_line(ledger.dataset)}: {format_up(before, '.1%')} spent, {share}")
     print(json.dumps(plain) if arguments.json else "\n".join(lines))
     return 0 if covered else 3
 
@@ -273,8 +273,8 @@ def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDAr
     """ValueError, before anything is spent, if no record has any of the declared values."""
     if undeclared.all():
         raise ValueError(
-            f"{rows.file}: no record has a value of {column!r} that is declared ({listed(values)}): nothing could be "
-            "learned, and nothing was spent. Values are compared letter by letter"
+            f"{rows.file}: no record has a value of {column!r} that is declared ({list_values(values)}): nothing could "
+            "be learned, and nothing was spent. Values are compared letter by letter"
         )
 
 
@@ -320,7 +320,7 @@ def _statement(
         if isinstance(column, Number):
             public[f"bounds of {column.name}"] = f"declared: {column.low:g} to {column.high:g}"
         else:
-            public[f"categories of {column.name}"] = f"declared: {listed(column.categories)}"
+            public[f"categories of {column.name}"] = f"declared: {list_values(column.categories)}"
     for name, given in taken.items():
         if given is None:
             public[name] = public[name].replace("declared", "those that occur", 1)

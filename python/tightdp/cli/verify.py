@@ -18,10 +18,10 @@ from .._strict_json import check_file, read_file
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
 from ..statement import Statement
-from ..statement.page import kept_in
+from ..statement.page import find_statement_in_page
 from ..statement.parameters import READERS
-from ..statement.verdict import Verdict, verdict_on
-from ..statement.words import one_line
+from ..statement.verdict import Verdict, build_verdict
+from ..statement.words import make_one_line
 from ..tables.model import TableModel
 
 EPILOG = """\
@@ -53,9 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
         hashed = _hash(arguments.model, arguments.patient)
         if statement.parameters != hashed:
             raise ValueError(f"{arguments.file}: is about {statement.parameters}, and {arguments.model} is {hashed}")
-        verdict.compare(f"{at}parameters", f"is the hash of {arguments.model}")
+        verdict.record_comparison(f"{at}parameters", f"is the hash of {arguments.model}")
     if arguments.ledger is not None:
-        verdict.compare(f"{at}ledger", _charged(arguments.file, statement, Ledger(arguments.ledger)))
+        verdict.record_comparison(f"{at}ledger", _charged(arguments.file, statement, Ledger(arguments.ledger)))
     parts = {"recomputed": verdict.recomputed, "compared": verdict.compared, "no file can show": verdict.unseen}
     if arguments.json:
         print(json.dumps({"file": str(arguments.file), "guarantee": statement.guarantee, **parts}))
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines = [f"{arguments.file}: {statement.guarantee}"]
         for title, entries in parts.items():
             lines += [f"{title}:", *(f"  {entry}: {how}" for entry, how in entries.items())]
-        print("\n".join(map(one_line, lines)))  # files may have any name
+        print("\n".join(map(make_one_line, lines)))  # files may have any name
     return 0 if statement.version == __version__ else 3
 
 
@@ -84,7 +84,7 @@ def _checked(file: Path, patient: bool) -> _Checked:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{file}: must be a model, a statement or its page, and is no text in UTF-8") from None
-    kept = kept_in(text) if text.startswith("<!DOCTYPE html>") else None
+    kept = find_statement_in_page(text) if text.startswith("<!DOCTYPE html>") else None
     if kept is not None:
         return _page(file, text, kept, patient)
     return read_file(file, lambda plain: _of(plain, patient))
@@ -93,15 +93,17 @@ def _checked(file: Path, patient: bool) -> _Checked:
 def _of(plain: Any, patient: bool) -> _Checked:
     if isinstance(plain, dict) and "tightdp_model" in plain:
         model = TableModel.from_dict(plain, patient=patient)
-        verdict = verdict_on(model.statement).within("statement")
+        verdict = build_verdict(model.statement).place_under("statement")
         for entry in (each for each in plain if each != "statement"):
-            verdict.compare(entry, "is a part of what has the hash in statement.parameters")
-        verdict.compare("columns", f"{verdict.compared['columns']}, and has the bounds and categories of the statement")
-        verdict.compare("statement.parameters", f"is the hash of the other entries, {model.parameters_hash}")
+            verdict.record_comparison(entry, "is a part of what has the hash in statement.parameters")
+        verdict.record_comparison(
+            "columns", f"{verdict.compared['columns']}, and has the bounds and categories of the statement"
+        )
+        verdict.record_comparison("statement.parameters", f"is the hash of the other entries, {model.parameters_hash}")
         return model.statement, verdict, "statement."
     if isinstance(plain, dict) and "tightdp_statement" in plain:
         statement = Statement.from_dict(plain, patient=patient)
-        return statement, verdict_on(statement), ""
+        return statement, build_verdict(statement), ""
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
 
 
@@ -112,8 +114,8 @@ def _page(file: Path, text: str, kept: str, patient: bool) -> _Checked:
         raise ValueError(f"{file}: {error}") from None
     if statement.to_html() != text:
         raise ValueError(f"{file}: must be the page of the statement that it holds, and shows something else")
-    verdict = verdict_on(statement)
-    verdict.compare("page", "is that of the statement, to the last character (line ends aside)")
+    verdict = build_verdict(statement)
+    verdict.record_comparison("page", "is that of the statement, to the last character (line ends aside)")
     return statement, verdict, ""
 
 

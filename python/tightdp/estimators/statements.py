@@ -15,7 +15,7 @@ from ..ledger import Ledger
 from ..ledger.ledger import name_of
 from ..records.cells import describe_type
 from ..statement import Statement
-from ..statement.words import AGAIN, listed
+from ..statement.words import AGAIN, list_values
 
 UNSCALED = (
     "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
@@ -35,13 +35,13 @@ class TargetFacts(NamedTuple):
 def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
     """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
     weights."""
-    known = listed([str(label) for label in classes])
+    known = list_values([str(label) for label in classes])
     public = {"labels": f"{how}: {known}"}
     if how == "learned":
         public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}
     if weights is not None:
         others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
-        public["weights of labels"] = f"declared: {listed([f'{k}: {v:g}' for k, v in weights.items()])}{others}"
+        public["weights of labels"] = f"declared: {list_values([f'{k}: {v:g}' for k, v in weights.items()])}{others}"
     shown = f"labels, by noisy counts: {known}; records with any other label contribute nothing"
     return TargetFacts(public, ("labels",) if how == "those that occur" else (), (shown,) if how == "learned" else ())
 
@@ -152,4 +152,4 @@ def describe_bounds(given: Any) -> str:
     """Public bounds, one interval or one for each column."""
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)
-    return listed([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])
+    return list_values([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])

@@ -20,7 +20,7 @@ from ..records.blocks import Blocks
 from ..records.columns import Category
 from ..records.stream import Stream
 from ..records.text import NO_VALUE, convert_to_text
-from ..statement.words import listed
+from ..statement.words import list_values
 from .cells import check_width, count_column_values, read_text_cells
 from .transformer import PrivateTransformer
 
@@ -112,7 +112,7 @@ class OneHotEncoder(PrivateTransformer):
         return [f"{name}={one}" for name, known in zip(given, self.categories_, strict=True) for one in known]
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        shown = [listed(known) for known in self.categories_]
+        shown = [list_values(known) for known in self.categories_]
         if self.categories is not None:
             return (), {f"categories of column {j}": f"declared: {known}" for j, known in enumerate(shown)}
         return tuple(f"categories of column {j}, by noisy counts: {known}" for j, known in enumerate(shown)), {}

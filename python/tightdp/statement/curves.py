@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bound import Curve
-from .words import upper
+from .words import format_above
 
 Vector = NDArray[np.float64]
 WIDTH, HEIGHT = 420, 300
@@ -19,49 +19,49 @@ LEAST_DELTA = 1e-12
 """Where the axis of delta ends."""
 
 
-def profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
+def draw_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
     """delta over epsilon, on a logarithmic axis, with the point that is stated."""
     low, most = math.log10(LEAST_DELTA), float(x[-1])
 
     seen = int((curve.upper > LEAST_DELTA).sum())  # and the first point below
     x, lower, higher = x[: seen + 1], curve.lower[: seen + 1], curve.upper[: seen + 1]
 
-    def logs(values: Vector) -> Vector:
+    def scale_to_axis(values: Vector) -> Vector:
         return np.log10(np.maximum(values, LEAST_DELTA)) - low
 
     ticks = [(k - low, f"10<tspan dy='-4' font-size='8'>{k}</tspan>" if k else "1") for k in range(int(low), 1, 2)]
-    frame = _Frame(most, -low)
+    frame = _PlotFrame(most, -low)
     mark = (epsilon, math.log10(max(delta, LEAST_DELTA)) - low) if epsilon <= most else None
-    return frame.figure("delta (curve) at each epsilon", "epsilon", "delta", x, logs(lower), logs(higher),
-                        _ticks(most), ticks, mark)  # fmt: skip
+    return frame.draw_figure("delta (curve) at each epsilon", "epsilon", "delta", x, scale_to_axis(lower),
+                             scale_to_axis(higher), _place_ticks(most), ticks, mark)  # fmt: skip
 
 
-def tradeoff(x: Vector, curve: Curve) -> str:
+def draw_tradeoff(x: Vector, curve: Curve) -> str:
     """The least rate of missed records at each rate of false accusations."""
-    ticks = _ticks(1.0)
+    ticks = _place_ticks(1.0)
     guessing = (0.0, 1.0), (1.0, 0.0)
-    frame = _Frame(1.0, 1.0)
-    return frame.figure("least errors of any test", "false accusations", "missed", x, curve.lower, curve.upper,
+    frame = _PlotFrame(1.0, 1.0)
+    return frame.draw_figure("least errors of any test", "false accusations", "missed", x, curve.lower, curve.upper,
                         ticks, ticks, None, guessing)  # fmt: skip
 
 
-def _ticks(most: float) -> list[tuple[float, str]]:
+def _place_ticks(most: float) -> list[tuple[float, str]]:
     step = 10.0 ** math.floor(math.log10(most))
     step *= next(f for f in (1.0, 0.5, 0.2) if most / (step * f) >= 4 or f == 0.2)
     return [(k * step, f"{k * step:g}") for k in range(int(most / step * (1 + 1e-9)) + 1)]
 
 
-class _Frame:
+class _PlotFrame:
     """Axes from 0 to ``right`` and from 0 to ``top``."""
 
     def __init__(self, right: float, top: float) -> None:
         self._x: Callable[[float], float] = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right
         self._y: Callable[[float], float] = lambda y: HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * y / top
 
-    def _path(self, xs: Sequence[float] | Vector, ys: Sequence[float] | Vector) -> str:
+    def _write_points(self, xs: Sequence[float] | Vector, ys: Sequence[float] | Vector) -> str:
         return " ".join(f"{self._x(float(x)):.1f},{self._y(float(y)):.1f}" for x, y in zip(xs, ys, strict=True))
 
-    def figure(
+    def draw_figure(
         self,
         title: str,
         across: str,
@@ -86,9 +86,9 @@ class _Frame:
             parts.append(f'<text x="{left - 6}" y="{self._y(at) + 4:.1f}" text-anchor="end">{label}</text>')
         if reference is not None:
             (x1, y1), (x2, y2) = reference
-            parts.append(f'<polyline class="reference" points="{self._path((x1, x2), (y1, y2))}"/>')
-        parts.append(f'<polygon class="band" points="{self._path([*x, *x[::-1]], [*lower, *higher[::-1]])}"/>')
-        parts += [f'<polyline class="edge" points="{self._path(x, edge)}"/>' for edge in (lower, higher)]
+            parts.append(f'<polyline class="reference" points="{self._write_points((x1, x2), (y1, y2))}"/>')
+        parts.append(f'<polygon class="band" points="{self._write_points([*x, *x[::-1]], [*lower, *higher[::-1]])}"/>')
+        parts += [f'<polyline class="edge" points="{self._write_points(x, edge)}"/>' for edge in (lower, higher)]
         if mark is not None:
             parts.append(f'<circle class="mark" cx="{self._x(mark[0]):.1f}" cy="{self._y(mark[1]):.1f}" r="4"/>')
         middle = (left + right) / 2
@@ -98,7 +98,7 @@ class _Frame:
         return "".join(parts)
 
 
-def span(epsilon: float) -> Vector:
+def choose_epsilons(epsilon: float) -> Vector:
     """The epsilons of the profile: to twice what is stated."""
     most = 2 * epsilon if 0 < epsilon < 500 else 10.0
-    return np.linspace(0.0, float(upper(most, 2)), POINTS)
+    return np.linspace(0.0, float(format_above(most, 2)), POINTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from html import escape as escaped
+from html import escape
 from html import unescape
 from typing import Any
 
@@ -13,15 +13,15 @@ import numpy as np
 
 from .. import _core
 from . import curves
-from .words import ACCUSED, ARITHMETIC, NOISE, RELATIONS, lower, one_line, upper
+from .words import ARITHMETIC, FALSE_ACCUSATIONS, NOISE, RELATIONS, format_above, format_below, make_one_line
 
 Statement = Any
 """A ``tightdp.Statement``, whose module imports this one."""
 UNITS = 2 * 10**9
 """Of work, for what the page shows beside the guarantee: three seconds at the most. Curves that take more are wider."""
-KEPT = "tightdp-statement"
+META_NAME = "tightdp-statement"
 """The name under which a page holds the statement as JSON, so that the page itself can be checked."""
-MOST = 10
+MOST_MECHANISMS = 10
 """How many distinct mechanisms the page lists."""
 STYLE = """
 .tightdp { font: 15px/1.5 system-ui, sans-serif; color: #1d2430; max-width: 920px; margin: 0 auto; padding: 24px; }
@@ -56,61 +56,62 @@ STYLE = """
 """
 
 
-def page(statement: Statement) -> str:
+def render_page(statement: Statement) -> str:
     title = f"Privacy statement: {statement.subject}"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="{KEPT}" content="{escaped(json.dumps(statement.to_dict()))}">'
-        f"<title>{escape(title)}</title></head>\n<body>\n{body(statement, sign=True)}\n</body></html>\n"
+        f'<meta name="{META_NAME}" content="{escape(json.dumps(statement.to_dict()))}">'
+        f"<title>{encode_for_html(title)}</title></head>\n<body>\n{render_body(statement, sign=True)}\n</body></html>\n"
     )
 
 
-def kept_in(text: str) -> str | None:
+def find_statement_in_page(text: str) -> str | None:
     """The JSON of the statement that a page was made of; None in what is no page of ours."""
-    found = re.search(rf'<meta name="{KEPT}" content="([^"]*)">', text)
+    found = re.search(rf'<meta name="{META_NAME}" content="([^"]*)">', text)
     return None if found is None else unescape(found[1])
 
 
-def body(statement: Statement, sign: bool = False) -> str:
-    bound = statement.privacy
+def render_body(statement: Statement, sign: bool = False) -> str:
+    """Returns the sections of the page, with lines for a signature if ``sign``, as one HTML element."""
+    bound, promise = statement.privacy, " ".join([statement.guarantee, *statement.meaning])
     sections = [
         "<h1>Privacy statement</h1>",
-        f'<p class="of">{escape(statement.subject)}</p>',
-        f'<p class="guarantee">{escape(" ".join([statement.guarantee, *statement.meaning]))}{_closer(statement)}</p>',
-        *(f'<p class="warning"><b>Warning.</b> {escape(warning)}</p>' for warning in statement.warnings),
+        f'<p class="of">{encode_for_html(statement.subject)}</p>',
+        f'<p class="guarantee">{encode_for_html(promise)}{_state_power_of_tests(statement)}</p>',
+        *(f'<p class="warning"><b>Warning.</b> {encode_for_html(warning)}</p>' for warning in statement.warnings),
         "<h2>The guarantee</h2>",
-        _table(
+        _render_table(
             {
                 "Neighbouring data sets": RELATIONS[statement.neighbors],
-                "epsilon, upper end": f"{upper(bound.upper)}: what is promised",
-                "epsilon, lower end": f"{lower(bound.lower)}: no smaller epsilon can be claimed",
-                "delta": upper(statement.delta),
+                "epsilon, upper end": f"{format_above(bound.upper)}: what is promised",
+                "epsilon, lower end": f"{format_below(bound.lower)}: no smaller epsilon can be claimed",
+                "delta": format_above(statement.delta),
                 "Engine": bound.engine,
-                "Charged": _charged(statement),
+                "Charged": _describe_charge(statement),
                 "Number of records": "not used" if statement.size is None else f"{statement.size:,}",
-                **_given({"Data": statement.dataset, "Ledger": statement.ledger}),
+                **_discard_missing_rows({"Data": statement.dataset, "Ledger": statement.ledger}),
             }
         ),
-        _curves(statement),
+        _render_curves(statement),
     ]
     if statement.released:
-        sections += ["<h2>What was released</h2>", _list(statement.released)]
+        sections += ["<h2>What was released</h2>", _render_list(statement.released)]
     sections += [
         "<h2>What the guarantee rests on</h2>",
         "<p>Each of these must be true, and what is given or declared must be known without the records. Nobody can "
         "check it from the release.</p>",
-        _list((*_assumptions(statement),), "box"),
+        _render_list((*_list_assumptions(statement),), "box"),
         "<h2>What it does not cover</h2>",
-        _list(statement.not_covered),
+        _render_list(statement.not_covered),
     ]
-    sections += ["<h2>What this page is about</h2>", _table(_made(statement))]
+    sections += ["<h2>What this page is about</h2>", _render_table(_describe_origin(statement))]
     if sign:
         sections.append('<div class="sign"><div>Name</div><div>Place, date</div><div>Signature</div></div>')
     return f'<div class="tightdp"><style>{STYLE}</style>\n' + "\n".join(sections) + "\n</div>"
 
 
-def _assumptions(statement: Statement) -> Iterable[str]:
+def _list_assumptions(statement: Statement) -> Iterable[str]:
     for name, how in statement.public.items():
         yield f"{name}: {how}"
     yield f"Arithmetic is {ARITHMETIC[statement.arithmetic]}"
@@ -120,15 +121,17 @@ def _assumptions(statement: Statement) -> Iterable[str]:
         yield "The ledger is the only one for this data, and everything released from the data was spent from it"
 
 
-def _charged(statement: Statement) -> str:
+def _describe_charge(statement: Statement) -> str:
     parts = statement.charged.parts
-    more = f" + {len(parts) - MOST:,} more, which the JSON text lists" if len(parts) > MOST else ""
-    return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in parts[:MOST]) + more or "nothing"
+    more = (
+        f" + {len(parts) - MOST_MECHANISMS:,} more, which the JSON text lists" if len(parts) > MOST_MECHANISMS else ""
+    )
+    return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in parts[:MOST_MECHANISMS]) + more or "nothing"
 
 
-def _made(statement: Statement) -> dict[str, str]:
+def _describe_origin(statement: Statement) -> dict[str, str]:
     """What ties the page to a release, and how to check both."""
-    return _given(
+    return _discard_missing_rows(
         {
             **{f"Setting: {name}": how for name, how in statement.settings.items()},
             "Parameters": statement.parameters,
@@ -139,29 +142,31 @@ def _made(statement: Statement) -> dict[str, str]:
     )
 
 
-def _given(rows: dict[str, str | None]) -> dict[str, str]:
+def _discard_missing_rows(rows: dict[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in rows.items() if value is not None}
 
 
-def _closer(statement: Statement) -> str:
+def _state_power_of_tests(statement: Statement) -> str:
     """The power of the best test at one rate of false accusations, which is less than epsilon and delta say."""
     if "renyi" in statement.privacy.engine:
         return ""
     try:
         with _core.Budget(UNITS):
-            missed = float(statement.charged.tradeoff([ACCUSED / 100], neighbors=statement.neighbors).lower[0])
+            missed = float(
+                statement.charged.tradeoff([FALSE_ACCUSATIONS / 100], neighbors=statement.neighbors).lower[0]
+            )
     except ValueError:
         return ""
-    found = upper(100 * (1 - missed), 3)
+    found = format_above(100 * (1 - missed), 3)
     return f" By all that was charged it is at most {found} %." if found != "100" else ""
 
 
-def _curves(statement: Statement) -> str:
+def _render_curves(statement: Statement) -> str:
     """Both curves; nothing where the relation has no bound at other epsilons."""
     if "renyi" in statement.privacy.engine:  # whose curves would take half a minute, and show no more than its bound
         return ""
     run, relation = statement.charged, statement.neighbors
-    epsilons, alphas = curves.span(statement.privacy.upper), np.linspace(0.0, 1.0, curves.POINTS) ** 2
+    epsilons, alphas = curves.choose_epsilons(statement.privacy.upper), np.linspace(0.0, 1.0, curves.POINTS) ** 2
     try:
         with _core.Budget(UNITS):
             profile = run.profile(epsilons, neighbors=relation)
@@ -169,9 +174,9 @@ def _curves(statement: Statement) -> str:
     except ValueError:
         return ""
     figures = (
-        curves.profile(epsilons, profile, statement.privacy.upper, statement.delta),
+        curves.draw_profile(epsilons, profile, statement.privacy.upper, statement.delta),
         "delta at every epsilon. The band holds the truth, and the dot is the guarantee above.",
-        curves.tradeoff(alphas, errors),
+        curves.draw_tradeoff(alphas, errors),
         "The least errors of any test of whether one record was there. The dashed line is that of guessing.",
     )
     return (
@@ -180,15 +185,17 @@ def _curves(statement: Statement) -> str:
     )
 
 
-def _table(rows: dict[str, str]) -> str:
+def _render_table(rows: dict[str, str]) -> str:
     return (
-        "<table>" + "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items()) + "</table>"
+        "<table>"
+        + "".join(f"<tr><th>{encode_for_html(k)}</th><td>{encode_for_html(v)}</td></tr>" for k, v in rows.items())
+        + "</table>"
     )
 
 
-def _list(lines: Iterable[str], kind: str = "") -> str:
-    return f'<ul class="{kind}">' + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+def _render_list(lines: Iterable[str], kind: str = "") -> str:
+    return f'<ul class="{kind}">' + "".join(f"<li>{encode_for_html(line)}</li>" for line in lines) + "</ul>"
 
 
-def escape(text: str) -> str:
-    return escaped(one_line(text))
+def encode_for_html(text: str) -> str:
+    return escape(make_one_line(text))

@@ -35,21 +35,21 @@ LONGEST_HEADER = 2**25
 _CHUNK = 2**20
 
 
-class Named(NamedTuple):
+class NamedArray(NamedTuple):
     """One array: its name, the type and shape of its numbers, and what yields their bytes in pieces."""
 
     name: str
     dtype: str
     shape: list[int]
-    pieces: Callable[[], Iterable[Any]]
+    get_bytes: Callable[[], Iterable[Any]]
 
 
-def hash_arrays(arrays: Iterable[Named]) -> str:
+def hash_arrays(arrays: Iterable[NamedArray]) -> str:
     """Returns the hash of arrays, each of which has a name of its own."""
     found = hashlib.sha256()
-    for name, dtype, shape, pieces in sorted(arrays, key=lambda each: each.name.encode()):
+    for name, dtype, shape, get_bytes in sorted(arrays, key=lambda each: each.name.encode()):
         found.update(json.dumps([name, dtype, shape], separators=(",", ":")).encode() + b"\n")
-        for piece in pieces():
+        for piece in get_bytes():
             found.update(piece)
     return f"sha256:{found.hexdigest()}"
 
@@ -58,10 +58,10 @@ def hash_state(state: Any) -> str:
     """Returns the hash of a ``state_dict``. Raises ValueError for anything but tensors by their names."""
     if not isinstance(state, Mapping) or not state:
         raise ValueError(f"must be a state_dict, tensors by their names, got {type(state).__name__}")
-    return hash_arrays([_of_tensor(name, tensor) for name, tensor in state.items()])
+    return hash_arrays([_describe_tensor(name, tensor) for name, tensor in state.items()])
 
 
-def _of_tensor(name: Any, tensor: Any) -> Named:
+def _describe_tensor(name: Any, tensor: Any) -> NamedArray:
     import torch
 
     if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
@@ -70,11 +70,11 @@ def _of_tensor(name: Any, tensor: Any) -> Named:
     if dtype is None or tensor.layout is not torch.strided or tensor.is_quantized:
         raise ValueError(f"must have dense tensors of the types of safetensors, got {tensor.dtype} at {name!r:.100}")
 
-    def pieces() -> Iterable[Any]:
+    def get_bytes() -> Iterable[Any]:
         plain = tensor.detach().to("cpu").contiguous().reshape(-1)
         return [] if plain.numel() == 0 else [plain.view(torch.uint8).numpy()]
 
-    return Named(name, dtype, list(tensor.shape), pieces)
+    return NamedArray(name, dtype, list(tensor.shape), get_bytes)
 
 
 def hash_torch_file(path: Path) -> str:
@@ -111,7 +111,7 @@ def hash_safetensors(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _ArrayEntry:
     """Entry of a header for one array."""
 
     dtype: str
@@ -119,7 +119,7 @@ class _Entry:
     data_offsets: tuple[int, int]
 
 
-def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[Named]:
+def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[NamedArray]:
     """Returns the arrays of a file whose numbers are at ``start`` and fill it to its end."""
     if not isinstance(header, dict):
         raise ValueError("is no safetensors file: its header is no object")
@@ -127,7 +127,7 @@ def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[Nam
     for name, plain in header.items():
         if name == "__metadata__":
             continue
-        entry = read_object(_Entry, plain, f"header[{name!r}]")
+        entry = read_object(_ArrayEntry, plain, f"header[{name!r}]")
         first, last = entry.data_offsets
         bytes_each = SIZES.get(entry.dtype)
         if bytes_each is None or not 0 <= first <= last or min(entry.shape, default=0) < 0:
@@ -135,14 +135,16 @@ def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[Nam
         if last - first != math.prod(entry.shape) * bytes_each:
             raise ValueError(f"header[{name!r:.100}] must have as many bytes as its shape has numbers")
         ends.append((start + first, start + last))
-        found.append(Named(name, entry.dtype, list(entry.shape), partial(_pieces, file, start + first, last - first)))
+        found.append(
+            NamedArray(name, entry.dtype, list(entry.shape), partial(_read_pieces, file, start + first, last - first))
+        )
     ends.sort()
     if ends[-1][1] != size or any(one[1] != other[0] for one, other in pairwise(ends)):
         raise ValueError("header must describe every byte of the file once")
     return found
 
 
-def _pieces(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
+def _read_pieces(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
     file.seek(at)
     while length > 0:
         piece = file.read(min(length, _CHUNK))

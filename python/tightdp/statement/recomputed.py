@@ -11,7 +11,7 @@ from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from ..options import Neighbors
-from .words import lower, upper
+from .words import format_above, format_below
 
 MOST_VALUES = 100_000
 """Most values in an account, such as the atoms of a law: to read so many takes a third of a second."""
@@ -29,11 +29,11 @@ PATIENT = "`tightdp verify --patient` takes the time"
 TOLERANCE = 1e-6
 """Relative: an account that grew step by step, or another processor, has other last digits. What is claimed below what
 is computed is raised to it, so that no claim is below what is proved."""
-LOOSER = 1e-3
+TOLERANCE_ABOVE = 1e-3
 """The same for what is claimed to be larger, which is no danger: an engine may have got tighter."""
 
 
-def account_of(plain: Any, patient: bool = False) -> Accountant:
+def read_account_within_limits(plain: Any, patient: bool = False) -> Accountant:
     """Returns the account that ``Accountant.to_json`` wrote, as plain values. Raises ValueError for anything else, and,
     unless ``patient``, for an account whose answers may take seconds."""
     if not patient:
@@ -83,32 +83,37 @@ def check_bound(claimed: Bound, charged: Composition, delta: float, neighbors: N
         found = charged.epsilon(delta, neighbors=neighbors)
     if claimed.upper < found.lower:
         raise ValueError(
-            f"privacy must bound epsilon of what was charged at delta {upper(delta)}, neighbors {neighbors}, which is "
-            f"at least {lower(found.lower)}, got {upper(claimed.upper)}"
+            f"privacy must bound epsilon of what was charged at delta {format_above(delta)}, neighbors {neighbors}, "
+            f"which is at least {format_below(found.lower)}, got {format_above(claimed.upper)}"
         )
 
 
-def recomputed(
+def verify_claimed_bound(
     claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors, *, ours: bool, patient: bool
 ) -> Bound:
     """The bound that a statement may go on claiming. ValueError where its account does not bear out what it claims;
     ``ours`` says that this version wrote it, whose answers must be the same."""
 
-    def ask(**options: Any) -> Bound:
+    def bound_charged_epsilon(**options: Any) -> Bound:
         with nullcontext() if patient else _core.Budget(UNITS):
             return charged.epsilon(delta, neighbors=neighbors, **options)
 
-    found = ask()
-    if ours and claimed.upper > found.upper * (1 + LOOSER) and claimed.engine in ("grid", "prv", "renyi", "gdp"):
-        found = ask(engine=claimed.engine)
+    found = bound_charged_epsilon()
+    if (
+        ours
+        and claimed.upper > found.upper * (1 + TOLERANCE_ABOVE)
+        and claimed.engine in ("grid", "prv", "renyi", "gdp")
+    ):
+        found = bound_charged_epsilon(engine=claimed.engine)
     # Both intervals hold the truth, whatever made them: an upper end below what is reached is none.
     too_low = claimed.upper < max(found.upper * (1 - TOLERANCE), found.lower)
-    too_high = claimed.upper > found.upper * (1 + LOOSER) and ours
+    too_high = claimed.upper > found.upper * (1 + TOLERANCE_ABOVE) and ours
     crossed = claimed.lower > found.lower * (1 + TOLERANCE) + TOLERANCE
     if too_low or too_high or crossed:
         hint = "" if patient else f" (where that takes more than a second of work, {PATIENT})"
         raise ValueError(
-            f"epsilon is said to be from {lower(claimed.lower)} to {upper(claimed.upper)} at delta {upper(delta)}, and "
-            f"what was charged gives {lower(found.lower)} to {upper(found.upper)}{hint}"
+            f"epsilon is said to be from {format_below(claimed.lower)} to {format_above(claimed.upper)} at delta "
+            f"{format_above(delta)}, and what was charged gives {format_below(found.lower)} to "
+            f"{format_above(found.upper)}{hint}"
         )
     return Bound(min(claimed.lower, found.lower), max(claimed.upper, found.upper), claimed.engine)

@@ -28,31 +28,41 @@ from ..accounting.engines.auto import ANSWERED
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .recomputed import account_of, check_bound, recomputed
-from .words import ARITHMETIC, NOISE, OUTSIDE, RELATIONS, lower, meaning, one_line, upper
+from .recomputed import check_bound, read_account_within_limits, verify_claimed_bound
+from .words import (
+    ARITHMETIC,
+    NEVER_COVERED,
+    NOISE,
+    RELATIONS,
+    explain_guarantee,
+    format_above,
+    format_below,
+    make_one_line,
+)
 
 FORMAT = 1
-_KEPT = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
+_VALUES = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
          "ledger", "version", "settings", "parameters", "dataset", "date")  # fmt: skip
 WORDS = ("guarantee", "meaning", "charged", "warnings", "not_covered", "check")
 """What a statement says in words, which must be what its values say."""
 CHECKED_BY = "tightdp verify FILE"
-_CLAIMED: Mapping[str, Any] = {"epsilon_lower": float | None, "epsilon": float | None, "engine": str}
-ENTRIES = ("tightdp_statement", "account", *_CLAIMED, *_KEPT, *WORDS)
+_CLAIMED_VALUES: Mapping[str, Any] = {"epsilon_lower": float | None, "epsilon": float | None, "engine": str}
+ENTRIES = ("tightdp_statement", "account", *_CLAIMED_VALUES, *_VALUES, *WORDS)
 """All entries of a statement as JSON."""
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
 LARGE = 10.0
 """An epsilon above it bounds a likelihood ratio by 22,000, which excludes next to nothing."""
 
 
-def of_delta(delta: float, size: int) -> str:
+def warn_of_large_delta(delta: float, size: int) -> str:
     """A warning of a delta that is too large for that many records, or nothing."""
     if delta * size < 1:
         return ""
-    return f"delta is {upper(delta)}, which is at least 1/{size}: publishing a whole record at random would meet it."
+    least = format_above(delta)
+    return f"delta is {least}, which is at least 1/{size}: publishing a whole record at random would meet it."
 
 
-def _today() -> str:
+def _get_todays_date() -> str:
     return datetime.now(timezone.utc).date().isoformat()
 
 
@@ -112,12 +122,12 @@ class Statement:
     settings: Mapping[str, str] = field(default_factory=dict)
     parameters: str | None = None
     dataset: str | None = None
-    date: str = field(default_factory=_today, compare=False)
+    date: str = field(default_factory=_get_todays_date, compare=False)
 
     __hash__ = None  # type: ignore[assignment]  # a mapping has none
 
     def __post_init__(self) -> None:
-        _text("subject", self.subject)
+        _check_statement_text("subject", self.subject)
         if not isinstance(self.privacy, Bound):
             raise TypeError(f"privacy must be a Bound, got {self.privacy!r}")
         if not isinstance(self.charged, Composition):
@@ -128,16 +138,16 @@ class Statement:
             raise TypeError(f"seeded must be True or False, got {self.seeded!r}")
         values = {
             "delta": _check.open_unit("delta", self.delta),
-            "public": _texts("public", self.public),
-            "settings": _texts("settings", self.settings),
+            "public": _check_texts("public", self.public),
+            "settings": _check_texts("settings", self.settings),
         }
-        _text("version", self.version)
+        _check_statement_text("version", self.version)
         for name in ("ledger", "parameters", "dataset"):
             if getattr(self, name) is not None:
-                _text(name, getattr(self, name))
+                _check_statement_text(name, getattr(self, name))
         if self.parameters is not None and not HASH.fullmatch(self.parameters):
             raise ValueError(f"parameters must be sha256: and 64 hexadecimal digits, got {self.parameters!r}")
-        if not _is_date(_text("date", self.date)):
+        if not _is_date(_check_statement_text("date", self.date)):
             raise ValueError(f"date must be YYYY-MM-DD, or empty where it is not known, got {_check.shown(self.date)}")
         if self.size is not None:
             values["size"] = _check.count("size", self.size)
@@ -145,7 +155,7 @@ class Statement:
             given = getattr(self, name)
             if isinstance(given, str):
                 raise TypeError(f"{name} must be a sequence of strings, got {given!r}")
-            values[name] = tuple(_text(name, line) for line in given)
+            values[name] = tuple(_check_statement_text(name, line) for line in given)
         check_bound(self.privacy, self.charged, self.delta, self.neighbors)
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -156,15 +166,15 @@ class Statement:
     def guarantee(self) -> str:
         """One line: what is promised."""
         return (
-            f"({upper(self.privacy.upper)}, {upper(self.delta)})-differentially private, {RELATIONS[self.neighbors]}; "
-            f"the bound is certified from {lower(self.privacy.lower)} to {upper(self.privacy.upper)} "
-            f"({self.privacy.engine})."
+            f"({format_above(self.privacy.upper)}, {format_above(self.delta)})-differentially private, "
+            f"{RELATIONS[self.neighbors]}; the bound is certified from {format_below(self.privacy.lower)} to "
+            f"{format_above(self.privacy.upper)} ({self.privacy.engine})."
         )
 
     @property
     def meaning(self) -> tuple[str, ...]:
         """What epsilon and delta mean, in two sentences; none where there is no bound."""
-        return meaning(self.privacy.upper, self.delta, self.neighbors)
+        return explain_guarantee(self.privacy.upper, self.delta, self.neighbors)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -172,12 +182,12 @@ class Statement:
         found = []
         if self.seeded:
             found.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
-        if self.size is not None and (large := of_delta(self.delta, self.size)):
+        if self.size is not None and (large := warn_of_large_delta(self.delta, self.size)):
             found.append(large)
         if self.privacy.upper > LARGE:
             found.append(
-                f"epsilon is {upper(self.privacy.upper)}, above {LARGE:g}: by itself it excludes next to nothing. "
-                "Look at the trade-off between errors."
+                f"epsilon is {format_above(self.privacy.upper)}, above {LARGE:g}: by itself it excludes next to "
+                "nothing. Look at the trade-off between errors."
             )
         if self.arithmetic == "idealised":
             found.append("Arithmetic is idealised: what the roundings of released numbers reveal is not covered.")
@@ -192,7 +202,7 @@ class Statement:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """What the guarantee leaves out."""
-        return (*self.outside, *OUTSIDE)
+        return (*self.outside, *NEVER_COVERED)
 
     def __str__(self) -> str:
         lines = [self.subject, self.guarantee, *self.meaning, f"Charged: {self.charged!r}"]
@@ -212,7 +222,7 @@ class Statement:
         )
         lines.append(f"Check with: {CHECKED_BY}")
         lines += [f"Warning: {warning}" for warning in self.warnings]
-        return "\n".join(map(one_line, lines))
+        return "\n".join(map(make_one_line, lines))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: strings, numbers, lists; an infinite bound is None."""
@@ -262,7 +272,7 @@ class Statement:
         ValueError. An account that may take more than two seconds is refused, unless ``patient``.
         """
         try:
-            plain = parse_json(_text("text", text))
+            plain = parse_json(_check_statement_text("text", text))
         except ValueError as error:
             raise ValueError(f"text must be what Statement.to_json wrote, which is JSON: {error}") from None
         return cls.from_dict(plain, patient=patient)
@@ -272,15 +282,15 @@ class Statement:
         """The statement that ``to_dict`` wrote, checked as by ``from_json``."""
         check_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
         check_entries("text", plain, ENTRIES)
-        given = read_arguments(cls, plain, "", only=_KEPT)
-        lower, above, engine = (read_value(hint, plain[name], name) for name, hint in _CLAIMED.items())
-        claimed = _claim(math.inf if lower is None else lower, math.inf if above is None else above, engine)
-        account = account_of(plain["account"], patient)
+        given = read_arguments(cls, plain, "", only=_VALUES)
+        least, most, engine = (read_value(hint, plain[name], name) for name, hint in _CLAIMED_VALUES.items())
+        claimed = _read_claimed_bound(math.inf if least is None else least, math.inf if most is None else most, engine)
+        account = read_account_within_limits(plain["account"], patient)
         if account.neighbors != given["neighbors"]:
             raise ValueError("neighbors must be those of the account")
         charged, ours = account.composition, given["version"] == __version__
         delta = _check.open_unit("delta", given["delta"])
-        found = recomputed(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
+        found = verify_claimed_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
         made: Statement = construct(cls, {**given, "privacy": claimed, "charged": charged}, "")
         words = () if ours else WORDS  # another version wrote others
         written = {name: value for name, value in made.to_dict().items() if name not in words}
@@ -289,9 +299,9 @@ class Statement:
 
     def to_html(self) -> str:
         """A page that stands alone, for a browser or a printer."""
-        from .page import page  # needs the curves
+        from .page import render_page  # needs the curves
 
-        return page(self)
+        return render_page(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes ``to_html()`` to a file."""
@@ -299,18 +309,18 @@ class Statement:
 
     def _repr_html_(self) -> str:
         """For notebooks, without a page around it."""
-        from .page import body
+        from .page import render_body
 
-        return body(self)
+        return render_body(self)
 
 
-def _claim(lower: float, above: float, engine: str) -> Bound:
+def _read_claimed_bound(least: float, most: float, engine: str) -> Bound:
     """Returns the interval that a file claims. Raises ValueError for ends that cross and engines that there are not."""
-    if lower > above or lower < 0:
-        raise ValueError(f"epsilon is said to be from {lower!r} to {above!r}, and must be at least epsilon_lower")
+    if least > most or least < 0:
+        raise ValueError(f"epsilon is said to be from {least!r} to {most!r}, and must be at least epsilon_lower")
     if not set(engine.split("+")) <= ANSWERED:
         raise ValueError(f"engine must be of {', '.join(sorted(ANSWERED))}, got {_check.shown(engine)}")
-    return Bound(lower, above, engine)
+    return Bound(least, most, engine)
 
 
 def _is_date(text: str) -> bool:
@@ -320,13 +330,13 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def _texts(name: str, given: Any) -> dict[str, str]:
+def _check_texts(name: str, given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} must be a mapping from names to texts, got {_check.shown(given)}")
-    return {_text(name, key): _text(name, value) for key, value in given.items()}
+    return {_check_statement_text(name, key): _check_statement_text(name, value) for key, value in given.items()}
 
 
-def _text(name: str, value: Any) -> str:
+def _check_statement_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, got {_check.shown(value)}")
     if any("\ud800" <= c <= "\udfff" for c in value):

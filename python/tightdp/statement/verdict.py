@@ -13,12 +13,12 @@ RECOMPUTED = {
     "delta": "epsilon was computed at it",
     "account": "epsilon was computed of it",
 }
-_MADE = "is what the other entries say, to the last character"
+_SAID_BY_OTHERS = "is what the other entries say, to the last character"
 COMPARED = {
     "tightdp_statement": "is the format that this version reads",
     "neighbors": "are those of the account",
     "taken": "are names in public",
-    **dict.fromkeys(WORDS, _MADE),
+    **dict.fromkeys(WORDS, _SAID_BY_OTHERS),
 }
 UNSEEN = {
     "subject": "that this is what was released",
@@ -47,17 +47,17 @@ class Verdict(NamedTuple):
     compared: dict[str, str]
     unseen: dict[str, str]
 
-    def within(self, name: str) -> Verdict:
+    def place_under(self, name: str) -> Verdict:
         """The same for a statement that is the entry ``name`` of another file."""
         return Verdict(*({f"{name}.{entry}": how for entry, how in part.items()} for part in self))
 
-    def compare(self, entry: str, how: str) -> None:
+    def record_comparison(self, entry: str, how: str) -> None:
         """Records that an entry that no file shows by itself was compared with another file."""
         self.unseen.pop(entry, None)
         self.compared[entry] = how
 
 
-def verdict_on(statement: Statement) -> Verdict:
+def build_verdict(statement: Statement) -> Verdict:
     """Returns what reading this statement has checked. The words of another version are compared with nothing."""
     compared, unseen = dict(COMPARED), dict(UNSEEN)
     if statement.version != __version__:

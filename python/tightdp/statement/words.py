@@ -30,12 +30,12 @@ NOISE: Mapping[bool, str] = {
 
 MOST_LISTED = 20
 """Most labels or bounds that a statement lists."""
-ACCUSED = 1.0
+FALSE_ACCUSATIONS = 1.0
 """Per cent of those who are not in the data: the rate of false accusations that a guarantee is translated at."""
 LARGEST_FACTOR = 700.0
 """An epsilon whose exponential is still a double."""
 
-OUTSIDE = (
+NEVER_COVERED = (
     "What was computed from the same data before: a scaler, an encoder, a selection of features, bounds or categories "
     "read off the records.",
     "A choice among several fits by how well they do on the data: each fit is charged by itself, and the choice is "
@@ -49,34 +49,34 @@ OUTSIDE = (
 AGAIN = "Another fit on the same data: the next one is charged as much again."
 
 
-def meaning(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
+def explain_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
     """What (epsilon, delta) means, in two sentences. Both are the definition: P(A) <= e^epsilon P'(A) + delta for any
     outcome A, and for the outcome that a test accuses; and the same for the outcome that it does not."""
     if not epsilon < LARGEST_FACTOR or neighbors in ("add", "remove"):  # which are about one of two orders alone
         return ()
     factor = math.nextafter(math.exp(epsilon), math.inf)
-    alpha = ACCUSED / 100
+    alpha = FALSE_ACCUSATIONS / 100
     found = min(alpha * factor + delta, 1 - (1 - delta - alpha) / factor, 1.0) * (1 + 1e-12)
     others = "with any other record in its place" if neighbors == "replace" else "without it"
     return (
-        f"Whatever outcome one looks for was at most {upper(factor, 3)} times as likely with a person's record as "
-        f"{others}, plus a probability of {upper(delta)}.",
-        f"Someone who knows all other records, and is wrong about {ACCUSED:g} % of the people who are absent, finds at "
-        f"most {upper(100 * found, 3)} % of those who are present (guessing finds {ACCUSED:g} %).",
+        f"Whatever outcome one looks for was at most {format_above(factor, 3)} times as likely with a person's record "
+        f"as {others}, plus a probability of {format_above(delta)}.",
+        f"Someone who knows all other records, and is wrong about {FALSE_ACCUSATIONS:g} % of the people who are absent, "
+        f"finds at most {format_above(100 * found, 3)} % of those who are present (guessing finds {FALSE_ACCUSATIONS:g} %).",
     )
 
 
-def upper(x: float, digits: int = 6) -> str:
+def format_above(x: float, digits: int = 6) -> str:
     """``x`` in so many significant digits, rounded up where it must be."""
-    return _shown(x, digits, ROUND_CEILING)
+    return _round_to_text(x, digits, ROUND_CEILING)
 
 
-def lower(x: float, digits: int = 6) -> str:
+def format_below(x: float, digits: int = 6) -> str:
     """``x`` in so many significant digits, rounded down where it must be."""
-    return _shown(x, digits, ROUND_FLOOR)
+    return _round_to_text(x, digits, ROUND_FLOOR)
 
 
-def _shown(x: float, digits: int, rounding: str) -> str:
+def _round_to_text(x: float, digits: int, rounding: str) -> str:
     if not math.isfinite(x):
         return str(x)
     rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(repr(float(x))))
@@ -85,13 +85,13 @@ def _shown(x: float, digits: int, rounding: str) -> str:
     return f"{rounded.normalize():f}" if 1e-4 <= abs(x) < 1e15 else f"{rounded.normalize():e}"
 
 
-def one_line(text: str) -> str:
+def make_one_line(text: str) -> str:
     """``text`` with escapes for what does not print, such as ends of lines: a category may be any text, and must not
     look like a line of the statement."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def listed(values: Sequence[str]) -> str:
+def list_values(values: Sequence[str]) -> str:
     """Returns the first ``MOST_LISTED`` values in one line, and how many more there are."""
     more = f", and {len(values) - MOST_LISTED:,} more" if len(values) > MOST_LISTED else ""
     return ", ".join(values[:MOST_LISTED]) + more

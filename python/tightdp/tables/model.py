@@ -18,7 +18,7 @@ from .._strict_json import check_entries, check_format, check_same, construct, r
 from ..records.columns import Category, Column, Number, encode_columns
 from ..records.rows import Rows
 from ..statement import Statement
-from ..statement.words import listed
+from ..statement.words import list_values
 
 FORMAT = 1
 MODELS = ("logistic", "svm", "ridge")
@@ -63,7 +63,7 @@ class TableModel:
                              f"{self.intercept.shape}")  # fmt: skip
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
-        labels = {} if self.model == REGRESSION else {"labels": listed(self.classes)}
+        labels = {} if self.model == REGRESSION else {"labels": list_values(self.classes)}
         _check_facts(self.statement, {**labels, **_facts(self.columns)})
         hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
@@ -205,7 +205,7 @@ def _facts(columns: Sequence[Column]) -> dict[str, str]:
     found = {}
     for column in columns:
         if isinstance(column, Category):
-            found[f"categories of {column.name}"] = listed(column.categories)
+            found[f"categories of {column.name}"] = list_values(column.categories)
             continue
         found[f"bounds of {column.name}"] = f"{column.low:g} to {column.high:g}"
         if column.missing is not None:

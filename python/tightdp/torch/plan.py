@@ -28,7 +28,7 @@ from ..release import clipping
 from ..release.clipping import Arithmetic
 from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
-from ..statement.statement import of_delta
+from ..statement.statement import warn_of_large_delta
 from .algorithms import Settings, fill_settings, plan_steps
 from .released_loss import LossRelease
 
@@ -234,6 +234,6 @@ def plan(
 
 
 def _warn_of_delta(made: Plan) -> None:
-    large = of_delta(made.delta, made.records)
+    large = warn_of_large_delta(made.delta, made.records)
     if large:
         warnings.warn(f"{large} Choose a much smaller delta", stacklevel=4)
