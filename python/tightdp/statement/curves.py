@@ -13,17 +13,20 @@ from .words import format_above
 
 Vector = NDArray[np.float64]
 WIDTH, HEIGHT = 420, 300
+"""Size of a figure, in units of its SVG, as are the margins."""
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 44
 POINTS = 41
+"""Number of points of a curve."""
 LEAST_DELTA = 1e-12
-"""Where the axis of delta ends."""
+"""Smallest delta on its axis."""
 
 
 def draw_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
-    """delta over epsilon, on a logarithmic axis, with the point that is stated."""
+    """Draws delta over epsilon, on a logarithmic axis, with the point that the statement names."""
     low, most = math.log10(LEAST_DELTA), float(x[-1])
 
-    seen = int((curve.upper > LEAST_DELTA).sum())  # and the first point below
+    # The first point below the axis is drawn as well, so that the curve reaches the axis.
+    seen = int((curve.upper > LEAST_DELTA).sum())
     x, lower, higher = x[: seen + 1], curve.lower[: seen + 1], curve.upper[: seen + 1]
 
     def scale_to_axis(values: Vector) -> Vector:
@@ -37,7 +40,7 @@ def draw_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
 
 
 def draw_tradeoff(x: Vector, curve: Curve) -> str:
-    """The least rate of missed records at each rate of false accusations."""
+    """Draws the least rate of missed records at each rate of false accusations."""
     ticks = _place_ticks(1.0)
     guessing = (0.0, 1.0), (1.0, 0.0)
     frame = _PlotFrame(1.0, 1.0)
@@ -46,6 +49,7 @@ def draw_tradeoff(x: Vector, curve: Curve) -> str:
 
 
 def _place_ticks(most: float) -> list[tuple[float, str]]:
+    """Returns round numbers from 0 to ``most``, with their labels."""
     step = 10.0 ** math.floor(math.log10(most))
     step *= next(f for f in (1.0, 0.5, 0.2) if most / (step * f) >= 4 or f == 0.2)
     return [(k * step, f"{k * step:g}") for k in range(int(most / step * (1 + 1e-9)) + 1)]
@@ -74,7 +78,7 @@ class _PlotFrame:
         mark: tuple[float, float] | None,
         reference: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> str:
-        """The band between two curves, and the edge that is relied on."""
+        """Draws axes, the band between two curves and its edges, and a marked point if there is one."""
         left, right, top, bottom = LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM
         parts = [f'<svg role="img" viewBox="0 0 {WIDTH} {HEIGHT}" xmlns="http://www.w3.org/2000/svg">'
                  f"<title>{title}</title>"]  # fmt: skip
@@ -99,6 +103,6 @@ class _PlotFrame:
 
 
 def choose_epsilons(epsilon: float) -> Vector:
-    """The epsilons of the profile: to twice what is stated."""
+    """Returns the epsilons of the profile, from 0 to twice the stated one."""
     most = 2 * epsilon if 0 < epsilon < 500 else 10.0
     return np.linspace(0.0, float(format_above(most, 2)), POINTS)

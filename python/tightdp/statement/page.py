@@ -1,12 +1,11 @@
-"""The page for the person who signs: HTML with its styles and curves inside, and nothing loaded from elsewhere."""
+"""The page for the person who signs: HTML that holds its styles and curves and loads nothing from elsewhere."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable
-from html import escape
-from html import unescape
+from html import escape, unescape
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,12 @@ from .words import ARITHMETIC, FALSE_ACCUSATIONS, NOISE, RELATIONS, format_above
 Statement = Any
 """A ``tightdp.Statement``, whose module imports this one."""
 UNITS = 2 * 10**9
-"""Of work, for what the page shows beside the guarantee: three seconds at the most. Curves that take more are wider."""
+"""Units of work for the curves and figures that the page shows beside the guarantee, which take three seconds at most.
+Curves that would take more are drawn wider."""
 META_NAME = "tightdp-statement"
-"""The name under which a page holds the statement as JSON, so that the page itself can be checked."""
+"""Name under which a page holds the statement as JSON, so that the page itself can be checked."""
 MOST_MECHANISMS = 10
-"""How many distinct mechanisms the page lists."""
+"""Largest number of distinct mechanisms that the page lists."""
 STYLE = """
 .tightdp { font: 15px/1.5 system-ui, sans-serif; color: #1d2430; max-width: 920px; margin: 0 auto; padding: 24px; }
 .tightdp h1 { font-size: 25px; line-height: 1.25; margin: 0 0 4px; }
@@ -57,6 +57,7 @@ STYLE = """
 
 
 def render_page(statement: Statement) -> str:
+    """Returns the whole page as HTML."""
     title = f"Privacy statement: {statement.subject}"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -67,7 +68,7 @@ def render_page(statement: Statement) -> str:
 
 
 def find_statement_in_page(text: str) -> str | None:
-    """The JSON of the statement that a page was made of; None in what is no page of ours."""
+    """Returns the JSON of the statement that a page was made of; None if the text is no such page."""
     found = re.search(rf'<meta name="{META_NAME}" content="([^"]*)">', text)
     return None if found is None else unescape(found[1])
 
@@ -130,7 +131,7 @@ def _describe_charge(statement: Statement) -> str:
 
 
 def _describe_origin(statement: Statement) -> dict[str, str]:
-    """What ties the page to a release, and how to check both."""
+    """Returns the rows that tie the page to a release, and say how to check both."""
     return _discard_missing_rows(
         {
             **{f"Setting: {name}": how for name, how in statement.settings.items()},
@@ -147,7 +148,10 @@ def _discard_missing_rows(rows: dict[str, str | None]) -> dict[str, str]:
 
 
 def _state_power_of_tests(statement: Statement) -> str:
-    """The power of the best test at one rate of false accusations, which is less than epsilon and delta say."""
+    """Returns a sentence on the best test's power at one rate of false accusations, by the curve of all charges.
+
+    It may be less than epsilon and delta say. The sentence is empty where it would say nothing new or take long.
+    """
     if "renyi" in statement.privacy.engine:
         return ""
     try:
@@ -162,8 +166,9 @@ def _state_power_of_tests(statement: Statement) -> str:
 
 
 def _render_curves(statement: Statement) -> str:
-    """Both curves; nothing where the relation has no bound at other epsilons."""
-    if "renyi" in statement.privacy.engine:  # whose curves would take half a minute, and show no more than its bound
+    """Returns both curves as figures; nothing if the relation has no bound at other epsilons."""
+    # Curves by Renyi divergences would take half a minute, and show no more than the bound does.
+    if "renyi" in statement.privacy.engine:
         return ""
     run, relation = statement.charged, statement.neighbors
     epsilons, alphas = curves.choose_epsilons(statement.privacy.upper), np.linspace(0.0, 1.0, curves.POINTS) ** 2

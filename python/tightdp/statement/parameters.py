@@ -1,8 +1,8 @@
-"""The hash of named arrays, such as the state_dict of a PyTorch model, which ties a statement to files of them.
+"""The hash of named arrays, such as the state_dict of a PyTorch model, which ties a statement to their files.
 
-It is the SHA-256 of all entries in the order of their names. Each is ``["name", "dtype", [shape]]`` as JSON without
-blanks, an end of line, and the bytes of the array: little-endian, the last index running fastest. Types have the names
-of the safetensors format (docs/howto/verify.md).
+The hash is the SHA-256 of all entries in the order of their names. Each is ``["name", "dtype", [shape]]`` as JSON
+without blanks, an end of line, and the bytes of the array: little-endian, the last index running fastest. Types have
+the names of the safetensors format (docs/howto/verify.md).
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
     "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
 }  # fmt: skip
-"""Bytes of a number of each type, by its name in the safetensors format."""
+"""Bytes of a number of each type, by the type's name in the safetensors format."""
 _TORCH = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "uint16": "U16",
     "int16": "I16", "float16": "F16", "bfloat16": "BF16", "uint32": "U32", "int32": "I32", "float32": "F32",
     "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64",
 }  # fmt: skip
 LONGEST_HEADER = 2**25
-"""Bytes of a safetensors file before its numbers."""
+"""Largest number of bytes of a safetensors file before its numbers."""
 _CHUNK = 2**20
+"""Bytes that are read at a time."""
 
 
 class NamedArray(NamedTuple):
-    """One array: its name, the type and shape of its numbers, and what yields their bytes in pieces."""
+    """One array: its name, the type and shape of its numbers, and a function that yields their bytes in pieces."""
 
     name: str
     dtype: str
@@ -62,6 +63,7 @@ def hash_state(state: Any) -> str:
 
 
 def _describe_tensor(name: Any, tensor: Any) -> NamedArray:
+    """Returns a PyTorch tensor as a named array. Raises ValueError unless it is dense and of a type of the format."""
     import torch
 
     if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
@@ -78,7 +80,7 @@ def _describe_tensor(name: Any, tensor: Any) -> NamedArray:
 
 
 def hash_torch_file(path: Path) -> str:
-    """Returns the hash of a ``state_dict`` that ``torch.save`` wrote, which is read without running code of its own."""
+    """Returns the hash of a ``state_dict`` that ``torch.save`` wrote. Reading the file runs no code of its own."""
     check_file(path, sys.maxsize)
     try:
         import torch
@@ -86,11 +88,11 @@ def hash_torch_file(path: Path) -> str:
         raise ValueError(f"{path}: needs PyTorch to be read; a .safetensors file does not") from None
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever a damaged file makes of the reader
+    except Exception as error:  # a damaged file may make the reader raise any
         raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
     try:
         return hash_state(state)
-    except Exception as error:  # of numbers that are not there, or do not fit, too
+    except Exception as error:  # numbers that are missing or do not fit raise others than ValueError
         raise ValueError(f"{path}: {str(error)[:500]}") from None
 
 
@@ -159,4 +161,4 @@ READERS: Mapping[str, Callable[[Path], str]] = {
     ".pt": hash_torch_file,
     ".pth": hash_torch_file,
 }
-"""Readers of the hash of a file of parameters, by the end of its name."""
+"""Functions that return the hash of a file of parameters, by the end of the file's name."""

@@ -1,4 +1,4 @@
-"""What a file claims of privacy is computed again from its account, within limits on the work that others may ask."""
+"""Computes the claimed bound of a file again from its account, within limits on the work that a file may ask for."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from ..options import Neighbors
 from .words import format_above, format_below
 
 MOST_VALUES = 100_000
-"""Most values in an account, such as the atoms of a law: to read so many takes a third of a second."""
+"""Largest number of values in an account, such as the atoms of a distribution: they are read in a third of a second."""
 MOST_ENTRIES = 1000
-"""Of an account, and of mechanisms inside of others: to make so many takes half a second."""
+"""Largest number of entries of an account, and of mechanisms inside of others: making them takes half a second."""
 MOST_SAMPLED = 64
-"""Of distinct entries that are no Gaussians: each takes up to a fortieth of a second where only Renyi bounds serve."""
+"""Largest number of distinct entries that are not Gaussians: each takes up to 25 ms if only a Renyi bound exists."""
 MOST_SLOW = 10
-"""Of those that are no Poisson samples of Gaussians either: each takes up to a tenth of a second."""
+"""Largest number of distinct entries that are neither Gaussians nor their Poisson samples: each takes up to 0.1 s."""
 UNITS = 10**9
-"""Of work, for the bound: two seconds, and three and a half for the worst that was found."""
+"""Units of work for the bound: two seconds, and three and a half in the worst case that was found."""
 FEW_UNITS = 10**8
-"""Of work, for a statement that is made: what it takes where no engine takes long."""
+"""Units of work for the check of a statement that is being made: enough if no engine takes long."""
 PATIENT = "`tightdp verify --patient` takes the time"
+"""Advice in errors about accounts that take long."""
 TOLERANCE = 1e-6
-"""Relative: an account that grew step by step, or another processor, has other last digits. What is claimed below what
-is computed is raised to it, so that no claim is below what is proved."""
+"""Relative tolerance below the computed bound, since an account that grew step by step, or another processor, has other
+last digits. A claim within it is raised to the computed bound, so that no claim is below a proved one."""
 TOLERANCE_ABOVE = 1e-3
-"""The same for what is claimed to be larger, which is no danger: an engine may have got tighter."""
+"""Relative tolerance above the computed bound. A claim that is too large is no danger: an engine may have become
+tighter."""
 
 
 def read_account_within_limits(plain: Any, patient: bool = False) -> Accountant:
@@ -75,8 +77,8 @@ def _check_distinct(charged: Composition) -> None:
 
 
 def check_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> None:
-    """ValueError for what is no bound on epsilon of what was charged: an approximation, or one at another delta or
-    under another relation that is lower."""
+    """Raises ValueError if the claimed epsilon is an approximation or is below the lower end at this delta and
+    relation."""
     if "gdp" in claimed.engine:
         raise ValueError("privacy must be a bound, got an approximation (engine 'gdp'), which bounds nothing")
     with _core.Budget(FEW_UNITS):
@@ -91,8 +93,10 @@ def check_bound(claimed: Bound, charged: Composition, delta: float, neighbors: N
 def verify_claimed_bound(
     claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors, *, ours: bool, patient: bool
 ) -> Bound:
-    """The bound that a statement may go on claiming. ValueError where its account does not bear out what it claims;
-    ``ours`` says that this version wrote it, whose answers must be the same."""
+    """Returns the bound that a statement may go on claiming. Raises ValueError if its account gives another one.
+
+    ``ours`` says that this version wrote the statement, so that its answers must be the same.
+    """
 
     def bound_charged_epsilon(**options: Any) -> Bound:
         with nullcontext() if patient else _core.Budget(UNITS):
@@ -105,7 +109,7 @@ def verify_claimed_bound(
         and claimed.engine in ("grid", "prv", "renyi", "gdp")
     ):
         found = bound_charged_epsilon(engine=claimed.engine)
-    # Both intervals hold the truth, whatever made them: an upper end below what is reached is none.
+    # The true epsilon is in both intervals, so an upper end below our lower end must be wrong.
     too_low = claimed.upper < max(found.upper * (1 - TOLERANCE), found.lower)
     too_high = claimed.upper > found.upper * (1 + TOLERANCE_ABOVE) and ours
     crossed = claimed.lower > found.lower * (1 + TOLERANCE) + TOLERANCE

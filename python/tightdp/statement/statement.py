@@ -1,4 +1,4 @@
-"""The statement: values in, and text, JSON or a page out. It computes no bound but the curves on its page."""
+"""The statement: it takes values, and writes text, JSON or a page. It computes no bound but the curves of its page."""
 
 from __future__ import annotations
 
@@ -41,21 +41,25 @@ from .words import (
 )
 
 FORMAT = 1
+"""Number of the format of a statement as JSON."""
 _VALUES = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
          "ledger", "version", "settings", "parameters", "dataset", "date")  # fmt: skip
 WORDS = ("guarantee", "meaning", "charged", "warnings", "not_covered", "check")
-"""What a statement says in words, which must be what its values say."""
+"""Entries of a statement that say in words what its values say. Reading compares both."""
 CHECKED_BY = "tightdp verify FILE"
+"""Command that checks a statement."""
 _CLAIMED_VALUES: Mapping[str, Any] = {"epsilon_lower": float | None, "epsilon": float | None, "engine": str}
+"""Entries of the claimed bound, with the types of their values."""
 ENTRIES = ("tightdp_statement", "account", *_CLAIMED_VALUES, *_VALUES, *WORDS)
-"""All entries of a statement as JSON."""
+"""Names of all entries of a statement as JSON."""
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
+"""Form of the hash of released parameters."""
 LARGE = 10.0
 """An epsilon above it bounds a likelihood ratio by 22,000, which excludes next to nothing."""
 
 
 def warn_of_large_delta(delta: float, size: int) -> str:
-    """A warning of a delta that is too large for that many records, or nothing."""
+    """Returns a warning if delta is too large for ``size`` records; otherwise an empty text."""
     if delta * size < 1:
         return ""
     least = format_above(delta)
@@ -68,18 +72,18 @@ def _get_todays_date() -> str:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a bound on a release covers, what it assumes, and what it leaves out.
+    """A bound on a release with the facts that it covers, assumes and leaves out.
 
     ``str(statement)`` is text, and ``to_json()`` keeps all of it. ``to_html()`` is a page for the person who answers
     for the release, with the curves of delta and of the trade-off between errors; it loads nothing from elsewhere. A
-    statement may be published where the release may: it holds nothing else about the records.
+    statement may be published wherever the release may: it holds nothing else about the records.
 
     Parameters
     ----------
     subject : what was released and by what means, one line
     privacy : ``Bound`` on epsilon at ``delta``, of ``charged``
     delta : in (0, 1)
-    charged : what the run was charged
+    charged : the composition that the run was charged with
     neighbors : the relation that ``privacy`` is about
     released : what may be published, one line for each part
     public : what was taken to be public, and how it is known: such as {"labels": "declared: no, yes"}
@@ -118,7 +122,7 @@ class Statement:
     outside: tuple[str, ...] = ()
     ledger: str | None = None
     version: str = __version__
-    """Of the library that made it."""
+    """Version of the library that made the statement."""
     settings: Mapping[str, str] = field(default_factory=dict)
     parameters: str | None = None
     dataset: str | None = None
@@ -164,7 +168,7 @@ class Statement:
 
     @property
     def guarantee(self) -> str:
-        """One line: what is promised."""
+        """The promise in one line."""
         return (
             f"({format_above(self.privacy.upper)}, {format_above(self.delta)})-differentially private, "
             f"{RELATIONS[self.neighbors]}; the bound is certified from {format_below(self.privacy.lower)} to "
@@ -173,12 +177,12 @@ class Statement:
 
     @property
     def meaning(self) -> tuple[str, ...]:
-        """What epsilon and delta mean, in two sentences; none where there is no bound."""
+        """The meaning of epsilon and delta in two sentences; empty if there is no finite bound."""
         return explain_guarantee(self.privacy.upper, self.delta, self.neighbors)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the person who signs must know and might not expect."""
+        """Facts that the person who signs must know and might not expect."""
         found = []
         if self.seeded:
             found.append("The noise was seeded: whoever knows the seed can subtract it. Do not release this model.")
@@ -201,7 +205,7 @@ class Statement:
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the guarantee leaves out."""
+        """Everything that the guarantee leaves out, one line each."""
         return (*self.outside, *NEVER_COVERED)
 
     def __str__(self) -> str:
@@ -225,7 +229,7 @@ class Statement:
         return "\n".join(map(make_one_line, lines))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: strings, numbers, lists; an infinite bound is None."""
+        """Returns plain values for JSON: strings, numbers, lists. An infinite bound is None."""
         bound = self.privacy.to_dict()
         account = Accountant(neighbors=self.neighbors)
         if self.charged:
@@ -261,15 +265,16 @@ class Statement:
         }
 
     def to_json(self) -> str:
-        """All of it as JSON text."""
+        """Returns the whole statement as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str, *, patient: bool = False) -> Statement:
-        """The statement that ``to_json`` wrote; ValueError for anything else, TypeError for what is no text.
+        """Returns the statement that ``to_json`` wrote. Raises ValueError for other text, and TypeError unless it is
+        text.
 
-        Its bound is computed again from its account, and what it says in words from its values: a difference is a
-        ValueError. An account that may take more than two seconds is refused, unless ``patient``.
+        The bound is computed again from the account, and the words from the values: a difference raises ValueError.
+        An account that may take more than two seconds is refused, unless ``patient``.
         """
         try:
             plain = parse_json(_check_statement_text("text", text))
@@ -279,7 +284,7 @@ class Statement:
 
     @classmethod
     def from_dict(cls, plain: Any, *, patient: bool = False) -> Statement:
-        """The statement that ``to_dict`` wrote, checked as by ``from_json``."""
+        """Returns the statement that ``to_dict`` wrote, checked as by ``from_json``."""
         check_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
         check_entries("text", plain, ENTRIES)
         given = read_arguments(cls, plain, "", only=_VALUES)
@@ -292,13 +297,13 @@ class Statement:
         delta = _check.open_unit("delta", given["delta"])
         found = verify_claimed_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
         made: Statement = construct(cls, {**given, "privacy": claimed, "charged": charged}, "")
-        words = () if ours else WORDS  # another version wrote others
+        words = () if ours else WORDS  # another version may say it in other words
         written = {name: value for name, value in made.to_dict().items() if name not in words}
         check_same({name: plain[name] for name in written}, written)
         return made if found == claimed else replace(made, privacy=found)
 
     def to_html(self) -> str:
-        """A page that stands alone, for a browser or a printer."""
+        """Returns a page that stands alone, for a browser or a printer."""
         from .page import render_page  # needs the curves
 
         return render_page(self)
@@ -308,14 +313,14 @@ class Statement:
         Path(path).write_text(self.to_html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        """For notebooks, without a page around it."""
+        """Returns HTML for notebooks, without a page around it."""
         from .page import render_body
 
         return render_body(self)
 
 
 def _read_claimed_bound(least: float, most: float, engine: str) -> Bound:
-    """Returns the interval that a file claims. Raises ValueError for ends that cross and engines that there are not."""
+    """Returns the interval that a file claims. Raises ValueError if its ends cross or its engine does not exist."""
     if least > most or least < 0:
         raise ValueError(f"epsilon is said to be from {least!r} to {most!r}, and must be at least epsilon_lower")
     if not set(engine.split("+")) <= ANSWERED:

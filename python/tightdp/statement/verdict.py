@@ -1,4 +1,4 @@
-"""The verdict on a file, entry by entry: computed again, compared, or not to be seen from a file."""
+"""The verdict on a file: each entry was computed again, was compared, or cannot be checked from a file."""
 
 from __future__ import annotations
 
@@ -40,25 +40,30 @@ UNSEEN = {
 
 
 class Verdict(NamedTuple):
-    """Findings on each entry of a file, with its place in the file as the key. An entry may be in two lists: what
-    it says was compared, and that it is true cannot be seen."""
+    """Findings on each entry of a file, by its place in the file.
+
+    An entry may be in two lists: its words were compared with other entries, and its truth cannot be seen from a file.
+    """
 
     recomputed: dict[str, str]
     compared: dict[str, str]
     unseen: dict[str, str]
 
     def place_under(self, name: str) -> Verdict:
-        """The same for a statement that is the entry ``name`` of another file."""
+        """Returns the verdict on a file whose entry ``name`` is this statement."""
         return Verdict(*({f"{name}.{entry}": how for entry, how in part.items()} for part in self))
 
     def record_comparison(self, entry: str, how: str) -> None:
-        """Records that an entry that no file shows by itself was compared with another file."""
+        """Records that an entry, which no file shows by itself, was compared with another file."""
         self.unseen.pop(entry, None)
         self.compared[entry] = how
 
 
 def build_verdict(statement: Statement) -> Verdict:
-    """Returns what reading this statement has checked. The words of another version are compared with nothing."""
+    """Returns the checks that reading this statement has made.
+
+    The words of another version are compared with nothing.
+    """
     compared, unseen = dict(COMPARED), dict(UNSEEN)
     if statement.version != __version__:
         for name in WORDS:

@@ -1,4 +1,4 @@
-"""What a statement says in words, and how it writes numbers."""
+"""The words of a statement, and the text of its numbers, rounded outward."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NOISE: Mapping[bool, str] = {
 }
 
 MOST_LISTED = 20
-"""Most labels or bounds that a statement lists."""
+"""Largest number of labels or bounds that a statement lists."""
 FALSE_ACCUSATIONS = 1.0
-"""Per cent of those who are not in the data: the rate of false accusations that a guarantee is translated at."""
+"""Rate of false accusations at which a guarantee is translated, in per cent of the people who are not in the data."""
 LARGEST_FACTOR = 700.0
-"""An epsilon whose exponential is still a double."""
+"""Largest epsilon that is translated; its exponential is still a double."""
 
 NEVER_COVERED = (
     "What was computed from the same data before: a scaler, an encoder, a selection of features, bounds or categories "
@@ -47,32 +47,37 @@ NEVER_COVERED = (
 
 
 AGAIN = "Another fit on the same data: the next one is charged as much again."
+"""Line on repeated fits, for statements of estimators."""
 
 
 def explain_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
-    """What (epsilon, delta) means, in two sentences. Both are the definition: P(A) <= e^epsilon P'(A) + delta for any
-    outcome A, and for the outcome that a test accuses; and the same for the outcome that it does not."""
-    if not epsilon < LARGEST_FACTOR or neighbors in ("add", "remove"):  # which are about one of two orders alone
+    """Returns the meaning of (epsilon, delta) in two sentences.
+
+    Both follow from the definition, P(A) <= e^epsilon P'(A) + delta. The first takes any outcome A; the second takes
+    the outcomes of a test, to accuse and not to accuse.
+    """
+    # Relations of one order alone do not say both that the record may be recognised and that it may be missed.
+    if not epsilon < LARGEST_FACTOR or neighbors in ("add", "remove"):
         return ()
     factor = math.nextafter(math.exp(epsilon), math.inf)
-    alpha = FALSE_ACCUSATIONS / 100
+    alpha, rate = FALSE_ACCUSATIONS / 100, f"{FALSE_ACCUSATIONS:g} %"
     found = min(alpha * factor + delta, 1 - (1 - delta - alpha) / factor, 1.0) * (1 + 1e-12)
     others = "with any other record in its place" if neighbors == "replace" else "without it"
     return (
         f"Whatever outcome one looks for was at most {format_above(factor, 3)} times as likely with a person's record "
         f"as {others}, plus a probability of {format_above(delta)}.",
-        f"Someone who knows all other records, and is wrong about {FALSE_ACCUSATIONS:g} % of the people who are absent, "
-        f"finds at most {format_above(100 * found, 3)} % of those who are present (guessing finds {FALSE_ACCUSATIONS:g} %).",
+        f"Someone who knows all other records, and is wrong about {rate} of the people who are absent, "
+        f"finds at most {format_above(100 * found, 3)} % of those who are present (guessing finds {rate}).",
     )
 
 
 def format_above(x: float, digits: int = 6) -> str:
-    """``x`` in so many significant digits, rounded up where it must be."""
+    """Returns ``x`` as text with ``digits`` significant digits, rounded up."""
     return _round_to_text(x, digits, ROUND_CEILING)
 
 
 def format_below(x: float, digits: int = 6) -> str:
-    """``x`` in so many significant digits, rounded down where it must be."""
+    """Returns ``x`` as text with ``digits`` significant digits, rounded down."""
     return _round_to_text(x, digits, ROUND_FLOOR)
 
 
@@ -86,12 +91,14 @@ def _round_to_text(x: float, digits: int, rounding: str) -> str:
 
 
 def make_one_line(text: str) -> str:
-    """``text`` with escapes for what does not print, such as ends of lines: a category may be any text, and must not
-    look like a line of the statement."""
+    """Returns ``text`` with escapes for characters that do not print, such as ends of lines.
+
+    A category may be any text, and must not look like a line of the statement.
+    """
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def list_values(values: Sequence[str]) -> str:
-    """Returns the first ``MOST_LISTED`` values in one line, and how many more there are."""
+    """Returns the first ``MOST_LISTED`` values in one line, and the number of further ones."""
     more = f", and {len(values) - MOST_LISTED:,} more" if len(values) > MOST_LISTED else ""
     return ", ".join(values[:MOST_LISTED]) + more
