@@ -180,8 +180,8 @@ def test_mechanisms_nest_to_a_depth():
 @pytest.mark.parametrize("distinct", [1, 2, 300, 5000])
 def test_releases_are_merged_as_they_are_recorded(distinct, monkeypatch):
     """A question after a long run looks at few of its releases; recording them took constant time for each."""
-    looked_at, canonical = [], dp.Gaussian._canonical
-    monkeypatch.setattr(dp.Gaussian, "_canonical", lambda self: looked_at.append(self) or canonical(self))
+    looked_at, canonical = [], dp.Gaussian._to_canonical
+    monkeypatch.setattr(dp.Gaussian, "_to_canonical", lambda self: looked_at.append(self) or canonical(self))
     account, releases = dp.Accountant(), [dp.Gaussian(1.0 + i) for i in range(distinct)]
     for i in range(5000):
         account.compose(releases[i % distinct], count=3)

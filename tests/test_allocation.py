@@ -163,7 +163,7 @@ def test_the_corners_of_the_box(sigma, steps):
 def test_one_allocation_composed_is_itself():
     run = dp.RandomAllocation(dp.Gaussian(1.0), 50)
     with_nothing = allocation._composed(
-        run._composition().parts, "remove", 1e-24, allocation.DEFAULT,
+        run._to_composition().parts, "remove", 1e-24, allocation.DEFAULT,
         lambda laws, width, points: _core.grid_epsilon(laws, 1e-6, width, points),
     )  # fmt: skip
     direct = run.epsilon(1e-6, neighbors="remove")

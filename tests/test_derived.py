@@ -117,7 +117,7 @@ def test_papernot_and_steinke_corollary_3():
     """The best of e-DP runs is (2 + eta) e-DP, and no curve of it exceeds that."""
     for eps, mean, eta in ((1.0, 1000.0, 0.0), (1.0, 1000.0, 1.0), (1.0, 1000.0, 0.5), (1.0, 100.0, 2.0)):
         run = dp.RepeatAndSelect(dp.Laplace(1 / eps), mean, eta)
-        assert largest_loss(run._composition(), "add_or_remove") == pytest.approx((2 + eta) * eps, rel=1e-12)
+        assert largest_loss(run._to_composition(), "add_or_remove") == pytest.approx((2 + eta) * eps, rel=1e-12)
         assert eps < run.epsilon(1e-10).upper <= (2 + eta) * eps * (1 + 1e-12)
 
 

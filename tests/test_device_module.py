@@ -18,9 +18,9 @@ BUILT = importlib.util.find_spec("tightdp._cuda") is not None
 @pytest.fixture
 def asked_again():
     """What was found is kept: these tests ask anew, and so do those that follow."""
-    _device._loaded.cache_clear(), _device._found.cache_clear()
+    _device._load_module.cache_clear(), _device._describe_devices.cache_clear()
     yield
-    _device._loaded.cache_clear(), _device._found.cache_clear()
+    _device._load_module.cache_clear(), _device._describe_devices.cache_clear()
 
 
 @pytest.mark.usefixtures("asked_again")

@@ -16,7 +16,7 @@ from tightdp.accounting.pairs.neighbors import translate
 
 def delta(run, at, width=1e-6):
     request = grid.DEFAULT.__class__(width=width)
-    return grid.ENGINE.delta(translate(run._composition().parts), "remove", at, request)
+    return grid.ENGINE.delta(translate(run._to_composition().parts), "remove", at, request)
 
 
 def hockey_stick(p, q, at):

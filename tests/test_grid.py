@@ -21,11 +21,11 @@ VECTORS = json.loads((pathlib.Path(__file__).parent / "vectors" / "accounting.js
 
 
 def epsilon(run, delta, direction="remove", width=1e-6):
-    return ENGINE.epsilon(run._composition().parts, direction, delta, Request(width=width))
+    return ENGINE.epsilon(run._to_composition().parts, direction, delta, Request(width=width))
 
 
 def delta(run, eps, direction="remove", width=1e-6):
-    return ENGINE.delta(run._composition().parts, direction, eps, Request(width=width))
+    return ENGINE.delta(run._to_composition().parts, direction, eps, Request(width=width))
 
 
 def holds(found, truth, width):
@@ -195,7 +195,7 @@ def test_a_fixed_size_sample_once():
             e = mp.mpf(eps)
             right = sampled_delta(base, q, abs(e))
             true = right if eps >= 0 else -mp.expm1(e) + mp.exp(e) * right
-            found = ENGINE.delta(translate(run._composition().parts), "remove", eps)
+            found = ENGINE.delta(translate(run._to_composition().parts), "remove", eps)
             assert found.lower <= true <= found.upper and found.upper <= true * (1 + 2e-6)
 
 
@@ -331,7 +331,7 @@ ANY = st.one_of(EXTREME, st.builds(dp.PoissonSampled, SAMPLEABLE, st.floats(1e-9
 def test_no_parameters_crash_hang_or_cross(parts, log_delta, eps, direction):
     run = sum(m * k for m, k in parts)
     request = Request(width=1e-3, max_bytes=1 << 23)
-    parts = run._composition().parts
+    parts = run._to_composition().parts
     found = bounded(lambda: ENGINE.epsilon(parts, direction, 10.0**log_delta, request))
     assert 0 <= found.lower <= found.upper
     found = bounded(lambda: ENGINE.delta(parts, direction, eps, request))
@@ -343,7 +343,7 @@ def test_many_epsilons_are_read_off_few_curves(direction):
     """Each answer bounds what is asked one by one, and is not much wider than that was to be."""
     run = dp.PoissonSampled(dp.Laplace(1.3), 0.02) * 300 + dp.Gaussian(4.0)
     at = np.linspace(-0.5, 4.0, 40)
-    found = ENGINE.above(run._composition().parts, direction, at, Request(width=1e-4))
+    found = ENGINE.above(run._to_composition().parts, direction, at, Request(width=1e-4))
     for epsilon_, upper in zip(at, found, strict=True):
         alone = delta(run, float(epsilon_), direction, 1e-6)
         assert alone.lower <= upper <= alone.lower * (1 + 3e-4)

@@ -63,7 +63,7 @@ class Draw:
     def parts(self):
         pick, steps = self.random.choice, lambda: int(self.log_uniform(1, 1e9))
         run = sum(self.mechanism() * pick([1, 1, 2, 3, 20, steps()]) for _ in range(pick([1, 1, 1, 2, 3])))
-        return run._composition().parts
+        return run._to_composition().parts
 
     def delta(self):
         power = 10.0 ** -self.random.uniform(0, 300)
@@ -236,7 +236,7 @@ HARD = [
 @pytest.mark.parametrize(("run", "target", "epsilon"), HARD, ids=repr)
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_settings_that_are_hard_to_bound(run, target, epsilon, direction):
-    parts = run._composition().parts
+    parts = run._to_composition().parts
     for width in (1e-2, 1e-6):
         check(parts, direction, target, (epsilon, epsilon / 3), Request(width=width))
 
@@ -248,4 +248,4 @@ def test_settings_that_are_hard_to_bound(run, target, epsilon, direction):
 def test_none_of_the_neighbour_is_lost(sigma, sensitivity, probability, direction):
     mechanism = dp.PoissonSampled(dp.DiscreteGaussian(sigma, sensitivity), probability)
     for steps in (1, 2):
-        check((mechanism * steps)._composition().parts, direction, 1e-9, (-3.9, -1.0, -0.1, 0.05, 1.0), Request())
+        check((mechanism * steps)._to_composition().parts, direction, 1e-9, (-3.9, -1.0, -0.1, 0.05, 1.0), Request())

@@ -13,7 +13,7 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.base import Request
 from tightdp.accounting.engines.grid import ENGINE
-from tightdp.composition import FEW
+from tightdp.composition import FEW_PARTS
 
 WIDTH = 1e-3
 
@@ -31,7 +31,7 @@ def forget():
 
 
 def ask(run, delta=1e-6, direction="remove", width=WIDTH):
-    return ENGINE.epsilon(run._composition().latest_last, direction, delta, Request(width=width))
+    return ENGINE.epsilon(run._to_composition().latest_last, direction, delta, Request(width=width))
 
 
 def cold(question):
@@ -56,7 +56,7 @@ LAWS = st.one_of(
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_answers_along_a_run_are_those_of_a_first_question(data):
-    pool = data.draw(st.lists(LAWS, min_size=1, max_size=2 * FEW, unique=True), label="laws")
+    pool = data.draw(st.lists(LAWS, min_size=1, max_size=2 * FEW_PARTS, unique=True), label="laws")
     new = st.lists(st.tuples(st.sampled_from(pool), st.sampled_from([1, 1, 1, 2, 40])), min_size=1, max_size=5)
     run = sum(pool) if data.draw(st.booleans(), label="all at first") else pool[0] * 1
     delta = data.draw(st.sampled_from([1e-3, 1e-6, 1e-12]), label="delta")
@@ -77,7 +77,7 @@ def distinct(n):
 @pytest.mark.parametrize("question", ["epsilon", "delta"])
 def test_a_long_run_of_distinct_laws(question):
     """Long enough for plans to stay the same for a while and then to change."""
-    laws = distinct(3 * FEW)
+    laws = distinct(3 * FEW_PARTS)
     run, found = dp.Composition(), []
     for law in laws:
         run = run + law
@@ -94,7 +94,7 @@ def test_a_long_run_of_distinct_laws(question):
 
 
 def test_a_new_step_finds_what_was_kept():
-    for laws in (distinct(2 * FEW), distinct(2) * FEW):
+    for laws in (distinct(2 * FEW_PARTS), distinct(2) * FEW_PARTS):
         forget()
         run = sum(laws[:-1])
         ask(run)
@@ -109,7 +109,7 @@ def test_a_new_step_finds_what_was_kept():
 def test_an_accountant_profits_without_being_told():
     account = dp.Accountant()
     answers = []
-    for law in distinct(2 * FEW):
+    for law in distinct(2 * FEW_PARTS):
         account.compose(law)
         answers.append(account.epsilon(1e-6, engine="grid", width=WIDTH))
     assert _core.grid_found() > 0
@@ -118,12 +118,12 @@ def test_an_accountant_profits_without_being_told():
 
 
 def test_order_changes_no_more_than_roundings():
-    laws = distinct(2 * FEW)
+    laws = distinct(2 * FEW_PARTS)
     forth, back = ask(sum(laws)), ask(sum(reversed(laws)))
     assert sum(laws) == sum(reversed(laws))
     for a, b in ((forth.lower, back.lower), (forth.upper, back.upper)):
         assert math.isclose(a, b, rel_tol=1e-9)
-    few = laws[:FEW]
+    few = laws[:FEW_PARTS]
     assert ask(sum(few)) == ask(sum(reversed(few)))
 
 
@@ -154,7 +154,7 @@ def same_as_cold(questions):
 
 def test_laws_that_change_counts_are_another_product():
     """So much alike that their plans are the same."""
-    alike = [dp.PoissonSampled(dp.Laplace(2.0 + k / 1000), 0.1) for k in range(FEW + 2)]
+    alike = [dp.PoissonSampled(dp.Laplace(2.0 + k / 1000), 0.1) for k in range(FEW_PARTS + 2)]
     counts = (3, 5), (5, 3), (3, 3), (4, 5), (5, 4)
     same_as_cold([partial(ask, alike[0] * i + alike[1] * j + sum(alike[2:])) for i, j in counts])
     same_as_cold([partial(ask, sum(alike[2:]) + alike[0] * i + alike[1] * j) for i, j in counts])
@@ -173,7 +173,7 @@ def test_levels_that_are_kept(question):
 
 def test_no_more_is_kept_than_stated():
     run = dp.Composition()
-    for law in distinct(2 * FEW):
+    for law in distinct(2 * FEW_PARTS):
         run = run + law
         run.epsilon(1e-6, engine="grid", width=1e-6)
         assert 0 < _core.grid_kept() <= _core.GRID_STORE_BYTES
@@ -187,8 +187,8 @@ def test_no_more_is_kept_than_stated():
 
 
 def test_threads_share_what_is_kept():
-    laws = distinct(2 * FEW)
-    runs = [sum(laws[: k + 1]) for k in range(FEW, len(laws))] + [laws[0] * k for k in range(1, 12)]
+    laws = distinct(2 * FEW_PARTS)
+    runs = [sum(laws[: k + 1]) for k in range(FEW_PARTS, len(laws))] + [laws[0] * k for k in range(1, 12)]
     expected = [cold(partial(ask, run)) for run in runs]
     forget()
     found, start = {}, threading.Barrier(4)

@@ -87,7 +87,7 @@ def test_a_curve_with_kinks_has_them():
     "run", [dp.PoissonSampled(dp.DiscreteGaussian(0.1), 0.4) * 2, dp.PoissonSampled(dp.Laplace(0.01), 1e-3)]
 )
 def test_a_group_of_which_none_is_drawn_is_not_seen(run, relation):
-    q, count = (0.4, 2) if len(run._composition()) == 2 else (1e-3, 1)
+    q, count = (0.4, 2) if len(run._to_composition()) == 2 else (1e-3, 1)
     assert run.group(3).delta(0.0, neighbors=relation).upper <= (1 - (1 - q) ** (3 * count)) * (1 + 1e-9)
 
 

@@ -238,7 +238,9 @@ def test_what_cannot_be_asked_is_refused():
             run.epsilon(1e-5)
     with pytest.raises(ValueError, match=r"^neighbors must be"):
         dp.TruncatedPoissonSampled(dp.PrivacyLoss.from_pmf([0.5], [1.0]), 0.1, 3, 10).epsilon(1e-5)
-    assert dp.TruncatedPoissonSampled(one, 0.1, 10, 10)._composition() == dp.PoissonSampled(one, 0.1)._composition()
+    assert (
+        dp.TruncatedPoissonSampled(one, 0.1, 10, 10)._to_composition() == dp.PoissonSampled(one, 0.1)._to_composition()
+    )
 
 
 @pytest.mark.parametrize("settings", [6, pytest.param(300, marks=pytest.mark.hunt)])

@@ -31,7 +31,7 @@ def above(n, q, sigma, eps, beside=0):
 
 
 def parts(sigma, q, n, *others):
-    return sum(others, dp.PoissonSampled(dp.Gaussian(sigma), q) * n)._composition().parts
+    return sum(others, dp.PoissonSampled(dp.Gaussian(sigma), q) * n)._to_composition().parts
 
 
 def seen(n, q, sigma, eps, beside=0):

@@ -49,7 +49,7 @@ def test_every_vector_is_within_the_bounds(sigma, sensitivity, dimensions, steps
 
 def test_two_dimensions_of_a_short_vector_and_one_dimension_are_the_plain_mechanism():
     plain, one = dp.DiscreteGaussian(2.0, 3), dp.DiscreteGaussianVector(2.0, 3.7, 1)
-    assert one._composition() == plain._composition()
+    assert one._to_composition() == plain._to_composition()
 
 
 @pytest.mark.parametrize("sigma", [5.0, 60.0, 3e5])
@@ -85,7 +85,7 @@ def test_a_tree_holds_a_step_in_this_many_nodes(steps):
         for t in (1, *range(1, steps + 1, max(1, steps // 50)))
     ]
     tree = dp.TreeAggregation(2.5, steps, own_steps=True)
-    assert tree._composition() == dp.Gaussian(2.5) * max(nodes)
+    assert tree._to_composition() == dp.Gaussian(2.5) * max(nodes)
     for relation, norm in (("add", 1), ("remove", 1), ("replace", 2)):
         mu = norm * math.sqrt(max(nodes)) / 2.5
         assert tree.epsilon(1e-5, neighbors=relation).upper == pytest.approx(dp.Gaussian(1 / mu).epsilon(1e-5).upper)
@@ -123,7 +123,7 @@ def test_the_bit_that_bounds_a_class_from_below_is_a_member(rho, xi, delta):
 
 
 def test_zcdp_without_rho_is_pure():
-    assert dp.ZCDP(0.0, 0.7)._composition() == dp.PureDP(0.7)._composition()
+    assert dp.ZCDP(0.0, 0.7)._to_composition() == dp.PureDP(0.7)._to_composition()
     both = (dp.ZCDP(0.02, 0.3) * 4 + dp.Laplace(2.0)).epsilon(1e-6)
     member = (dp.Gaussian(5.0) * 4 + dp.PureDP(0.3) * 4 + dp.Laplace(2.0)).epsilon(1e-6)
     assert both.lower == pytest.approx(member.lower, rel=1e-9) and both.upper > member.upper

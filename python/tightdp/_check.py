@@ -41,7 +41,7 @@ def real(name: str, value: Any, accepted: str = "a real number") -> float:
 def one_number(name: str, value: Any, advice: str) -> Any:
     """Returns ``value`` unless it is an array or a list; TypeError with the advice if it is."""
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
-        raise TypeError(f"{name} must be one number, got {shown(value)}: {advice}")
+        raise TypeError(f"{name} must be one number, got {describe_value(value)}: {advice}")
     return value
 
 
@@ -58,7 +58,7 @@ def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray
         raise ValueError(f"{name} must be {accepted} and finite, got a number beyond 1.8e308") from None
     except (TypeError, ValueError, RuntimeError):  # the last is torch's
         pass
-    raise TypeError(f"{name} must be {accepted}, got {shown(values)}")
+    raise TypeError(f"{name} must be {accepted}, got {describe_value(values)}")
 
 
 def reals_in(name: str, values: Any, least: float = -LARGEST, most: float = LARGEST) -> npt.NDArray[np.float64]:
@@ -146,7 +146,7 @@ def choice(name: str, value: Any, accepted: Collection[str]) -> str:
     return value
 
 
-def fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
+def replace_fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
     """Replaces each named field of a frozen dataclass by what ``check`` returns. None passes where it is a default."""
     for name in names:
         value = getattr(settings, name)
@@ -154,11 +154,11 @@ def fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> N
             object.__setattr__(settings, name, check(name, value))
 
 
-_SHOWN = reprlib.Repr()
-_SHOWN.maxlevel, _SHOWN.maxstring, _SHOWN.maxother, _SHOWN.maxlong = 3, 97, 97, 97
+_SHORT_REPR = reprlib.Repr()
+_SHORT_REPR.maxlevel, _SHORT_REPR.maxstring, _SHORT_REPR.maxother, _SHORT_REPR.maxlong = 3, 97, 97, 97
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """``value`` in an error: its first hundred characters, which take no longer for a large value."""
-    text = _SHOWN.repr(value)
+    text = _SHORT_REPR.repr(value)
     return text if len(text) <= 100 else text[:97] + "..."

@@ -10,7 +10,7 @@ from typing import Any
 
 
 @cache
-def _loaded() -> ModuleType | ImportError | None:
+def _load_module() -> ModuleType | ImportError | None:
     """None where it was not built. What was built and does not load is an error that tells why."""
     if importlib.util.find_spec(f"{__package__}._cuda") is None:
         return None
@@ -20,16 +20,16 @@ def _loaded() -> ModuleType | ImportError | None:
         return failure
 
 
-def _module() -> ModuleType | None:
+def _get_module() -> ModuleType | None:
     """The compiled module, where there is one that loads."""
-    loaded = _loaded()
+    loaded = _load_module()
     return loaded if isinstance(loaded, ModuleType) else None
 
 
 @cache
-def _found() -> tuple[str, ...]:
+def _describe_devices() -> tuple[str, ...]:
     """Asked once: a driver's description of a device takes a millisecond."""
-    module = _module()
+    module = _get_module()
     if module is None:
         return ()
     return tuple("{} (compute capability {}.{})".format(*module.describe(i)[:3]) for i in range(module.device_count()))
@@ -37,12 +37,12 @@ def _found() -> tuple[str, ...]:
 
 def devices() -> list[str]:
     """Names and compute capabilities of the devices that this build can use; empty where there is none."""
-    return list(_found())
+    return list(_describe_devices())
 
 
 def status() -> str:
     """One line: the devices found, or why there is none."""
-    loaded = _loaded()
+    loaded = _load_module()
     if loaded is None:
         return "not built (docs/cuda.md)"
     if isinstance(loaded, ImportError):
@@ -50,7 +50,7 @@ def status() -> str:
     return ", ".join(devices()) or "built, no device found"
 
 
-def number(device: str) -> int | None:
+def parse_device_number(device: str) -> int | None:
     """The number that "cuda:N" names, 0 for "cuda", None for "cpu"."""
     if device == "cpu":
         return None
@@ -62,9 +62,9 @@ def number(device: str) -> int | None:
 
 def required(device: int = 0) -> Any:
     """The compiled module, for a caller that asked for a device. RuntimeError where there is none of that number."""
-    found = _found()
+    found = _describe_devices()
     if not found:
         raise RuntimeError(f"CUDA: {status()}")
     if not 0 <= device < len(found):
         raise RuntimeError(f"CUDA: device {device} was asked for, found {len(found)}: {status()}")
-    return _module()
+    return _get_module()

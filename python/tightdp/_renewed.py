@@ -13,9 +13,9 @@ class RenewedLock:
     __slots__ = ("now",)
 
     def __init__(self) -> None:
-        self._renew()
+        self._make_new_lock()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew)
+            os.register_at_fork(after_in_child=self._make_new_lock)
 
-    def _renew(self) -> None:
+    def _make_new_lock(self) -> None:
         self.now = threading.RLock()

@@ -27,9 +27,9 @@ MOST_VALUES = 2**21
 MOST_DIGITS = 400
 """Longest integer: a double has at most 309 digits."""
 _NUMBERS = (int, float)
-_NAMES = {float: "a number", int: "an integer", bool: "true or false", str: "text", types.NoneType: "null",
+_TYPE_NAMES = {float: "a number", int: "an integer", bool: "true or false", str: "text", types.NoneType: "null",
           tuple: "a list", Mapping: "an object"}  # fmt: skip
-_KINDS = {float: _NUMBERS, int: (int,), bool: (bool,), str: (str,), types.NoneType: (types.NoneType,),
+_JSON_TYPES = {float: _NUMBERS, int: (int,), bool: (bool,), str: (str,), types.NoneType: (types.NoneType,),
           tuple: (list,), Mapping: (dict,)}  # fmt: skip
 Build = Callable[[Any, Any, str], Any]
 """Builds a value of a class from an object of JSON, whose place in the file is the third argument."""
@@ -68,12 +68,14 @@ def parse_json(text: str) -> Any:
     if sum(map(text.count, ",[{")) > MOST_VALUES:
         raise ValueError(f"text must have at most {MOST_VALUES:,} values")
     try:
-        return json.loads(text, object_pairs_hook=_name_once, parse_constant=_refuse, parse_int=_parse_integer)
+        return json.loads(
+            text, object_pairs_hook=_refuse_repeated_names, parse_constant=_refuse_constant, parse_int=_parse_integer
+        )
     except RecursionError as error:
         raise ValueError(f"its values are nested too deeply: {error}") from None
 
 
-def _name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()
@@ -82,7 +84,7 @@ def _name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
@@ -96,14 +98,14 @@ def check_format(plain: Any, entry: str, number: int, writer: str) -> None:
     """Raises ValueError unless ``plain`` is an object that says that it is of this format."""
     found = plain.get(entry) if isinstance(plain, dict) else None
     if type(found) is not int or found != number:
-        has = f"has no {entry}" if found is None else f"its {entry} is {_check.shown(found)}"
+        has = f"has no {entry}" if found is None else f"its {entry} is {_check.describe_value(found)}"
         raise ValueError(f"text must be what {writer} of format {number} wrote, and {has}")
 
 
 def read_object(cls: Callable[..., Built], plain: Any, name: str, build: Build | None = None) -> Built:
     """Returns ``cls(**plain)``: ``plain`` has an entry for each parameter and no others, each of the kind that its
     annotation names."""
-    return construct(cls, read_arguments(cls, plain, name, build), name)
+    return construct_object(cls, read_arguments(cls, plain, name, build), name)
 
 
 def read_arguments(
@@ -111,7 +113,7 @@ def read_arguments(
 ) -> dict[str, Any]:
     """Returns the arguments that ``read_object`` calls ``cls`` with. With ``only``, returns those parameters: ``plain``
     has their entries, and may have more."""
-    hints = _parameters(cls)
+    hints = _list_parameter_types(cls)
     if only is None:
         check_entries(name, plain, hints)
     expected = hints if only is None else only
@@ -120,24 +122,26 @@ def read_arguments(
     }
 
 
-def construct(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
+def construct_object(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
     """Returns ``cls(**arguments)``, whose errors become a ValueError that says where in the file."""
     try:
         return cls(**arguments)
     except (TypeError, ValueError) as error:
-        at = f"{_shorten(name)}: " if name else ""
+        at = f"{_shorten_place(name)}: " if name else ""
         raise ValueError(f"{at}{str(error)[:500]}") from None
 
 
 def check_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
     """Raises ValueError unless ``plain`` is an object that has these entries, and no others."""
     if not isinstance(plain, dict):
-        raise ValueError(f"{_shorten(name)} must be an object, got {_check.shown(plain)}")
+        raise ValueError(f"{_shorten_place(name)} must be an object, got {_check.describe_value(plain)}")
     wanted = set(expected)
     for names, what in ((plain.keys() - wanted, "more"), (wanted - plain.keys(), "fewer")):
         if names:
-            listed = ", ".join(_check.shown(each)[1:-1] for each in sorted(names)[:10])
-            raise ValueError(f"{_shorten(name)} must have the entries that tightdp writes, and has {what}: {listed}")
+            listed = ", ".join(_check.describe_value(each)[1:-1] for each in sorted(names)[:10])
+            raise ValueError(
+                f"{_shorten_place(name)} must have the entries that tightdp writes, and has {what}: {listed}"
+            )
 
 
 def check_same(plain: Any, written: Any, name: str = "") -> None:
@@ -150,7 +154,9 @@ def check_same(plain: Any, written: Any, name: str = "") -> None:
         for k, (one, other) in enumerate(zip(plain, written, strict=True)):
             check_same(one, other, f"{name}[{k}]")
     elif plain != written or isinstance(plain, bool) != isinstance(written, bool):
-        raise ValueError(f"{_shorten(name)} must be what the other entries say, and is {_check.shown(plain)}")
+        raise ValueError(
+            f"{_shorten_place(name)} must be what the other entries say, and is {_check.describe_value(plain)}"
+        )
 
 
 def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> Any:
@@ -158,24 +164,24 @@ def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> 
     ``build`` makes of an object."""
     kind = get_origin(hint) or hint
     if kind in (Union, types.UnionType):
-        fitting = [each for each in get_args(hint) if _fits(each, plain)]
+        fitting = [each for each in get_args(hint) if _is_of_type(each, plain)]
         if not fitting:
-            raise _refusal(name, " or ".join(dict.fromkeys(map(_describe, get_args(hint)))), plain)
+            raise _make_refusal(name, " or ".join(dict.fromkeys(map(_describe_type, get_args(hint)))), plain)
         if len(fitting) == 1 or build is None:
             return read_value(fitting[0], plain, name, build)
         return build(hint, plain, name)  # several classes, which it tells apart
-    if not _fits(hint, plain):
-        raise _refusal(name, _describe(hint), plain)
+    if not _is_of_type(hint, plain):
+        raise _make_refusal(name, _describe_type(hint), plain)
     if kind is float:
         return _read_number(plain, name)
     if kind is str and any("\ud800" <= c <= "\udfff" for c in plain):
-        raise _refusal(name, "text that UTF-8 can hold", plain)
+        raise _make_refusal(name, "text that UTF-8 can hold", plain)
     if kind is tuple:
         return _read_list(get_args(hint), plain, name, build)
     if kind is Mapping:
         return {read_value(str, key, name): read_value(get_args(hint)[1], value, f"{name}[{key!r}]", build)
                 for key, value in plain.items()}  # fmt: skip
-    if kind in _KINDS or kind is Literal:
+    if kind in _JSON_TYPES or kind is Literal:
         return plain
     return (build or read_nothing_else)(hint, plain, name)
 
@@ -188,11 +194,11 @@ def read_nothing_else(hint: Any, plain: Any, name: str) -> Any:
 def _read_list(hints: tuple[Any, ...], plain: list[Any], name: str, build: Build | None) -> tuple[Any, ...]:
     if hints == (float, ...) and set(map(type, plain)) <= {float}:  # a million weights take no time
         if not all(map(float.__le__, map(abs, plain), [_check.LARGEST] * len(plain))):
-            raise ValueError(f"{_shorten(name)} must be finite numbers")
+            raise ValueError(f"{_shorten_place(name)} must be finite numbers")
         return tuple(plain)
     each = [hints[0]] * len(plain) if hints[-1] is ... else list(hints)
     if len(each) != len(plain):
-        raise _refusal(name, f"a list of {len(each)} values", plain)
+        raise _make_refusal(name, f"a list of {len(each)} values", plain)
     pairs = enumerate(zip(each, plain, strict=True))
     return tuple(read_value(hint, one, f"{name}[{k}]", build) for k, (hint, one) in pairs)
 
@@ -203,32 +209,32 @@ def _read_number(plain: int | float, name: str) -> float:
     except OverflowError:
         found = float("inf")
     if found != plain or not abs(found) <= _check.LARGEST:
-        raise _refusal(name, "a finite double", plain)
+        raise _make_refusal(name, "a finite double", plain)
     return found
 
 
-def _fits(hint: Any, plain: Any) -> bool:
+def _is_of_type(hint: Any, plain: Any) -> bool:
     """Whether JSON writes values of the type ``hint`` as one of the kind of ``plain``."""
     kind = get_origin(hint) or hint
     if kind is Literal:
         return any(type(plain) is type(value) and plain == value for value in get_args(hint))
-    return type(plain) in _KINDS.get(kind, (dict,))
+    return type(plain) in _JSON_TYPES.get(kind, (dict,))
 
 
-def _describe(hint: Any) -> str:
+def _describe_type(hint: Any) -> str:
     kind = get_origin(hint) or hint
-    return ", ".join(map(repr, get_args(hint))) if kind is Literal else _NAMES.get(kind, "an object")
+    return ", ".join(map(repr, get_args(hint))) if kind is Literal else _TYPE_NAMES.get(kind, "an object")
 
 
-def _refusal(name: str, accepted: str, plain: Any) -> ValueError:
-    return ValueError(f"{_shorten(name)} must be {accepted}, got {_check.shown(plain)}")
+def _make_refusal(name: str, accepted: str, plain: Any) -> ValueError:
+    return ValueError(f"{_shorten_place(name)} must be {accepted}, got {_check.describe_value(plain)}")
 
 
-def _shorten(name: str) -> str:
+def _shorten_place(name: str) -> str:
     return name if len(name) <= 200 else f"{name[:100]}...{name[-97:]}"
 
 
 @lru_cache(None)
-def _parameters(cls: Callable[..., Any]) -> Mapping[str, Any]:
+def _list_parameter_types(cls: Callable[..., Any]) -> Mapping[str, Any]:
     """The parameters of a constructor with their annotations."""
     return {name: each.annotation for name, each in inspect.signature(cls, eval_str=True).parameters.items()}

@@ -79,33 +79,33 @@ class Bound:
         return math.ceil(self.upper) if digits is None else printed.round_up(self.upper, operator.index(digits))
 
     def __lt__(self, other: Bound | float) -> bool:
-        return self._certain(other) and self.upper < (other.lower if isinstance(other, Bound) else other)
+        return self._is_certain_beside(other) and self.upper < (other.lower if isinstance(other, Bound) else other)
 
     def __le__(self, other: Bound | float) -> bool:
-        return self._certain(other) and self.upper <= (other.lower if isinstance(other, Bound) else other)
+        return self._is_certain_beside(other) and self.upper <= (other.lower if isinstance(other, Bound) else other)
 
     def __gt__(self, other: Bound | float) -> bool:
-        return self._certain(other) and self.lower > (other.upper if isinstance(other, Bound) else other)
+        return self._is_certain_beside(other) and self.lower > (other.upper if isinstance(other, Bound) else other)
 
     def __ge__(self, other: Bound | float) -> bool:
-        return self._certain(other) and self.lower >= (other.upper if isinstance(other, Bound) else other)
+        return self._is_certain_beside(other) and self.lower >= (other.upper if isinstance(other, Bound) else other)
 
-    def _certain(self, other: Bound | float) -> bool:
+    def _is_certain_beside(self, other: Bound | float) -> bool:
         """Whether neither is an approximation, of which nothing is certain."""
         return "gdp" not in (self.engine, getattr(other, "engine", None))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which has no infinity: an infinite upper bound is None."""
         return {
-            "lower": _finite(self.lower),
-            "upper": _finite(self.upper),
-            "width": _finite(self.width),
+            "lower": _to_json_number(self.lower),
+            "upper": _to_json_number(self.upper),
+            "width": _to_json_number(self.width),
             "engine": self.engine,
-            "error_budget": {name: _finite(term) for name, term in self.error_budget.items()},
+            "error_budget": {name: _to_json_number(term) for name, term in self.error_budget.items()},
         }
 
 
-def _finite(x: float) -> float | None:
+def _to_json_number(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 

@@ -20,9 +20,9 @@ TOLERANCE = 1e-9
 SMALL_ERROR = 1e-6
 """Loss errors up to this stay with the losses as their slack, as roundings do. Larger ones move the losses."""
 _ULP = 2.0**-52
-_GIVEN = 4 * _ULP
+_GIVEN_ERROR = 4 * _ULP
 """Relative error of a probability that a user gives."""
-_KNOWN = 2.0**-30
+_KNOWN_WIDTH = 2.0**-30
 """Relative width up to which one number stands for a range of Q's mass where P has none."""
 
 
@@ -51,14 +51,14 @@ class CompletePair:
         return found
 
     @property
-    def largest(self) -> float:
+    def largest_absolute_loss(self) -> float:
         """The largest privacy loss of P against Q and of Q against P, but for the slack."""
         if self.infinity > 0 or self.hidden > 0:
             return math.inf
         return float(np.abs(self.losses).max(initial=0.0))
 
 
-class Table(NamedTuple):
+class LossTable(NamedTuple):
     """Ascending privacy losses with P's masses, and P's mass where Q has none."""
 
     losses: Array
@@ -68,30 +68,30 @@ class Table(NamedTuple):
 
 def bound_hidden(losses: Array, masses: Array, error: float) -> tuple[float, float]:
     """Returns bounds of what Q's masses lack of 1 if every loss is within ``error``; negative where they exceed 1."""
-    found, rounding = _q_sum(losses, masses)
+    found, rounding = _sum_q_masses(losses, masses)
     with np.errstate(over="ignore"):
         least = 1 - (found + rounding) * float(np.exp(error)) * (1 + 4 * _ULP)
     most = 1 - (found - rounding) * math.exp(-error) * (1 - 4 * _ULP)
     return math.nextafter(least, -math.inf), math.nextafter(most, 1.0)
 
 
-def bound_table(table: Table, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
+def bound_table(table: LossTable, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
     """Returns a complete pair that dominates every pair of a table, and one that every pair of it dominates.
 
     ``hidden`` is Q's mass where P has none as it was stated, and ``error`` bounds how far each loss is from the true
     one. Both results are one object where the table is exact but for roundings.
     """
     losses, masses, infinity = table
-    lost, scale = _missing(masses, infinity)
-    error = max(error, math.log(max(_least_q(losses, masses), 1.0)))  # Q adds up to 1 at most
+    lost, scale = _measure_deficit(masses, infinity)
+    error = max(error, math.log(max(_bound_q_mass_from_below(losses, masses), 1.0)))  # Q adds up to 1 at most
     least, most = bound_hidden(losses, masses, error)
     if error > SMALL_ERROR:
-        above = _moved_up(Table(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error)
-        scaled = Table(losses, masses / scale, infinity / scale)
-        return above, _moved_down(scaled, max(bound_hidden(losses, scaled.masses, error)[0], 0.0), error)
-    low, high = _range_of_hidden(hidden, least, most)
-    relative = _GIVEN + scale - 1
-    if lost == 0 and high - low <= _KNOWN * high:
+        above = _raise_losses(LossTable(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error)
+        scaled = LossTable(losses, masses / scale, infinity / scale)
+        return above, _reduce_losses(scaled, max(bound_hidden(losses, scaled.masses, error)[0], 0.0), error)
+    low, high = _bound_stated_hidden(hidden, least, most)
+    relative = _GIVEN_ERROR + scale - 1
+    if lost == 0 and high - low <= _KNOWN_WIDTH * high:
         ends = 8 * _ULP + scale - 1 + ((high - low) / high if high > 0 else 0.0)
         one = CompletePair(losses, masses, infinity, high, error, relative, ends)
         return one, one
@@ -100,7 +100,7 @@ def bound_table(table: Table, hidden: float | None, error: float) -> tuple[Compl
     return above, CompletePair(losses, masses, infinity, low, error, relative, ends)
 
 
-def _range_of_hidden(stated: float | None, least: float, most: float) -> tuple[float, float]:
+def _bound_stated_hidden(stated: float | None, least: float, most: float) -> tuple[float, float]:
     """Returns bounds of Q's mass where P has none, which is between ``least`` and ``most`` whatever was stated.
 
     A statement that agrees with the losses is taken at its word, if these leave no more than ``TOLERANCE`` to it. One
@@ -116,7 +116,7 @@ def _range_of_hidden(stated: float | None, least: float, most: float) -> tuple[f
     return low, high
 
 
-def _missing(masses: Array, infinity: float) -> tuple[float, float]:
+def _measure_deficit(masses: Array, infinity: float) -> tuple[float, float]:
     """Returns what P's masses lack of 1, rounded up, and what they are to be divided by where they exceed 1.
 
     Up to the rounding of a sum neither is anything.
@@ -128,27 +128,27 @@ def _missing(masses: Array, infinity: float) -> tuple[float, float]:
     return (math.nextafter(1 - total, 1.0), 1.0) if total < 1 else (0.0, total)
 
 
-def _moved_up(table: Table, hidden: float, error: float) -> CompletePair:
+def _raise_losses(table: LossTable, hidden: float, error: float) -> CompletePair:
     """Returns the pair all of whose losses are the largest ones, which is one of those that the table stands for."""
     losses, masses = _merge_equal(table.losses + error, table.masses)
     digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
-    return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN)
+    return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN_ERROR)
 
 
-def _moved_down(table: Table, hidden: float, error: float) -> CompletePair:
+def _reduce_losses(table: LossTable, hidden: float, error: float) -> CompletePair:
     """Returns a pair below all whose losses are within ``error``, with at least ``hidden`` of Q where P has none."""
     low, high = (
-        Table(table.losses - error, table.masses, table.infinity),
-        Table(table.losses + error, table.masses, 0.0),
+        LossTable(table.losses - error, table.masses, table.infinity),
+        LossTable(table.losses + error, table.masses, 0.0),
     )
-    found = complete_from_below(low, high, hidden, error / 4)
-    slack = found.slack + 2 * _ULP * (_size(table.losses) + error)
+    found = build_pair_from_below(low, high, hidden, error / 4)
+    slack = found.slack + 2 * _ULP * (_measure_largest_loss(table.losses) + error)
     return CompletePair(
         found.losses, found.masses, found.infinity, found.hidden, slack, found.relative, found.relative_ends
     )
 
 
-def complete_from_below(low: Table, high: Table, hidden: float, slack: float) -> CompletePair:
+def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
     """Returns a complete pair that is dominated by every pair with a curve above that of ``low`` and a reversed curve
     above that of ``high`` (docs/theory/conversions.md section 10, Theorem 2).
 
@@ -158,7 +158,7 @@ def complete_from_below(low: Table, high: Table, hidden: float, slack: float) ->
     (a, p_a, infinity), (b, p_b, _) = low, high
     with np.errstate(over="ignore", under="ignore"):
         q_a, q_b = np.exp(np.log(p_a) - a), np.exp(np.log(p_b) - b)
-    left, right = _crossing(low, high, q_a, q_b, hidden)  # how many of b are kept, and from which of a on
+    left, right = _find_crossing(low, high, q_a, q_b, hidden)  # how many of b are kept, and from which of a on
     terms = math.log2(2 + len(a) + len(b)) + 8
     step = 1
     while True:
@@ -171,14 +171,14 @@ def complete_from_below(low: Table, high: Table, hidden: float, slack: float) ->
             + float(q_b[kept_b] @ (np.abs(b[kept_b]) + np.abs(np.log(p_b[kept_b])) + terms))
         )
         if p <= 2 * off_p and left == 0:  # what is left of Q is where P has none
-            return _joined(low, high, kept_a, kept_b, None, hidden + max(q - 2 * off_q, 0.0), 0.0)
+            return _join_tables(low, high, kept_a, kept_b, None, hidden + max(q - 2 * off_q, 0.0), 0.0)
         if q <= 2 * off_q and right == len(a):  # nothing is claimed of what is left of P
-            return _joined(low, high, kept_a, kept_b, None, hidden, 0.0)
+            return _join_tables(low, high, kept_a, kept_b, None, hidden, 0.0)
         if p > 2 * off_p and q > 2 * off_q:
             at, unsure = math.log(p / q), 2 * (off_p / p + off_q / q)
             fits = (left == 0 or b[left - 1] <= at) and (right == len(a) or at <= a[right])
             if fits and (unsure <= slack or (left == 0 and right == len(a))):
-                return _joined(low, high, kept_a, kept_b, (at, p - off_p), hidden, unsure)
+                return _join_tables(low, high, kept_a, kept_b, (at, p - off_p), hidden, unsure)
         else:
             at = math.inf if q <= 2 * off_q else -math.inf
         # The neighbour that is nearer to the atom becomes a part of it, and of many ever more at a time.
@@ -191,32 +191,32 @@ def complete_from_below(low: Table, high: Table, hidden: float, slack: float) ->
         step = min(step + (step >> 3) + 1, 1 << 12) if len(a) > 64 else 1
 
 
-def _crossing(low: Table, high: Table, q_a: Array, q_b: Array, hidden: float) -> tuple[int, int]:
+def _find_crossing(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float) -> tuple[int, int]:
     """Returns how many losses of ``high`` lie left of the last point where its curve is not below that of ``low``, and
     the first loss of ``low`` to the right of it. Roundings may move the point, which is looked at again."""
     nodes = np.sort(np.concatenate((low.losses, high.losses)), kind="stable")
     right = np.searchsorted(low.losses, nodes, side="right")
     left = np.searchsorted(high.losses, nodes, side="right")
-    rest_p = 1 - low.infinity - _tails(low.masses)[right] - _heads(high.masses)[left]
-    rest_q = 1 - hidden - _tails(q_a)[right] - _heads(q_b)[left]
+    rest_p = 1 - low.infinity - _sum_tails(low.masses)[right] - _sum_heads(high.masses)[left]
+    rest_q = 1 - hidden - _sum_tails(q_a)[right] - _sum_heads(q_b)[left]
     with np.errstate(over="ignore"):
         ahead = np.flatnonzero(rest_p - np.exp(np.minimum(nodes, 700.0)) * rest_q >= 0)
     return (int(left[ahead[-1]]), int(right[ahead[-1]])) if len(ahead) else (0, 0)
 
 
-def _tails(values: Array) -> Array:
+def _sum_tails(values: Array) -> Array:
     found: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)
     return found
 
 
-def _heads(values: Array) -> Array:
+def _sum_heads(values: Array) -> Array:
     found: Array = np.append(0.0, np.cumsum(values))
     return found
 
 
-def _joined(
-    low: Table,
-    high: Table,
+def _join_tables(
+    low: LossTable,
+    high: LossTable,
     kept_low: slice,
     kept_high: slice,
     middle: tuple[float, float] | None,
@@ -227,8 +227,8 @@ def _joined(
     at, mass = ([middle[0]], [middle[1]]) if middle else ([], [])
     losses = np.concatenate((high.losses[kept_high], at, low.losses[kept_low]))
     masses = np.concatenate((high.masses[kept_high], mass, low.masses[kept_low]))
-    slack = unsure + 8 * _ULP * _size(losses)
-    return CompletePair(*_merge_equal(losses, masses), low.infinity, hidden, slack, _GIVEN)
+    slack = unsure + 8 * _ULP * _measure_largest_loss(losses)
+    return CompletePair(*_merge_equal(losses, masses), low.infinity, hidden, slack, _GIVEN_ERROR)
 
 
 def _merge_equal(losses: Array, masses: Array) -> tuple[Array, Array]:
@@ -239,7 +239,7 @@ def _merge_equal(losses: Array, masses: Array) -> tuple[Array, Array]:
     return losses[first], np.add.reduceat(masses, np.flatnonzero(first))
 
 
-def _q_sum(losses: Array, masses: Array) -> tuple[float, float]:
+def _sum_q_masses(losses: Array, masses: Array) -> tuple[float, float]:
     """Returns Q's mass at the losses and its rounding: logarithms, exponentials and the sum each have one."""
     with np.errstate(over="ignore", under="ignore"):
         logs = np.log(masses)
@@ -248,10 +248,10 @@ def _q_sum(losses: Array, masses: Array) -> tuple[float, float]:
         return float(terms.sum()), 2 * _ULP * float(terms @ digits)
 
 
-def _least_q(losses: Array, masses: Array) -> float:
-    found, rounding = _q_sum(losses, masses)
+def _bound_q_mass_from_below(losses: Array, masses: Array) -> float:
+    found, rounding = _sum_q_masses(losses, masses)
     return found - rounding
 
 
-def _size(losses: Array) -> float:
+def _measure_largest_loss(losses: Array) -> float:
     return 1 + float(np.abs(losses).max(initial=0.0))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from . import _check
 from .bound import Bound, Curve
-from .options import Neighbors, Options, asks
+from .options import Neighbors, Options, accept_question_options
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .accounting.questions import Question
 
-FEW = 8
+FEW_PARTS = 8
 """Up to so many distinct mechanisms an engine sees them in canonical order, however they were composed."""
 
 
@@ -30,53 +30,53 @@ class Composable:
 
     __slots__ = ()
 
-    def _composition(self) -> Composition:
+    def _to_composition(self) -> Composition:
         raise NotImplementedError
 
-    def _key(self) -> tuple[Any, ...]:
+    def _sort_key(self) -> tuple[Any, ...]:
         """Returns the key that the parts of a composition are sorted by."""
         raise NotImplementedError
 
     def __add__(self, other: Composable) -> Composition:
         if not isinstance(other, Composable):
             return NotImplemented
-        return self._composition()._plus(other._composition())
+        return self._to_composition()._add_composition(other._to_composition())
 
     def __radd__(self, other: object) -> Composition:
         if other == 0 and type(other) is int:  # the start of sum()
-            return self._composition()
+            return self._to_composition()
         return NotImplemented
 
     def __mul__(self, count: int) -> Composition:
-        return self._composition()._times(_check.count("count", count))
+        return self._to_composition()._multiply_by(_check.count("count", count))
 
     __rmul__ = __mul__
 
-    def _asked(self, options: Options) -> Question:
+    def _to_question(self, options: Options) -> Question:
         """The one arrow from a value up to what answers it (pyproject.toml names it)."""
         from .accounting.questions import Question
 
-        return Question.of(self._composition(), **options) if options else Question(self._composition())
+        return Question.of(self._to_composition(), **options) if options else Question(self._to_composition())
 
-    @asks
+    @accept_question_options
     def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
         """Bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds; delta in [0, 1).
 
         At delta 0 it is the largest privacy loss, which is infinite for Gaussian noise.
         """
-        return self._asked(options).epsilon(delta)
+        return self._to_question(options).epsilon(delta)
 
-    @asks
+    @accept_question_options
     def delta(self, epsilon: float, **options: Unpack[Options]) -> Bound:
         """Bounds on the smallest delta such that (``epsilon``, delta)-DP holds; any finite real epsilon."""
-        return self._asked(options).delta(epsilon)
+        return self._to_question(options).delta(epsilon)
 
-    @asks
+    @accept_question_options
     def profile(self, epsilons: ArrayLike, **options: Unpack[Options]) -> Curve:
         """The privacy profile: bounds on delta at each of ``epsilons``, any finite reals of any shape."""
-        return self._asked(options).profile(epsilons)
+        return self._to_question(options).profile(epsilons)
 
-    @asks
+    @accept_question_options
     def tradeoff(self, alphas: ArrayLike, **options: Unpack[Options]) -> Curve:
         """The trade-off curve of f-DP: bounds on the least type II error beta at each type I error in ``alphas``.
 
@@ -84,7 +84,7 @@ class Composable:
         when it is not; with ``neighbors="add"`` it is the other way round, and a relation of both directions, as by
         default, has the lesser of both betas. ``width`` is the absolute width of beta that is aimed at.
         """
-        return self._asked(options).tradeoff(alphas)
+        return self._to_question(options).tradeoff(alphas)
 
     def renyi(self, orders: ArrayLike, *, neighbors: Neighbors = "add_or_remove") -> Curve:
         """Bounds on the Renyi divergence, in nats, at each of ``orders``, finite numbers > 1 of any shape: the curve
@@ -98,7 +98,7 @@ class Composable:
         >>> [round(float(x), 4) for x in curve.upper]
         [0.1718, 3087.8508]
         """
-        return self._asked({"neighbors": neighbors}).renyi(orders)
+        return self._to_question({"neighbors": neighbors}).renyi(orders)
 
     def gdp(self, delta: float = 0.0, *, neighbors: Neighbors = "add_or_remove") -> Bound:
         """Bounds on the smallest mu such that the mechanism is mu-GDP up to ``delta`` in [0, 1).
@@ -114,7 +114,7 @@ class Composable:
         >>> f"{run.gdp():.3f}, {run.gdp(1e-6):.3f}"
         '31.623, 0.475'
         """
-        return self._asked({"neighbors": neighbors}).gdp(delta)
+        return self._to_question({"neighbors": neighbors}).gdp(delta)
 
     def group(self, size: int) -> Composition:
         """The same run for neighbours that differ by a group of ``size`` records, which are added, removed or replaced
@@ -124,23 +124,23 @@ class Composable:
         >>> f"{run.epsilon(1e-5):.2f}, {run.group(3).epsilon(1e-5):.2f}"
         '1.83, 6.35'
         """
-        from .accounting.questions import grouped
+        from .accounting.questions import group_composition
 
-        return grouped(self._composition(), size)
+        return group_composition(self._to_composition(), size)
 
-    @asks
+    @accept_question_options
     def advantage(self, **options: Unpack[Options]) -> Bound:
         """Bounds on the membership advantage: the largest true positive minus false positive rate, delta(0)."""
-        return self._asked(options).delta(0.0)
+        return self._to_question(options).delta(0.0)
 
-    @asks
+    @accept_question_options
     def bayes_risk(self, prior: ArrayLike, **options: Unpack[Options]) -> Curve:
         """Bounds on the least probability of guessing wrongly which of two neighbours was used, at each ``prior``.
 
         ``prior``, in [0, 1], is the probability of the neighbour that a test accuses: that the record is there, and
         with ``neighbors="add"`` that it is not. The answer is at most min(prior, 1 - prior).
         """
-        return self._asked(options).bayes_risk(prior)
+        return self._to_question(options).bayes_risk(prior)
 
 
 class Mechanism(Composable):
@@ -165,30 +165,30 @@ class Mechanism(Composable):
             if not hasattr(cls, field):
                 raise TypeError(f"{cls.__name__} must declare {field}: what combines mechanisms asks for it")
 
-    def _composition(self) -> Composition:
+    def _to_composition(self) -> Composition:
         return Composition(((self, 1),))
 
-    def _canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical(self) -> tuple[Mechanism, int]:
         """The simplest mechanism, and how many of it, with exactly this privacy curve."""
         return self, 1
 
-    def _parameters(self) -> Mapping[str, Any]:
+    def _list_parameters(self) -> Mapping[str, Any]:
         """The arguments that build this value again."""
         names: tuple[str, ...] = getattr(self, "__match_args__", ())
         return {name: getattr(self, name) for name in names}
 
-    def _key(self) -> tuple[Any, ...]:
-        values = self._parameters().values()
-        return (type(self).__name__, *(v._key() if isinstance(v, Composable) else v for v in values))
+    def _sort_key(self) -> tuple[Any, ...]:
+        values = self._list_parameters().values()
+        return (type(self).__name__, *(v._sort_key() if isinstance(v, Composable) else v for v in values))
 
 
 Parts: TypeAlias = tuple[tuple[Mechanism, int], ...]
 """Distinct mechanisms with their counts, in a canonical order."""
 
 
-def canonical(parts: Parts) -> Parts:
+def sort_parts(parts: Parts) -> Parts:
     """Sorts parts into the order that equal compositions share."""
-    return tuple(sorted(parts, key=lambda part: part[0]._key()))
+    return tuple(sorted(parts, key=lambda part: part[0]._sort_key()))
 
 
 class Composition(Composable):
@@ -217,7 +217,7 @@ class Composition(Composable):
         self._check_counts()
 
     @classmethod
-    def _lazy(cls, pending: tuple[tuple[Any, int], ...], most: int) -> Composition:
+    def _build_lazily(cls, pending: tuple[tuple[Any, int], ...], most: int) -> Composition:
         made = cls.__new__(cls)
         made._pending, made._latest, made._parts, made._most = pending, None, None, most
         made._check_counts()
@@ -226,45 +226,45 @@ class Composition(Composable):
     def _check_counts(self) -> None:
         """Merges where the sum of all counts, ``_most``, leaves open whether one of them is too large."""
         if self._most > _check.MAX_COUNT:
-            self._most = max(count for _, count in self._merged())
+            self._most = max(count for _, count in self._merge_parts())
 
-    def _composition(self) -> Composition:
+    def _to_composition(self) -> Composition:
         return self
 
-    def _key(self) -> tuple[Any, ...]:
-        return type(self).__name__, *((mechanism._key(), count) for mechanism, count in self.parts)
+    def _sort_key(self) -> tuple[Any, ...]:
+        return type(self).__name__, *((mechanism._sort_key(), count) for mechanism, count in self.parts)
 
-    def _plus(self, other: Composition) -> Composition:
-        return self._lazy(((self, 1), (other, 1)), self._most + other._most)
+    def _add_composition(self, other: Composition) -> Composition:
+        return self._build_lazily(((self, 1), (other, 1)), self._most + other._most)
 
-    def _times(self, count: int) -> Composition:
-        return self._lazy(((self, count),), self._most * count)
+    def _multiply_by(self, count: int) -> Composition:
+        return self._build_lazily(((self, count),), self._most * count)
 
     @property
     def parts(self) -> Parts:
         """Distinct mechanisms, each in its simplest form, with their counts, in a canonical order."""
         if self._parts is None:
-            self._parts = canonical(self._merged())
+            self._parts = sort_parts(self._merge_parts())
         return self._parts
 
     @property
     def latest_last(self) -> Parts:
-        """The same parts; of more than ``FEW`` each stands where it was composed for the last time. What a longer run
-        has in common with a shorter one then comes first, so that an engine may go on from there."""
-        merged = self._merged()
-        return self.parts if len(merged) <= FEW else merged
+        """The same parts; of more than ``FEW_PARTS`` each stands where it was composed for the last time. What a longer
+        run has in common with a shorter one then comes first, so that an engine may go on from there."""
+        merged = self._merge_parts()
+        return self.parts if len(merged) <= FEW_PARTS else merged
 
-    def _merged(self) -> Parts:
+    def _merge_parts(self) -> Parts:
         """Distinct mechanisms with their counts, in the order of ``latest_last``."""
         if self._latest is None:
-            latest = _flat(self._pieces())
+            latest = _flatten_parts(self._get_pieces())
             for _, total in latest:
                 _check.count("count", total)
             self._latest = latest
             self._pending = ()
         return self._latest
 
-    def _pieces(self) -> tuple[tuple[Any, int], ...]:
+    def _get_pieces(self) -> tuple[tuple[Any, int], ...]:
         """Returns what is still to be merged, or the parts if that is done; safe beside a thread that merges.
 
         The parts are set before what they were merged from is dropped, so that reading in the other order never
@@ -276,17 +276,17 @@ class Composition(Composable):
     @property
     def symmetric(self) -> bool:
         """Whether "add" and "remove" have the same privacy curve."""
-        return all(mechanism.symmetric for mechanism, _ in self._merged())
+        return all(mechanism.symmetric for mechanism, _ in self._merge_parts())
 
     def __len__(self) -> int:
         """Returns the number of mechanisms, repetitions included."""
-        return sum(count for _, count in self._merged())
+        return sum(count for _, count in self._merge_parts())
 
     def __iter__(self) -> Iterator[tuple[Mechanism, int]]:
         return iter(self.parts)
 
     def __bool__(self) -> bool:
-        return bool(self._merged())
+        return bool(self._merge_parts())
 
     def __eq__(self, other: object) -> bool:
         return self.parts == other.parts if isinstance(other, Composition) else NotImplemented
@@ -301,16 +301,16 @@ class Composition(Composable):
         return type(self), (self.latest_last,)
 
 
-def _flat(pieces: tuple[tuple[Any, int], ...]) -> Parts:
+def _flatten_parts(pieces: tuple[tuple[Any, int], ...]) -> Parts:
     """Flattens the tree of sums and multiples without recursion, because it may be as deep as the run is long."""
     found: dict[Mechanism, list[int]] = {}  # a count in a list is reached by hashing the mechanism once
     stack = list(pieces)
     while stack:  # from the last to the first
         node, times = stack.pop()
         if isinstance(node, Composition):
-            pieces = node._pieces()
+            pieces = node._get_pieces()
             stack.extend(pieces if times == 1 else [(child, times * count) for child, count in pieces])
         else:
-            simple, count = node._canonical()
+            simple, count = node._to_canonical()
             found.setdefault(simple, [0])[0] += times * count
     return tuple([(mechanism, total[0]) for mechanism, total in reversed(found.items())])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import _check
-from ._device import devices, number, required, status
+from ._device import devices, parse_device_number, required, status
 from .accounting.engines.prv.device import on_device as _prv_on
 from .accounting.engines.prv.engine import Prv
 from .accounting.questions import Question
@@ -42,7 +42,7 @@ def epsilon(
     4, assumes; their rounding term is about five times as large.
     RuntimeError where there is no device, ImportError where there is no CuPy.
     """
-    return _question(run, neighbors, eps_error, delta_error, max_bytes, _on(device)).epsilon(delta)
+    return _build_question(run, neighbors, eps_error, delta_error, max_bytes, _build_engine(device)).epsilon(delta)
 
 
 def delta(
@@ -56,19 +56,19 @@ def delta(
     device: str = "cuda",
 ) -> Bound:
     """Bounds on delta(epsilon) likewise."""
-    return _question(run, neighbors, eps_error, delta_error, max_bytes, _on(device)).delta(epsilon)
+    return _build_question(run, neighbors, eps_error, delta_error, max_bytes, _build_engine(device)).delta(epsilon)
 
 
-def _on(device: str) -> Prv:
-    place = number(device)
+def _build_engine(device: str) -> Prv:
+    place = parse_device_number(device)
     if place is None:
         raise ValueError(f'device must be "cuda" or "cuda:N", got {device!r}: engine "prv" is that of the host')
     return _prv_on(place)
 
 
-def _question(
+def _build_question(
     run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
 ) -> Question:
-    asked = Question.of(run._composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
+    asked = Question.of(run._to_composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
     request = replace(asked.request, max_bytes=_check.count("max_bytes", max_bytes))
     return asked._replace(engine=engine, request=request)

@@ -11,7 +11,7 @@ from typing import Any
 from . import _check
 from . import mechanisms as m
 from .composition import Composable, Composition, Mechanism, Parts
-from .mechanisms import _set
+from .mechanisms import _set_checked_fields
 from .options import EVERY, Neighbors
 
 POISSON = "poisson"
@@ -28,7 +28,7 @@ class Derived(Mechanism):
     @property
     def parts(self) -> Parts:
         """Parts of the composition ``mechanism``."""
-        return self.mechanism._composition().parts
+        return self.mechanism._to_composition().parts
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
@@ -48,10 +48,10 @@ class Derived(Mechanism):
         return all(mechanism.any_size for mechanism, _ in self.parts)
 
 
-def _simplest(run: Any) -> Composable:
+def _simplify_run(run: Any) -> Composable:
     if not isinstance(run, Composable):
         raise TypeError(f"mechanism must be a Mechanism or a Composition, got {run!r}")
-    parts = run._composition().parts
+    parts = run._to_composition().parts
     return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else Composition(parts)
 
 
@@ -92,18 +92,18 @@ class RepeatAndSelect(Derived):
         mean = _check.positive("mean", self.mean)
         if shape != POISSON and mean < 1:
             raise ValueError(f"mean must be a number in [1, inf) unless shape is 'poisson', got {mean!r}")
-        _set(self, mechanism=_simplest(self.mechanism), mean=mean, shape=shape)
+        _set_checked_fields(self, mechanism=_simplify_run(self.mechanism), mean=mean, shape=shape)
 
-    def _canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.mean == 1 and self.shape != POISSON and isinstance(self.mechanism, Mechanism):
-            return self.mechanism._canonical()
+            return self.mechanism._to_canonical()
         return self, 1
 
-    def _key(self) -> tuple[Any, ...]:
+    def _sort_key(self) -> tuple[Any, ...]:
         shape = math.inf if isinstance(self.shape, str) else self.shape
-        return type(self).__name__, self.mechanism._key(), self.mean, shape
+        return type(self).__name__, self.mechanism._sort_key(), self.mean, shape
 
-    def _parameters(self) -> Mapping[str, Any]:
+    def _list_parameters(self) -> Mapping[str, Any]:
         return {"mechanism": self.mechanism, "mean": self.mean, "shape": self.shape}
 
 
@@ -127,25 +127,25 @@ class Group(Derived):
 
     def __post_init__(self) -> None:
         size = _check.count("size", self.size, most=MOST_RECORDS)
-        run = _simplest(self.mechanism)
-        most = _most_records(run._composition().parts)
+        run = _simplify_run(self.mechanism)
+        most = _count_most_records(run._to_composition().parts)
         if size > most:
             raise ValueError(
                 f"size must be at most the number of records of the data set, {most}, got {size} for {run!r}"
             )
-        _set(self, mechanism=run, size=size)
+        _set_checked_fields(self, mechanism=run, size=size)
 
-    def _canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical(self) -> tuple[Mechanism, int]:
         if not isinstance(self.mechanism, Mechanism):
             return self, 1
         if self.size == 1:
-            return self.mechanism._canonical()
+            return self.mechanism._to_canonical()
         if isinstance(self.mechanism, Group) and self.mechanism.size * self.size <= MOST_RECORDS:
-            return Group(self.mechanism.mechanism, self.mechanism.size * self.size)._canonical()
-        return scaled(self.mechanism, self.size) or self, 1
+            return Group(self.mechanism.mechanism, self.mechanism.size * self.size)._to_canonical()
+        return scale_sensitivity(self.mechanism, self.size) or self, 1
 
 
-def _most_records(parts: Parts) -> float:
+def _count_most_records(parts: Parts) -> float:
     """Returns the steps of a chain that removes records until none is left; infinite if no size is declared."""
     most = math.inf
     for mechanism, _ in parts:
@@ -153,24 +153,24 @@ def _most_records(parts: Parts) -> float:
             continue
         if isinstance(mechanism, Derived):
             each = mechanism.size if isinstance(mechanism, Group) else 1
-            most = min(most, _most_records(mechanism.parts) // each)
+            most = min(most, _count_most_records(mechanism.parts) // each)
         else:
             most = min(most, mechanism.dataset_size)  # type: ignore[attr-defined]
     return most
 
 
-def grouped(run: Composition, size: int) -> Composition:
+def group_composition(run: Composition, size: int) -> Composition:
     """``run`` as a group sees it; what is exact for itself is taken for itself."""
     size = _check.count("size", size, most=MOST_RECORDS)
     if size == 1:
         return run
-    own = [part for part in run.parts if scaled(part[0], size) or _known(part[0], size)]
+    own = [part for part in run.parts if scale_sensitivity(part[0], size) or _has_own_group_bound(part[0], size)]
     rest = Composition(part for part in run.parts if part not in own)
     made = Composition((Group(mechanism, size), count) for mechanism, count in own)
     return made + Composition(((Group(rest, size), 1),)) if rest else made
 
 
-def _known(mechanism: Mechanism, size: int) -> bool:
+def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
     """Returns whether groups of ``size`` have a bound of their own that composes."""
     match mechanism:
         case m.PoissonSampled(m.Gaussian()):
@@ -182,23 +182,23 @@ def _known(mechanism: Mechanism, size: int) -> bool:
     return False
 
 
-def scaled(mechanism: Mechanism, size: int) -> Mechanism | None:
+def scale_sensitivity(mechanism: Mechanism, size: int) -> Mechanism | None:
     """The same noise at a sensitivity ``size`` times as large."""
     match mechanism:
         case m.Gaussian(sigma):
-            return m.Gaussian(_shared(sigma, size))
+            return m.Gaussian(_divide_noise(sigma, size))
         case m.Laplace(scale):
-            return m.Laplace(_shared(scale, size))
+            return m.Laplace(_divide_noise(scale, size))
         case m.DiscreteGaussian(sigma, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return m.DiscreteGaussian(sigma, sensitivity * size)
         case m.DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return m.DiscreteLaplace(scale, sensitivity * size)
         case m.TreeAggregation(sigma, steps, own):  # in a level of the tree the numbers of the group's records add up
-            return m.TreeAggregation(_shared(sigma, size), steps, own)
+            return m.TreeAggregation(_divide_noise(sigma, size), steps, own)
     return None
 
 
-def _shared(noise: float, size: int) -> float:
+def _divide_noise(noise: float, size: int) -> float:
     """noise / size, rounded down: less noise."""
     found = noise / size
     if Fraction(found) * size > Fraction(noise):

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _check, _core
-from .complete_pairs import TOLERANCE, CompletePair, Table, bound_hidden, bound_table, complete_from_below
-from .mechanisms import Mechanism, _set
+from .complete_pairs import TOLERANCE, CompletePair, LossTable, bound_hidden, bound_table, build_pair_from_below
+from .mechanisms import Mechanism, _set_checked_fields
 from .options import EVERY, Neighbors
 
 Relation = Literal["add_or_remove", "replace", "any"]
-_UNEVEN = 1e-6
+_MIRRORED_TOLERANCE = 1e-6
 """Largest distance of the curves of a pair and its reverse that are meant to be the same."""
-_UNSURE = 1e-10
+_ATOM_ERROR = 1e-10
 """Error of the loss at which two bounds of a distribution function are joined: less than any spacing of arguments."""
 
 
@@ -58,7 +58,7 @@ class PrivacyLoss(Mechanism):
 
     def __post_init__(self) -> None:
         _core.check_arithmetic()
-        losses, masses = _table("losses", self.losses, "probabilities", self.probabilities)
+        losses, masses = _check_loss_table("losses", self.losses, "probabilities", self.probabilities)
         infinity = _check.closed_unit("infinity", self.infinity)
         hidden = _check.closed_unit("minus_infinity", self.minus_infinity)
         _check.choice("relation", self.relation, get_args(Relation))
@@ -69,29 +69,34 @@ class PrivacyLoss(Mechanism):
         error = _check.nonnegative("loss_error", self.loss_error)
         if hidden > bound_hidden(losses, masses, error)[1] + TOLERANCE:
             raise ValueError("probabilities must be P's: Q's, p e^-loss, and minus_infinity add up to more than 1")
-        _set(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
-        _set(self, infinity=infinity, minus_infinity=hidden, loss_error=error)
-        dominating, dominated = bound_table(Table(losses, masses, infinity), hidden, error)
+        _set_checked_fields(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
+        _set_checked_fields(self, infinity=infinity, minus_infinity=hidden, loss_error=error)
+        dominating, dominated = bound_table(LossTable(losses, masses, infinity), hidden, error)
         if self.optimistic is not None:
             if not (isinstance(self.optimistic, (tuple, list)) and len(self.optimistic) == 3):
                 raise TypeError(f"optimistic must be losses, probabilities and an infinity, got {self.optimistic!r}")
-            y, p = _table("losses of optimistic", self.optimistic[0], "its probabilities", self.optimistic[1])
+            y, p = _check_loss_table(
+                "losses of optimistic", self.optimistic[0], "its probabilities", self.optimistic[1]
+            )
             all_but = _check.closed_unit("the infinity of optimistic", self.optimistic[2])
             if abs(math.fsum((*p, all_but)) - 1) > TOLERANCE:
                 raise ValueError("optimistic must have probabilities and an infinity that add up to 1")
             if bound_hidden(y, p, error)[1] < -TOLERANCE:
                 raise ValueError("optimistic must have P's probabilities: Q's, p e^-loss, add up to more than 1")
-            _set(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
-            dominated = bound_table(Table(y, p, all_but), None, error)[1]
-            if _excess((y, p, all_but), (losses, masses, infinity)) > TOLERANCE + 2 * self.loss_error:
+            _set_checked_fields(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
+            dominated = bound_table(LossTable(y, p, all_but), None, error)[1]
+            if _compute_largest_excess((y, p, all_but), (losses, masses, infinity)) > TOLERANCE + 2 * self.loss_error:
                 raise ValueError("optimistic must be a pair that losses and probabilities dominate")
         elif self.mirrored:
             with np.errstate(over="ignore", under="ignore"):
                 other = -losses[::-1], (masses * np.exp(-losses))[::-1], hidden
             here = losses, masses, infinity
-            if max(_excess(here, other), _excess(other, here)) > _UNEVEN + 2 * self.loss_error:
+            if (
+                max(_compute_largest_excess(here, other), _compute_largest_excess(other, here))
+                > _MIRRORED_TOLERANCE + 2 * self.loss_error
+            ):
                 raise ValueError("mirrored must be False: (Q, P) has another curve than (P, Q)")
-        _set(self, dominating=dominating, dominated=dominated)
+        _set_checked_fields(self, dominating=dominating, dominated=dominated)
 
     any_size = True
 
@@ -109,8 +114,8 @@ class PrivacyLoss(Mechanism):
     def symmetric(self) -> bool:  # type: ignore[override]
         return self.mirrored
 
-    def _key(self) -> tuple[Any, ...]:
-        values = {**self._parameters(), "optimistic": self.optimistic or ()}
+    def _sort_key(self) -> tuple[Any, ...]:
+        values = {**self._list_parameters(), "optimistic": self.optimistic or ()}
         return type(self).__name__, *values.values()
 
     @classmethod
@@ -130,7 +135,7 @@ class PrivacyLoss(Mechanism):
         ``minus_infinity`` defaults to the most that Q's masses p e^{-loss} leave of 1, rounded up, and so never to 0:
         pass 0.0 if Q has no more mass.
         """
-        y, p = _vector("losses", losses), _vector("probabilities", probabilities)
+        y, p = _check_vector("losses", losses), _check_vector("probabilities", probabilities)
         if len(y) != len(p):
             raise ValueError(f"probabilities must have one entry for each loss, got {len(p)} for {len(y)}")
         if (p < 0).any():
@@ -149,7 +154,7 @@ class PrivacyLoss(Mechanism):
         cls, p: ArrayLike, q: ArrayLike, *, relation: Relation = "add_or_remove", mirrored: bool = False
     ) -> PrivacyLoss:
         """Finitely many outcomes with their probabilities under P and under Q, both summing to 1."""
-        ps, qs = _vector("p", p), _vector("q", q)
+        ps, qs = _check_vector("p", p), _check_vector("q", q)
         if len(ps) != len(qs):
             raise ValueError(f"q must have one entry for each outcome, got {len(qs)} for {len(ps)}")
         for name, values in (("p", ps), ("q", qs)):
@@ -212,10 +217,10 @@ class PrivacyLoss(Mechanism):
             relation=relation,
         )
         masses = -np.diff(np.append(below, infinity))
-        from_below = Table(y[masses > 0], masses[masses > 0], infinity)
+        from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
         # Losses that were moved up leave less of Q to large losses of Q against P.
-        from_above = Table(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
-        found = complete_from_below(from_below, from_above, 0.0, _UNSURE)
+        from_above = LossTable(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
+        found = build_pair_from_below(from_below, from_above, 0.0, _ATOM_ERROR)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)
         return replace(upper, mirrored=mirrored, optimistic=known, loss_error=found.slack)
 
@@ -223,14 +228,14 @@ class PrivacyLoss(Mechanism):
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64], float]
 
 
-def _excess(one: _Curve, other: _Curve) -> float:
+def _compute_largest_excess(one: _Curve, other: _Curve) -> float:
     """Returns the largest delta_one(eps) - delta_other(eps) over the losses of both, up to 700."""
     at = np.concatenate((one[0], other[0]))
     at = at[np.abs(at) < 700]
-    return float(np.max(_curve(one, at) - _curve(other, at), initial=one[2] - other[2]))
+    return float(np.max(_evaluate_curve(one, at) - _evaluate_curve(other, at), initial=one[2] - other[2]))
 
 
-def _curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
+def _evaluate_curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
     """infinity + sum p (1 - e^{eps - y})_+ for ascending losses, or 1 - e^eps where that is more."""
     losses, masses, infinity = pair
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
@@ -242,8 +247,11 @@ def _curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(infinity + p - reached, -np.expm1(np.minimum(at, 0.0)))
 
 
-def _table(name: str, losses: Any, other: str, masses: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    y, p = _vector(name, losses), _vector(other, masses)
+def _check_loss_table(
+    name: str, losses: Any, other: str, masses: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns losses and masses as arrays. Raises ValueError unless losses ascend strictly and masses are positive."""
+    y, p = _check_vector(name, losses), _check_vector(other, masses)
     if len(y) != len(p):
         raise ValueError(f"{other} must have one entry for each loss, got {len(p)} for {len(y)}")
     if not (np.diff(y) > 0).all():
@@ -253,7 +261,7 @@ def _table(name: str, losses: Any, other: str, masses: Any) -> tuple[NDArray[np.
     return y, p
 
 
-def _vector(name: str, values: Any) -> NDArray[np.float64]:
+def _check_vector(name: str, values: Any) -> NDArray[np.float64]:
     array = _check.reals(name, values, "a sequence of numbers")
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")

@@ -20,7 +20,7 @@ from .composition import Mechanism as Mechanism
 from .options import EVERY, SIZED, Neighbors
 
 
-def _set(mechanism: Mechanism, /, **checked: object) -> None:
+def _set_checked_fields(mechanism: Mechanism, /, **checked: object) -> None:
     """RuntimeError where arithmetic is not what the parameters were checked and computed by: a subnormal one would have
     become zero for good."""
     _core.check_arithmetic()
@@ -36,7 +36,7 @@ class Gaussian(Mechanism):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Laplace(Mechanism):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -61,9 +61,9 @@ class PureDP(Mechanism):
     nominal_epsilon: float
 
     def __init__(self, epsilon: float) -> None:
-        _set(self, nominal_epsilon=_check.nonnegative("epsilon", epsilon))
+        _set_checked_fields(self, nominal_epsilon=_check.nonnegative("epsilon", epsilon))
 
-    def _parameters(self) -> Mapping[str, Any]:
+    def _list_parameters(self) -> Mapping[str, Any]:
         return {"epsilon": self.nominal_epsilon}
 
     def __repr__(self) -> str:
@@ -82,12 +82,12 @@ class ApproximateDP(Mechanism):
 
     def __init__(self, epsilon: float, delta: float) -> None:
         e, d = _check.nonnegative("epsilon", epsilon), _check.closed_unit("delta", delta)
-        _set(self, nominal_epsilon=e, nominal_delta=d)
+        _set_checked_fields(self, nominal_epsilon=e, nominal_delta=d)
 
-    def _canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical(self) -> tuple[Mechanism, int]:
         return (PureDP(self.nominal_epsilon) if self.nominal_delta == 0 else self), 1
 
-    def _parameters(self) -> Mapping[str, Any]:
+    def _list_parameters(self) -> Mapping[str, Any]:
         return {"epsilon": self.nominal_epsilon, "delta": self.nominal_delta}
 
     def __repr__(self) -> str:
@@ -104,8 +104,8 @@ class RandomizedResponse(Mechanism):
     num_buckets: int
 
     def __post_init__(self) -> None:
-        _set(self, noise_parameter=_check.probability("noise_parameter", self.noise_parameter))
-        _set(self, num_buckets=_check.count("num_buckets", self.num_buckets, least=2))
+        _set_checked_fields(self, noise_parameter=_check.probability("noise_parameter", self.noise_parameter))
+        _set_checked_fields(self, num_buckets=_check.count("num_buckets", self.num_buckets, least=2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class BoundedRange(Mechanism):
     eta: float
 
     def __post_init__(self) -> None:
-        _set(self, eta=_check.nonnegative("eta", self.eta))
+        _set_checked_fields(self, eta=_check.nonnegative("eta", self.eta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,9 @@ class ZCDP(Mechanism):
     xi: float = 0.0
 
     def __post_init__(self) -> None:
-        _set(self, rho=_check.nonnegative("rho", self.rho), xi=_check.nonnegative("xi", self.xi))
+        _set_checked_fields(self, rho=_check.nonnegative("rho", self.rho), xi=_check.nonnegative("xi", self.xi))
 
-    def _canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical(self) -> tuple[Mechanism, int]:
         return (PureDP(self.xi) if self.rho == 0 else self), 1  # every order at most xi: so is the largest loss
 
 
@@ -151,8 +151,8 @@ class DiscreteGaussian(Mechanism):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        _set(self, sigma=_check.positive("sigma", self.sigma))
-        _set(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+        _set_checked_fields(self, sigma=_check.positive("sigma", self.sigma))
+        _set_checked_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +171,13 @@ class DiscreteGaussianVector(Mechanism):
     dimensions: int
 
     def __post_init__(self) -> None:
-        _set(self, sigma=_check.positive("sigma", self.sigma))
+        _set_checked_fields(self, sigma=_check.positive("sigma", self.sigma))
         s = _check.real("sensitivity", self.sensitivity, "a number in [1, inf)")
         if not s >= 1:
             raise ValueError(f"sensitivity must be a number in [1, inf), got {self.sensitivity!r}")
-        _set(self, sensitivity=s, dimensions=_check.count("dimensions", self.dimensions))
+        _set_checked_fields(self, sensitivity=s, dimensions=_check.count("dimensions", self.dimensions))
 
-    def _canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.dimensions == 1 and self.sensitivity <= _check.MAX_COUNT:
             return DiscreteGaussian(self.sigma, math.floor(self.sensitivity)), 1
         return self, 1
@@ -193,8 +193,8 @@ class DiscreteLaplace(Mechanism):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        _set(self, scale=_check.positive("scale", self.scale))
-        _set(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+        _set_checked_fields(self, scale=_check.positive("scale", self.scale))
+        _set_checked_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class MixtureOfGaussians(Mechanism):
     probabilities: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
         accepted = "a sequence of 1 to 1000 distinct numbers in [0, inf), not all 0"
         norms = _check.reals("sensitivities", self.sensitivities, accepted)
         distinct = norms.ndim == 1 and 0 < len(set(norms.tolist())) == len(norms) <= 1000
@@ -229,7 +229,7 @@ class MixtureOfGaussians(Mechanism):
         if abs(total - 1) > 2.0**-50:
             shares = shares / total
         pairs = sorted(zip((norms + 0.0).tolist(), shares.tolist(), strict=True))
-        _set(self, sensitivities=tuple(c for c, _ in pairs), probabilities=tuple(p for _, p in pairs))
+        _set_checked_fields(self, sensitivities=tuple(c for c, _ in pairs), probabilities=tuple(p for _, p in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +244,16 @@ class PoissonSampled(Mechanism):
     sampling_probability: float
 
     def __post_init__(self) -> None:
-        _sampleable(self.mechanism)
+        _check_sampleable(self.mechanism)
         q = _check.probability("sampling_probability", self.sampling_probability)
-        _set(self, sampling_probability=q)
+        _set_checked_fields(self, sampling_probability=q)
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
         return self.mechanism.sampled
 
-    def _canonical(self) -> tuple[Mechanism, int]:
-        return self.mechanism._canonical() if self.sampling_probability == 1 else (self, 1)
+    def _to_canonical(self) -> tuple[Mechanism, int]:
+        return self.mechanism._to_canonical() if self.sampling_probability == 1 else (self, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,20 +274,20 @@ class TruncatedPoissonSampled(Mechanism):
     dataset_size: int
 
     def __post_init__(self) -> None:
-        _sampleable(self.mechanism, of_any_size=True)
+        _check_sampleable(self.mechanism, of_any_size=True)
         q = _check.probability("sampling_probability", self.sampling_probability)
         n, b = _check.count("dataset_size", self.dataset_size), _check.count("batch_size", self.batch_size)
-        _set(self, sampling_probability=q, dataset_size=n, batch_size=b)
+        _set_checked_fields(self, sampling_probability=q, dataset_size=n, batch_size=b)
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
         """Relations of its Poisson samples, or none: in a cut sample another record may take this one's place."""
         return self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
 
-    def _canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.batch_size < self.dataset_size:
             return self, 1
-        return PoissonSampled(self.mechanism, self.sampling_probability)._canonical()
+        return PoissonSampled(self.mechanism, self.sampling_probability)._to_canonical()
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ class SampledWithReplacement(Mechanism):
         if not isinstance(self.mechanism, Gaussian):
             raise TypeError(f"mechanism must be a Gaussian, got {self.mechanism!r}")
         n, b = _check.count("dataset_size", self.dataset_size), _check.count("sample_size", self.sample_size)
-        _set(self, dataset_size=n, sample_size=b)
+        _set_checked_fields(self, dataset_size=n, sample_size=b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,16 +326,16 @@ class FixedSizeSampled(Mechanism):
     dataset_size: int
 
     def __post_init__(self) -> None:
-        _sampleable(self.mechanism, of_any_size=True)
+        _check_sampleable(self.mechanism, of_any_size=True)
         n = _check.count("dataset_size", self.dataset_size)
-        _set(self, dataset_size=n, sample_size=_check.count("sample_size", self.sample_size, most=n))
+        _set_checked_fields(self, dataset_size=n, sample_size=_check.count("sample_size", self.sample_size, most=n))
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
         return SIZED & self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
 
-    def _canonical(self) -> tuple[Mechanism, int]:
-        return self.mechanism._canonical() if self.sample_size == self.dataset_size else (self, 1)
+    def _to_canonical(self) -> tuple[Mechanism, int]:
+        return self.mechanism._to_canonical() if self.sample_size == self.dataset_size else (self, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,9 +353,9 @@ class RandomAllocation(Mechanism):
     selected: int = 1
 
     def __post_init__(self) -> None:
-        _sampleable(self.mechanism, of_any_size=True)
+        _check_sampleable(self.mechanism, of_any_size=True)
         steps = _check.count("steps", self.steps)
-        _set(self, steps=steps, selected=_check.count("selected", self.selected, most=steps))
+        _set_checked_fields(self, steps=steps, selected=_check.count("selected", self.selected, most=steps))
 
     @classmethod
     def fixed(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
@@ -387,8 +387,8 @@ class RandomAllocation(Mechanism):
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
         return self.mechanism.sampled - {"replace"}
 
-    def _canonical(self) -> tuple[Mechanism, int]:
-        inner, count = self.mechanism._canonical()
+    def _to_canonical(self) -> tuple[Mechanism, int]:
+        inner, count = self.mechanism._to_canonical()
         return (inner, count * self.steps) if self.selected == self.steps else (self, 1)
 
 
@@ -418,8 +418,8 @@ class TreeAggregation(Mechanism):
     )
 
     def __post_init__(self) -> None:
-        _set(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
-        _set(self, steps=_check.count("steps", self.steps))
+        _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        _set_checked_fields(self, steps=_check.count("steps", self.steps))
         if not isinstance(self.own_steps, bool):
             raise TypeError(f"own_steps must be True or False, got {self.own_steps!r}")
 
@@ -432,7 +432,7 @@ class TreeAggregation(Mechanism):
         """Gaussian that it equals under its relations, and how often."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
-    def _canonical(self) -> tuple[Mechanism, int]:
+    def _to_canonical(self) -> tuple[Mechanism, int]:
         return self.gaussians if self.own_steps else (self, 1)
 
 
@@ -460,7 +460,7 @@ def banded_factorization(
 _SAMPLERS = (PoissonSampled, TruncatedPoissonSampled, SampledWithReplacement, FixedSizeSampled, RandomAllocation)
 
 
-def _sampleable(mechanism: Any, of_any_size: bool = False) -> None:
+def _check_sampleable(mechanism: Any, of_any_size: bool = False) -> None:
     """Raises TypeError or ValueError unless a mechanism can run on a sample. ``of_any_size`` refuses mixtures too."""
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism that is not sampled already, got {mechanism!r}")

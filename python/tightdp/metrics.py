@@ -107,19 +107,19 @@ def accuracy(
     >>> found.interval[0] < 0.9 < found.interval[1], found.privacy.upper <= 1.0
     (True, True)
     """
-    true, predicted = _labels(y_true, y_pred)
+    true, predicted = _read_label_columns(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
-    counts = _count_before_charge(_rights, true, predicted)
-    noisy, charged, privacy, sigma, statement = _released(
+    counts = _count_before_charge(_count_right_and_wrong, true, predicted)
+    noisy, charged, privacy, sigma, statement = _release_counts(
         2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
         epsilon, delta, noise_multiplier, rng, ledger, note,
     )  # fmt: skip
     # Half of what may fail, for the interval of a population, is the noise's, and half the sample's.
     failing = 1 - confidence
     wide = _half_width(sigma, failing / 2)
-    low, high = _ends(noisy, wide)
-    inner, outer = _counts(noisy, _half_width(sigma, failing / 4))
-    population = _below(*inner, failing / 4), 1 - _below(*outer[::-1], failing / 4)
+    low, high = _bound_share(noisy, wide)
+    inner, outer = _bound_counts(noisy, _half_width(sigma, failing / 4))
+    population = _bound_probability_below(*inner, failing / 4), 1 - _bound_probability_below(*outer[::-1], failing / 4)
     hits, misses = (max(float(count), 0.0) for count in noisy)
     value = hits / (hits + misses) if hits + misses else 0.5
     return Accuracy(value, (low, high), population, charged, privacy, statement)
@@ -150,7 +150,7 @@ def confusion_matrix(
     >>> bool(abs(found.matrix - [[500, 0], [490, 10]]).max() <= 20)
     True
     """
-    true, predicted = _labels(y_true, y_pred)
+    true, predicted = _read_label_columns(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
     try:
         known = list(classes)
@@ -160,10 +160,10 @@ def confusion_matrix(
     if isinstance(classes, str) or len(known) < 2 or len(place) < len(known):
         raise ValueError("classes must be two or more different labels")
     size = len(known)
-    counts = _count_before_charge(_pairs, true, predicted, place)
+    counts = _count_before_charge(_count_label_pairs, true, predicted, place)
     if not counts.any():
         raise ValueError("classes must be labels of the records, in their type: no record has two of these")
-    noisy, charged, privacy, sigma, statement = _released(
+    noisy, charged, privacy, sigma, statement = _release_counts(
         size**2, counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
         {"labels": f"declared: {list_values([str(label) for label in known])}"},
         epsilon, delta, noise_multiplier, rng, ledger, note,
@@ -172,9 +172,9 @@ def confusion_matrix(
     return ConfusionMatrix(noisy.reshape(size, size), tuple(known), wide, charged, privacy, statement)
 
 
-def _labels(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_label_columns(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns both columns. Each cell keeps its own type, so that a record changes what is counted of itself alone."""
-    true, predicted = (_labels_of(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
+    true, predicted = (_read_labels(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
     if true.ndim != 1 or predicted.ndim != 1:
         raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")
     if len(true) != len(predicted):
@@ -182,7 +182,7 @@ def _labels(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     return true, predicted
 
 
-def _labels_of(name: str, given: Any) -> NDArray[Any]:
+def _read_labels(name: str, given: Any) -> NDArray[Any]:
     try:
         found = as_column(given)
     except TypeError:
@@ -202,13 +202,13 @@ def _count_before_charge(count: Callable[..., Integers], *labels: Any) -> Intege
         ) from None
 
 
-def _rights(true: NDArray[Any], predicted: NDArray[Any]) -> Integers:
+def _count_right_and_wrong(true: NDArray[Any], predicted: NDArray[Any]) -> Integers:
     """Counts the predictions that are right, and those that are wrong."""
     right = int(match_cells(true, predicted).sum())
     return np.array([right, len(true) - right], np.int64)
 
 
-def _pairs(true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int]) -> Integers:
+def _count_label_pairs(true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int]) -> Integers:
     """Counts the records with each label and each prediction, row by row."""
     size = len(place)
     rows, columns = (np.array([place.get(label, -1) for label in side.tolist()], np.intp) for side in (true, predicted))
@@ -216,7 +216,7 @@ def _pairs(true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int]
     return np.bincount(rows[inside] * size + columns[inside], minlength=size * size).astype(np.int64)
 
 
-def _released(
+def _release_counts(
     size: int,
     counts: Integers,
     subject: str,
@@ -257,19 +257,19 @@ def _half_width(sigma: float, failing: float) -> float:
     return float(math.ceil(-sigma * NormalDist().inv_cdf(max(failing / 2, 1e-300)) * (1 + 1e-9) + 0.5))
 
 
-def _counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
+def _bound_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
     """(right, wrong) at their worst and at their best, within ``wide`` of what was released."""
     right, wrong = noisy.tolist()
     return (max(right - wide, 0.0), max(wrong + wide, 0.0)), (max(right + wide, 0.0), max(wrong - wide, 0.0))
 
 
-def _ends(noisy: NDArray[np.int64], wide: float) -> Interval:
-    worst, best = _counts(noisy, wide)
+def _bound_share(noisy: NDArray[np.int64], wide: float) -> Interval:
+    worst, best = _bound_counts(noisy, wide)
     low = worst[0] / sum(worst) if sum(worst) else 0.0
     return low, best[0] / sum(best) if sum(best) else 1.0
 
 
-def _below(successes: float, failures: float, error: float) -> float:
+def _bound_probability_below(successes: float, failures: float, error: float) -> float:
     """A limit below the probability of a success, which is wrong with probability ``error`` at most: Clopper and
     Pearson's, and Hoeffding's for more trials than that one is computed for."""
     trials = successes + failures

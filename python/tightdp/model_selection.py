@@ -61,7 +61,7 @@ from .statement.words import AGAIN, list_values
 
 __all__ = ["PrivateSearchCV"]
 
-MOST = 10_000
+MOST_SETTINGS = 10_000
 """Settings of a grid."""
 
 
@@ -129,11 +129,11 @@ class PrivateSearchCV(BaseEstimator):
         X may also be a memory map, a sparse matrix or a collection of Dask, or ``Blocks``, which hold both X and y. The
         choice of the records held out does not depend on the blocks, and neither does any bit of the result.
         """
-        declared, algorithms = _last(self.estimator).classes, self._algorithms()
+        declared, algorithms = _get_classifier(self.estimator).classes, self._list_algorithms()
         in_memory = any(getattr(each, "in_memory", False) for each in algorithms)
         blocks = as_blocks(X, y, in_memory, texts=isinstance(self.estimator, PrivatePipeline))
         if blocks is None:
-            labels, classes, width = self._table(X, require_typed_labels(y) if must_learn(declared) else y)
+            labels, classes, width = self._check_labelled_table(X, require_typed_labels(y) if must_learn(declared) else y)
             records = len(labels)
         else:
             width = blocks.width
@@ -151,8 +151,8 @@ class PrivateSearchCV(BaseEstimator):
         run, found = self._plan_budget(width, max(2, len(classes)))
         piped = isinstance(self.estimator, PrivatePipeline)
         for _, each in found:
-            check_targets(_last(each), present, None if piped else width)
-            check_weights(_last(each), blocks)
+            check_targets(_get_classifier(each), present, None if piped else width)
+            check_weights(_get_classifier(each), blocks)
         steps = [step for _, step in self.estimator._check_steps()] if piped else [self.estimator]
         # A part's fit or score would find out, but only after what other parts and runs have released.
         check_table(steps, X if blocks is None else counted)
@@ -169,17 +169,17 @@ class PrivateSearchCV(BaseEstimator):
             spend_from_ledger(book, convert_to_ledger_charge(charge, target.delta), "PrivateSearchCV.fit")
         if blocks is None:
             outside = source.bernoulli(self.holdout, records)
-            inner, outer = (_Part(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
+            inner, outer = (_TablePart(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
             trained = records - int(outside.sum())
         else:
             stream = source.stream()
             within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
-            inner, outer = (_Part(SelectedRows(counted, rows), None) for rows in (within, beyond))
+            inner, outer = (_TablePart(SelectedRows(counted, rows), None) for rows in (within, beyond))
             trained = int(within.counts.sum())
         if not trained:
             raise ValueError("holdout must leave records to train on: all were held out. The charge stands")
         # Labels that are not declared are those that occur in all records, not in those of one part.
-        self._run(found, classes if declared is None else None, inner, outer, run, source)
+        self._make_runs(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
         self.privacy_: Bound = charge.epsilon(target.delta)
@@ -187,7 +187,7 @@ class PrivateSearchCV(BaseEstimator):
         self._account_for(self.best_estimator_, target)
         return self
 
-    def _table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
+    def _check_labelled_table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
         """The labels of a table in memory, the set of them, and the number of its columns."""
         if y is None:
             raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
@@ -198,10 +198,10 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(columns[0])} records")
         return labels, classes, len(columns)
 
-    def _algorithms(self) -> list[Any]:
+    def _list_algorithms(self) -> list[Any]:
         """Returns the algorithms of all settings; None for a default one."""
-        made = (copy_unfitted(self.estimator).set_params(**cloned_values(each)) for each in self._candidates())
-        return [_last(each).algorithm for each in made]
+        made = (copy_unfitted(self.estimator).set_params(**copy_estimators(each)) for each in self._list_candidates())
+        return [_get_classifier(each).algorithm for each in made]
 
     def _account_for(self, best: Any, target: Target) -> None:
         """The best model and each part of it tell the charge of the search: that of one fit leaves out the choice."""
@@ -218,7 +218,7 @@ class PrivateSearchCV(BaseEstimator):
     def _charge(self, run: SearchRun) -> Composition:
         return RepeatAndSelect(run.charge, self.mean) * 1
 
-    def _candidates(self) -> list[dict[str, Any]]:
+    def _list_candidates(self) -> list[dict[str, Any]]:
         """Returns the settings of the grids."""
         grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
         if not isinstance(grids, Sequence) or not grids or not all(isinstance(grid, Mapping) for grid in grids):
@@ -227,8 +227,8 @@ class PrivateSearchCV(BaseEstimator):
             for name, values in grid.items():
                 if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or not len(values):
                     raise ValueError(f"param_grid must map {name!r} to a list of one or more values, got {values!r}")
-        if sum(math.prod(len(values) for values in grid.values()) for grid in grids) > MOST:
-            raise ValueError(f"param_grid must have at most {MOST:,} settings")
+        if sum(math.prod(len(values) for values in grid.values()) for grid in grids) > MOST_SETTINGS:
+            raise ValueError(f"param_grid must have at most {MOST_SETTINGS:,} settings")
         return [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
 
     def _plan_budget(self, n_features: int, n_classes: int) -> tuple[SearchRun, list[tuple[dict[str, Any], Any]]]:
@@ -237,17 +237,17 @@ class PrivateSearchCV(BaseEstimator):
         if target.epsilon is None:
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
         mean, _ = _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
-        _last(self.estimator)
+        _get_classifier(self.estimator)
         for setting in ("epsilon", "delta", "ledger", "random_state"):
             if getattr(self.estimator, setting) is not None:
                 raise ValueError(f"{setting} of the estimator must be None: the search has one for all runs")
-        candidates = self._candidates()
+        candidates = self._list_candidates()
         if any(name in ("epsilon", "delta", "ledger", "random_state") for each in candidates for name in each):
             raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
         # Whatever fails with a delta of its own may fail in each run.
         failing = target.delta / (4 * mean)
         made = [
-            (each, copy_unfitted(self.estimator).set_params(**cloned_values(each), delta=failing))
+            (each, copy_unfitted(self.estimator).set_params(**copy_estimators(each), delta=failing))
             for each in candidates
         ]
         for _, estimator in made:
@@ -263,12 +263,12 @@ class PrivateSearchCV(BaseEstimator):
         asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
         return plan_with_remaining_budget(run, self._charge, **asked), made
 
-    def _run(
+    def _make_runs(
         self,
         found: list[tuple[dict[str, Any], Any]],
         classes: NDArray[Any] | None,
-        inner: _Part,
-        outer: _Part,
+        inner: _TablePart,
+        outer: _TablePart,
         run: SearchRun,
         source: RandomSource,
     ) -> None:
@@ -279,31 +279,31 @@ class PrivateSearchCV(BaseEstimator):
             settings, estimator = found[coins.draw_index(len(found))]
             model = copy_unfitted(estimator)
             if classes is not None:
-                _last(model).classes = classes
+                _get_classifier(model).classes = classes
             if self.random_state is not None:
                 model.set_params(random_state=(int(self.random_state) + 1000 * (trials + 1)) % 2**64)
             model.fit(inner.X, inner.y)
             check_covered(model.charged_, run.charge)
-            right = rights(model, outer.X, outer.y)
-            count = Gate(_Paid(), source).release_gaussian(right, run.score).value[0]
+            right = build_score_query(model, outer.X, outer.y)
+            count = Gate(_PaidBudget(), source).release_gaussian(right, run.score).value[0]
             score = count, int(source.integers(1)[0])  # equal counts are in a random order
             if score > best[0]:
                 best = score, model, dict(settings)
             trials += 1
-            if not another(float(self.mean), coins):
+            if not draw_another_run(float(self.mean), coins):
                 break
         (count, _), self.best_estimator_, self.best_params_ = best
-        trained = _last(self.best_estimator_).public_size_
+        trained = _get_classifier(self.best_estimator_).public_size_
         held = trained * self.holdout / (1 - self.holdout)
         self.best_score_ = float(min(max(count / held, 0.0), 1.0))
-        self.classes_ = _last(self.best_estimator_).classes_
+        self.classes_ = _get_classifier(self.best_estimator_).classes_
 
     def _build_statement(self, delta: float, ledger: str | None) -> Statement:
         """Makes the statement of the whole search from that of the best model."""
         made: Statement = self.best_estimator_.statement_
-        names = sorted({name for each in self._candidates() for name in each})
+        names = sorted({name for each in self._list_candidates() for name in each})
         labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
-        own = _last(self.estimator).classes is None
+        own = _get_classifier(self.estimator).classes is None
         public = dict(made.public)  # which say nothing of labels that were learned
         if own:
             public[labels] = f"those that occur: {list_values([str(label) for label in self.classes_])}"
@@ -325,18 +325,18 @@ class PrivateSearchCV(BaseEstimator):
             ledger=ledger,
         )
 
-    def _best(self) -> Any:
+    def _require_best_estimator(self) -> Any:
         if not hasattr(self, "best_estimator_"):
             raise NotFittedError("this PrivateSearchCV is not fitted yet: call fit first")
         return self.best_estimator_
 
     def predict(self, X: Any) -> Any:
         """Returns the best model's predictions, shape (n,)."""
-        return self._best().predict(X)
+        return self._require_best_estimator().predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The best model's accuracy on other records; it is not private. ``tightdp.metrics`` has a private one."""
-        found: float = self._best().score(X, y, sample_weight)
+        found: float = self._require_best_estimator().score(X, y, sample_weight)
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -344,7 +344,7 @@ class PrivateSearchCV(BaseEstimator):
         if name in ("predict_proba", "predict_log_proba", "decision_function"):
             owner = vars(self).get("best_estimator_", self.estimator)
             if hasattr(owner, name):
-                return lambda X: getattr(self._best(), name)(X)
+                return lambda X: getattr(self._require_best_estimator(), name)(X)
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def __sklearn_tags__(self) -> Any:
@@ -354,13 +354,13 @@ class PrivateSearchCV(BaseEstimator):
         return tags
 
 
-class _Part(NamedTuple):
+class _TablePart(NamedTuple):
     X: Any
     y: NDArray[Any] | None
     """None where X is blocks."""
 
 
-class _Paid:
+class _PaidBudget:
     """The budget of a score: the whole search is paid for."""
 
     def spend(self, mechanism: Mechanism) -> None:
@@ -370,28 +370,28 @@ class _Paid:
         return Composition()
 
 
-def another(mean: float, coins: ExactCoins) -> bool:
+def draw_another_run(mean: float, coins: ExactCoins) -> bool:
     """Whether another run follows: True with probability 1 - 1/mean, exactly, so that there are ``mean`` on average."""
     chance = 1 - 1 / Fraction(mean)
     return coins.flip_with_probability(chance.numerator, chance.denominator)
 
 
-def rights(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
+def build_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
     """The number of right predictions; a record that has none, for want of a finite feature, counts as wrong."""
     last = model.steps_[-1][1] if isinstance(model, PrivatePipeline) else model
 
-    def evaluate(source: RandomSource) -> NDArray[np.int64]:
+    def evaluate_predictions(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
             made = X if last is model else MappedBlocks(X, model._transform_block)
-            return sum(made.map(Unweighted(partial(_right, last))), np.zeros(1, np.int64))
+            return sum(made.map(Unweighted(partial(_count_right_predictions, last))), np.zeros(1, np.int64))
         if y is None or not len(y):
             return np.zeros(1, np.int64)
-        return _right(last, X if last is model else model._transform_values(X), y)
+        return _count_right_predictions(last, X if last is model else model._transform_values(X), y)
 
-    return Query((1,), 1.0, 1.0, 1.0, evaluate)
+    return Query((1,), 1.0, 1.0, 1.0, evaluate_predictions)
 
 
-def _right(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
+def _count_right_predictions(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
     """The number of right predictions of a classifier, of some records."""
     if not len(labels):
         return np.zeros(1, np.int64)
@@ -401,12 +401,12 @@ def _right(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
     return np.array([np.sum(np.asarray(predicted == labels) & whole)], np.int64)
 
 
-def cloned_values(settings: Mapping[str, Any]) -> dict[str, Any]:
+def copy_estimators(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that are estimators are copied, so that no two runs share one."""
     return {name: copy_unfitted(value) if hasattr(value, "get_params") else value for name, value in settings.items()}
 
 
-def _last(estimator: Any) -> Any:
+def _get_classifier(estimator: Any) -> Any:
     """The classifier."""
     last = estimator
     if isinstance(estimator, PrivatePipeline):

@@ -45,7 +45,7 @@ _KEYWORDS: tuple[tuple[str, str, Any], ...] = (
 Asking = TypeVar("Asking", bound=Callable[..., Any])
 
 
-def asks(function: Asking) -> Asking:
+def accept_question_options(function: Asking) -> Asking:
     """Shows the reader of a signature the keywords that ``**options: Unpack[Options]`` stands for.
 
     A keyword that is none of the signature's is refused by the function's own name.

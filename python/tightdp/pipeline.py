@@ -58,7 +58,7 @@ UNKNOWN = (
 PRIVATE = (PrivateTransformer, DPPCA, PrivateEstimator, Ridge)
 
 
-class _Planned(NamedTuple):
+class _PipelinePlan(NamedTuple):
     """Fixed before a record is looked at."""
 
     steps: list[tuple[str, Any]]
@@ -130,15 +130,15 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         """
         check_free(self)
         *_, (_, last) = self._check_steps()
-        blocks = as_blocks(X, y, _in_memory(last), texts=True)
+        blocks = as_blocks(X, y, _is_in_memory(last), texts=True)
         if blocks is None:
             y = require_typed_labels(y) if is_learning_labels(last) else y
-            targets, width = self._table(X, y)
+            targets, width = self._check_target_table(X, y)
         else:
             width = blocks.width
             if is_learning_labels(last):
                 check_typed(blocks)
-            check_records(_algorithm(last), True)
+            check_records(_get_algorithm(last), True)
             check_width(self, blocks, width, reset=True)
             X, targets = scan_blocks_before_charge(last, blocks)
         target = Target.from_arguments(self.epsilon, self.delta)
@@ -146,20 +146,20 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         check_targets(last, targets)
         if self.ledger is not None:  # without one nothing is lost where the step itself finds out
             check_table([step for _, step in self._check_steps()], X)
-        plan = self._plan(width, _classes(last, targets))
+        plan = self._plan(width, _count_classes(last, targets))
         book = open_ledger(self.ledger)
         if book is not None:
-            _rehearse(plan, width, _classes(last, targets))
+            _rehearse_last_step(plan, width, _count_classes(last, targets))
             spend_from_ledger(book, plan.charge, "PrivatePipeline.fit")
         values = X
         for _, step in plan.steps[:-1]:
-            values = _through(step, values)
+            values = _run_step(step, values)
         _, estimator = plan.steps[-1]
         found = values.width if isinstance(values, Blocks) else len(split_columns(values))
         if not found:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
         if found != width:  # otherwise it is the number that was planned for
-            check_within(estimator.charge_for(found, _classes(last, targets)), plan.last, UNKNOWN)
+            check_within(estimator.charge_for(found, _count_classes(last, targets)), plan.last, UNKNOWN)
         estimator.fit(values, None if isinstance(values, Blocks) else y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
             mark_as_part_of(step, self)
@@ -172,7 +172,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         self.statement_ = self._build_statement(target.delta, name_of(book))
         return self
 
-    def _table(self, X: Any, y: Any) -> tuple[Any, int]:
+    def _check_target_table(self, X: Any, y: Any) -> tuple[Any, int]:
         """The targets of a table in memory, and the number of its columns."""
         if y is None:
             raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
@@ -188,7 +188,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         make_random_source(self.random_state)
-        _rehearse(self._plan(features, classes), features, classes)
+        _rehearse_last_step(self._plan(features, classes), features, classes)
 
     def _check_steps(self) -> list[tuple[str, Any]]:
         """The steps; None for "passthrough"."""
@@ -197,7 +197,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
             for name, step in check_named_steps(self.steps, "steps", 2)
         ]
         for name, step in steps[:-1]:
-            if not (step is None or isinstance(step, (PrivateTransformer, DPPCA)) or _stateless(step)):
+            if not (step is None or isinstance(step, (PrivateTransformer, DPPCA)) or _is_stateless(step)):
                 raise TypeError(
                     f"steps must be private: {name!r} learns from records outside the account "
                     "(tightdp.preprocessing has scalers, encoders and imputers)"
@@ -211,7 +211,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
                     raise ValueError(f"{setting} of step {name!r} must be None: the pipeline has one for all steps")
         return steps
 
-    def _plan(self, n_features: int, n_classes: int) -> _Planned:
+    def _plan(self, n_features: int, n_classes: int) -> _PipelinePlan:
         """Copies of the steps, and what they will be charged."""
         target = Target.from_arguments(self.epsilon, self.delta)
         steps = [(name, copy_unfitted(step)) for name, step in self._check_steps()]
@@ -222,24 +222,24 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         private = [step for _, step in first if hasattr(step, "charge_for")]
         learned = is_learning_labels(last)
         if target.epsilon is not None:
-            self._divide(target.epsilon, target.delta, private, last if learned else None)
+            self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
-            return _Planned(steps, before, build_caps(last.charge_for(n_features, n_classes)))
+            return _PipelinePlan(steps, before, build_caps(last.charge_for(n_features, n_classes)))
         # Half of delta: a last step that is known by its epsilon and delta alone leaves some for the others.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
-        def planned(epsilon: float) -> Caps:
+        def plan_caps(epsilon: float) -> Caps:
             return build_caps(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
         start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
         found = plan_with_remaining_budget(
-            planned, lambda held: before + held.charge(), epsilon=target.epsilon, delta=target.delta, start=start
+            plan_caps, lambda held: before + held.charge(), epsilon=target.epsilon, delta=target.delta, start=start
         )
-        return _Planned(steps, before, found)
+        return _PipelinePlan(steps, before, found)
 
-    def _divide(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
+    def _divide_budget(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
         """Gives each of the ``private`` transformers its share of the budget, and the labels of a ``learner``."""
         share = _check.interval("[1e-6, 1)")("share", self.share)
         for step in private:
@@ -305,16 +305,16 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         return rows
 
     @property
-    def _last(self) -> Any:
+    def _last_step(self) -> Any:
         return (self.steps_ if hasattr(self, "steps_") else self.steps)[-1][1]
 
     def predict(self, X: Any) -> Any:
         """Returns the last step's predictions, shape (n,)."""
-        return self._last.predict(self._transform_values(X))
+        return self._last_step.predict(self._transform_values(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy, or R^2 for ``Ridge``. It is not private; ``tightdp.metrics`` has private scores."""
-        found: float = self._last.score(self._transform_values(X), y, sample_weight)
+        found: float = self._last_step.score(self._transform_values(X), y, sample_weight)
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -323,9 +323,9 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         passed = {"predict_proba", "predict_log_proba", "decision_function"}
         learned = {"classes_", "coef_", "intercept_", "public_size_"}
         if name in passed and hasattr(self.steps[-1][1], name):
-            return lambda X: getattr(self._last, name)(self._transform_values(X))
+            return lambda X: getattr(self._last_step, name)(self._transform_values(X))
         if name in learned and "steps_" in vars(self):
-            return getattr(self._last, name)
+            return getattr(self._last_step, name)
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def __sklearn_tags__(self) -> Any:
@@ -336,31 +336,31 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         first = self.steps[0][1]
         tags.input_tags = first.__sklearn_tags__().input_tags if hasattr(first, "__sklearn_tags__") else last.input_tags
         tags.input_tags.allow_nan = False  # predictions refuse what no step has filled in
-        tags.input_tags.sparse = not _in_memory(self.steps[-1][1])
+        tags.input_tags.sparse = not _is_in_memory(self.steps[-1][1])
         return tags
 
 
-def _rehearse(plan: _Planned, features: int, classes: int) -> None:
+def _rehearse_last_step(plan: _PipelinePlan, features: int, classes: int) -> None:
     """Raises what the last step would raise about its settings, once all are paid for."""
     _, last = plan.steps[-1]
     last._rehearse_for(features, classes)
 
 
-def _stateless(step: Any) -> bool:
+def _is_stateless(step: Any) -> bool:
     """Whether a transformer of scikit-learn says that it learns nothing."""
     return hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not step.__sklearn_tags__().requires_fit
 
 
-def _algorithm(last: Any) -> Any:
+def _get_algorithm(last: Any) -> Any:
     """Returns the algorithm of the last step; None for its default or if it has none."""
     return getattr(last, "algorithm", None)
 
 
-def _in_memory(last: Any) -> bool:
-    return bool(getattr(_algorithm(last), "in_memory", False))
+def _is_in_memory(last: Any) -> bool:
+    return bool(getattr(_get_algorithm(last), "in_memory", False))
 
 
-def _through(step: Any, values: Any) -> Any:
+def _run_step(step: Any, values: Any) -> Any:
     """Returns the values of a fitted step for those of the step before it."""
     if step is None:
         return values
@@ -371,7 +371,7 @@ def _through(step: Any, values: Any) -> Any:
     return step.transform(values) if isinstance(step, PrivateTransformer) else MappedBlocks(values, step.transform)
 
 
-def _classes(last: Any, y: Any) -> int:
+def _count_classes(last: Any, y: Any) -> int:
     """Counts the labels of a classifier; 2 if they are to be learned."""
     if not isinstance(last, PrivateClassifier) or is_learning_labels(last):
         return 2

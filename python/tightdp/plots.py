@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000")
 """Told apart by those who lack one kind of cones, too (Okabe and Ito 2008; tests/test_plots.py)."""
-_RANDOM = "#9a9a9a"
-_THIN = 0.01
+_GUESSING_COLOUR = "#9a9a9a"
+_THIN_WIDTH = 0.01
 """A band of this width is as thin as its line."""
 _PIECES = 10
 """Number of chunks in which a profile is computed, so that progress can be shown."""
@@ -46,21 +46,21 @@ def privacy(
     ``progress``, if given, is called with how many pieces of the curves are found and how many there are. ``options``
     are those of ``Composition.epsilon``.
     """
-    figure = _empty_figure()
+    figure = _make_figure()
     left, right = figure.subplots(1, 2)
-    runs = _named(run)
+    runs = _name_runs(run)
     done, total = 0, len(runs) * (_PIECES + 1)
 
-    def advance() -> None:
+    def report_progress() -> None:
         nonlocal done
         done += 1
         if progress is not None:
             progress(done, total)
 
-    _profiles(runs, left, least_delta, points, advance, options)
-    _tradeoffs(runs, right, points, advance, options)
+    _draw_profiles(runs, left, least_delta, points, report_progress, options)
+    _draw_tradeoffs(runs, right, points, report_progress, options)
     if title is None:
-        title = caption(next(iter(runs.values()))) if len(runs) == 1 else ""
+        title = write_caption(next(iter(runs.values()))) if len(runs) == 1 else ""
     figure.suptitle(title, fontsize=10)
     return figure
 
@@ -74,15 +74,15 @@ def profile(
     **options: Any,
 ) -> None:
     """delta as a function of epsilon, from 0 to where the last run's falls below ``least_delta``."""
-    _profiles(_named(run), axes, least_delta, points, lambda: None, options)
+    _draw_profiles(_name_runs(run), axes, least_delta, points, lambda: None, options)
 
 
 def tradeoff(run: Composable | Mapping[str, Composable], axes: Axes, *, points: int = 161, **options: Any) -> None:
     """The least type II error of a test for the record, as a function of its type I error."""
-    _tradeoffs(_named(run), axes, points, lambda: None, options)
+    _draw_tradeoffs(_name_runs(run), axes, points, lambda: None, options)
 
 
-def _empty_figure() -> Figure:
+def _make_figure() -> Figure:
     """Makes a figure for two panels; only here is matplotlib needed."""
     try:
         from matplotlib.figure import Figure
@@ -91,21 +91,21 @@ def _empty_figure() -> Figure:
     return Figure(figsize=(10.0, 4.4), dpi=160, layout="constrained")
 
 
-def _named(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
+def _name_runs(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
     if isinstance(run, Mapping) and not run:
         raise ValueError("run must name at least one composition, got none")
     runs = run if isinstance(run, Mapping) else {"": run}
-    return {name: one._composition() for name, one in runs.items()}
+    return {name: one._to_composition() for name, one in runs.items()}
 
 
-def _profiles(
+def _draw_profiles(
     runs: dict[str, Composition], axes: Axes, least: float, points: int, advance: Callable[[], None], options: Any
 ) -> None:
     """Draws each run's privacy profile from epsilon 0 to where delta falls below ``least``."""
     least = _check.open_unit("least_delta", least)
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     ends = [run.epsilon(least, **options) for run in runs.values()]
-    last = max(b.upper if np.isfinite(b.upper) else max(2 * _finite(b.lower), 10.0) for b in ends)
+    last = max(b.upper if np.isfinite(b.upper) else max(2 * _replace_infinity_by_zero(b.lower), 10.0) for b in ends)
     epsilons = np.linspace(0.0, max(last, 1e-9), points)
     floor = 0.1 * least  # a bound of 0 has no logarithm
     width = 0.0
@@ -119,40 +119,49 @@ def _profiles(
         lower = np.maximum.accumulate(np.concatenate([piece.lower for piece in pieces])[::-1])[::-1]
         here = _relative_width(lower, upper, least)
         width = max(width, here)
-        _band(axes, epsilons, np.maximum(lower, floor), np.maximum(upper, floor), here < _THIN, name, "upper", colour)
+        _draw_band(
+            axes,
+            epsilons,
+            np.maximum(lower, floor),
+            np.maximum(upper, floor),
+            here < _THIN_WIDTH,
+            name,
+            "upper",
+            colour,
+        )
     axes.set(xlabel=r"$\varepsilon$", ylabel=r"$\delta(\varepsilon)$", yscale="log", title="Privacy profile")
     axes.set_xlim(0.0, epsilons[-1])
     axes.set_ylim(least, 1.0)
-    _finish(axes, f"relative width of the band at most {format_up(width, '.1g')}")
+    _finish_axes(axes, f"relative width of the band at most {format_up(width, '.1g')}")
 
 
-def _tradeoffs(
+def _draw_tradeoffs(
     runs: dict[str, Composition], axes: Axes, points: int, advance: Callable[[], None], options: Any
 ) -> None:
     """Draws each run's trade-off curve beside that of guessing."""
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     alphas = np.linspace(0.0, 1.0, points)
-    axes.plot([0, 1], [1, 0], color=_RANDOM, lw=1.0, ls=":", label="guessing")
+    axes.plot([0, 1], [1, 0], color=_GUESSING_COLOUR, lw=1.0, ls=":", label="guessing")
     width = 0.0
     for (name, run), colour in zip(runs.items(), itertools.cycle(_COLOURS), strict=False):
         curve = run.tradeoff(alphas, **options)
         advance()
         here = float(np.max(curve.width, initial=0.0))
         width = max(width, here)
-        _band(axes, alphas, curve.lower, curve.upper, here < _THIN, name, "lower", colour)
+        _draw_band(axes, alphas, curve.lower, curve.upper, here < _THIN_WIDTH, name, "lower", colour)
     axes.set(xlabel=r"type I error $\alpha$", ylabel=r"type II error $\beta(\alpha)$", title="Trade-off curve")
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(0.0, 1.0)
     axes.set_aspect("equal")
-    _finish(axes, f"width of the band at most {format_up(width, '.1g')}")
+    _finish_axes(axes, f"width of the band at most {format_up(width, '.1g')}")
 
 
-def suffixes() -> tuple[str, ...]:
+def list_suffixes() -> tuple[str, ...]:
     """The kinds of files that figures can be written to."""
-    return tuple(_empty_figure().canvas.get_supported_filetypes())
+    return tuple(_make_figure().canvas.get_supported_filetypes())
 
 
-def _finite(x: float) -> float:
+def _replace_infinity_by_zero(x: float) -> float:
     return x if np.isfinite(x) else 0.0
 
 
@@ -162,7 +171,9 @@ def _relative_width(lower: Array, upper: Array, least: float) -> float:
     return float(np.max((upper[drawn] - lower[drawn]) / upper[drawn], initial=0.0))
 
 
-def _band(axes: Axes, x: Array, lower: Array, upper: Array, thin: bool, name: str, guarantee: str, colour: str) -> None:
+def _draw_band(
+    axes: Axes, x: Array, lower: Array, upper: Array, thin: bool, name: str, guarantee: str, colour: str
+) -> None:
     """Fills the band between both bounds, or draws one line if the eye cannot tell them apart.
 
     ``guarantee`` names the end that protects: the upper one of a profile, the lower one of a trade-off curve.
@@ -178,7 +189,7 @@ def _band(axes: Axes, x: Array, lower: Array, upper: Array, thin: bool, name: st
         axes.plot(x, curve, color=colour, lw=1.8 if safe else 1.2, ls="-" if safe else (0, (4, 3)), label=label)
 
 
-def _finish(axes: Axes, note: str) -> None:
+def _finish_axes(axes: Axes, note: str) -> None:
     axes.text(0.03, 0.04, note, transform=axes.transAxes, fontsize=8, color="#444444")
     axes.grid(True, which="major", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)
@@ -187,9 +198,9 @@ def _finish(axes: Axes, note: str) -> None:
         axes.spines[side].set_visible(False)
 
 
-def caption(run: Composable) -> str:
+def write_caption(run: Composable) -> str:
     """Returns a run's mechanisms as one line of text for a figure."""
-    text = repr(run._composition())
+    text = repr(run._to_composition())
     for long, short in (("noise_multiplier=", ""), ("mechanism=", ""), ("sampling_probability=", "")):
         text = text.replace(long, short)
     return text if len(text) <= 110 else text[:107] + "..."

@@ -27,7 +27,7 @@ def format_up(x: float, spec: str = "") -> str:
     >>> dp.format_up(0.12341, ".4f"), dp.format_up(0.5, ".4f"), dp.format_up(0.1)
     ('0.1235', '0.5000', '0.10000000000000001')
     """
-    return rounded(x, spec, ROUND_CEILING)
+    return format_rounded(x, spec, ROUND_CEILING)
 
 
 def format_down(x: float, spec: str = "") -> str:
@@ -36,15 +36,15 @@ def format_down(x: float, spec: str = "") -> str:
     >>> dp.format_down(0.12349, ".4f")
     '0.1234'
     """
-    return rounded(x, spec, ROUND_FLOOR)
+    return format_rounded(x, spec, ROUND_FLOOR)
 
 
 def round_up(x: float, digits: int) -> float:
     """``round(x, digits)``, up."""
-    return float(_to_places(Decimal(x), digits, ROUND_CEILING)) if math.isfinite(x) else x
+    return float(_round_to_places(Decimal(x), digits, ROUND_CEILING)) if math.isfinite(x) else x
 
 
-def rounded(x: float, spec: str, rounding: str) -> str:
+def format_rounded(x: float, spec: str, rounding: str) -> str:
     """``format(x, spec)`` in a rounding of the module decimal. In ROUND_HALF_EVEN it is what Python prints."""
     x = float(x)
     parts = _SPEC.fullmatch(spec)
@@ -54,11 +54,11 @@ def rounded(x: float, spec: str, rounding: str) -> str:
     kind, size = letter.lower(), int(width or 0)
     fill, align = fill or ("0" if zeros else " "), align or ("=" if zeros else ">")
     if kind in ("f", "%"):
-        whole, fraction = _fixed(Decimal(x), int(precision or _PRECISION), kind == "%", rounding)
+        whole, fraction = _format_fixed(Decimal(x), int(precision or _PRECISION), kind == "%", rounding)
         after = "%" if kind == "%" else ""
     else:
-        d = _significant(x, kind, precision, rounding)
-        whole, fraction, after = _laid_out(d, kind, precision, keep=kind == "e" or bool(alternate))
+        d = _round_to_digits(x, kind, precision, rounding)
+        whole, fraction, after = _place_point(d, kind, precision, keep=kind == "e" or bool(alternate))
     after = ("." if fraction or alternate else "") + fraction + after
     if letter in ("E", "G"):
         after = after.upper()
@@ -72,18 +72,18 @@ def rounded(x: float, spec: str, rounding: str) -> str:
     return format(before + text, f"{fill}{align}{size}")
 
 
-def _to_places(exact: Decimal, places: int, rounding: str) -> Decimal:
+def _round_to_places(exact: Decimal, places: int, rounding: str) -> Decimal:
     return exact.quantize(Decimal((0, (1,), -places)), rounding, Context(prec=max(places, 0) + _BEFORE_POINT))
 
 
-def _fixed(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
+def _format_fixed(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
     """The digits before the point and behind it, of the formats f and %."""
-    _, digits, exponent = _to_places(exact, places + 2 * percent, rounding).as_tuple()
+    _, digits, exponent = _round_to_places(exact, places + 2 * percent, rounding).as_tuple()
     whole, _, fraction = f"{Decimal((0, digits, int(exponent) + 2 * percent)):f}".partition(".")
     return whole, fraction
 
 
-def _significant(x: float, kind: str, precision: str, rounding: str) -> Decimal:
+def _round_to_digits(x: float, kind: str, precision: str, rounding: str) -> Decimal:
     """``x`` in as many significant digits as the format has."""
     exact = Decimal(x)
     if precision or kind:
@@ -93,7 +93,7 @@ def _significant(x: float, kind: str, precision: str, rounding: str) -> Decimal:
     return next(short for short in tried if float(short) == x)
 
 
-def _laid_out(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
+def _place_point(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
     """The digits before the point, behind it, and the exponent, of the formats e, g, n and none. ``keep`` keeps the
     zeros at the end. Without a letter at least one digit follows the point, and an empty specification has 16 places
     before the exponent."""

@@ -17,7 +17,7 @@ from tightdp.estimators.labels import compute_label_charge, release_labels
 from tightdp.estimators.second_moment import second_moment_query
 from tightdp.gate.count_threshold import compute_noise_and_threshold
 from tightdp.gate.shares import NoiseShare
-from tightdp.model_selection import PrivateSearchCV, _Part, find_covering_run
+from tightdp.model_selection import PrivateSearchCV, _TablePart, find_covering_run
 from tightdp.preprocessing import quantiles
 from tightdp.train import Gate, LogisticRegression, Records, Ridge
 
@@ -131,10 +131,10 @@ def search(planted):
             [({}, made.estimator)],
             dp.Philox(seed),
         )
-        noise, trained = run.score / 8 if planted else run.score, _Part(np.zeros((1, 1)), np.zeros(1))
+        noise, trained = run.score / 8 if planted else run.score, _TablePart(np.zeros((1, 1)), np.zeros(1))
 
         def trial(inside):
-            scored = _Part(np.zeros((int(inside), 1)), np.ones(int(inside)))
+            scored = _TablePart(np.zeros((int(inside), 1)), np.ones(int(inside)))
             made._run(found, None, trained, scored, run._replace(score=noise), source)
             return made.best_score_
 

@@ -256,7 +256,7 @@ def run(rng: Rng, name: str | None = None, alone: bool = False) -> dp.Mechanism 
 def records(asked: dp.Mechanism | dp.Composition) -> int:
     """The least size of a data set that is public: no group is larger."""
     found = MOST
-    for part, _ in asked._composition().parts:
+    for part, _ in asked._to_composition().parts:
         inside = part.mechanism if isinstance(part, (dp.Group, dp.RepeatAndSelect)) else None
         size = getattr(part, "dataset_size", MOST) if inside is None else records(inside)
         found = min(found, size)
@@ -278,7 +278,7 @@ def kinds(parts: Parts) -> Iterable[str]:
         inner = getattr(part, "mechanism", None)
         if isinstance(part, (dp.Group, dp.RepeatAndSelect)):
             yield name
-            yield from (f"{name} of {inside}" for inside in kinds(tuple(inner._composition().parts)))
+            yield from (f"{name} of {inside}" for inside in kinds(tuple(inner._to_composition().parts)))
         else:
             yield name if inner is None else f"{name} of {type(inner).__name__}"
 

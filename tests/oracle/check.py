@@ -262,7 +262,7 @@ def disagreements(case: Case, epsilons: Sequence[float] = (0.0, 1.0, 3.0)) -> li
 def overspent(case: Case, epsilon: float, delta: float) -> list[str]:
     """Filters that allow, and odometers that read, less than the truth."""
     found = []
-    parts = case.asked._composition().parts
+    parts = case.asked._to_composition().parts
     least = float(case.truth.least_delta(np.array([epsilon]))[0])
     for family in ("renyi", "zcdp", "gaussian"):
         options = {"failure": delta / 2} if family == "renyi" else {}

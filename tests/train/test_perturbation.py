@@ -107,7 +107,7 @@ def test_output_perturbation_is_one_gaussian(blobs):
         OutputPerturbation(), epsilon=1.0, delta=1e-5, public_size=1500, regularization=0.01, random_state=0
     )
     clf.fit(*blobs)
-    assert len(clf.history_) == 1 and clf.charged_ == clf.history_[0]._composition()
+    assert len(clf.history_) == 1 and clf.charged_ == clf.history_[0]._to_composition()
     assert 0.999 < clf.privacy_.lower <= clf.privacy_.upper <= 1.0
     assert clf.score(*blobs) > 0.9
     own = LogisticRegression(

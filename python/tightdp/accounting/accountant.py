@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _check
-from .._strict_json import check_format, construct, parse_json, read_object
+from .._strict_json import check_format, construct_object, parse_json, read_object
 from ..bound import Bound
 from ..composition import Composable, Composition
 from ..mechanisms import Mechanism
-from ..options import NEIGHBORS, Accuracy, Neighbors, asks
+from ..options import NEIGHBORS, Accuracy, Neighbors, accept_question_options
 from .growing import Growing
 from .serial import from_plain, to_plain
 from .shared_state import Entries, SharedState, in_order
@@ -65,7 +65,7 @@ class Accountant:
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
         count = _check.count("count", count)
-        releases = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._composition().parts
+        releases = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
         added = mechanism * count
 
         def record(before: _State) -> _State:
@@ -91,7 +91,7 @@ class Accountant:
         """All of it as one value."""
         return self._shared.state[1]
 
-    @asks
+    @accept_question_options
     def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
         """Bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
         relation = neighbors or self.neighbors
@@ -103,7 +103,7 @@ class Accountant:
         """From what was kept of earlier questions, if it serves."""
         return None if self._growing is None else self._growing.epsilon(state[0], relation, delta)
 
-    @asks
+    @accept_question_options
     def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
         """Bounds on delta at ``epsilon`` of everything released so far."""
         return self.composition.delta(epsilon, neighbors=neighbors or self.neighbors, **options)
@@ -135,7 +135,7 @@ class Accountant:
         """The account that ``to_json`` wrote; ValueError for anything else, entries that it does not write or that are
         missing among it, and mechanisms that are not public. TypeError for what is no text."""
         if not isinstance(text, str):
-            raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.shown(text)}")
+            raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.describe_value(text)}")
         try:
             plain = parse_json(text)
         except ValueError as error:
@@ -150,7 +150,7 @@ class Accountant:
         account = cls(neighbors=found.neighbors)
         for k, entry in enumerate(found.history):
             at = {"mechanism": entry.mechanism, "count": entry.count}
-            construct(account.compose, at, f"{name}.history[{k}]")
+            construct_object(account.compose, at, f"{name}.history[{k}]")
         return account
 
 

@@ -52,7 +52,7 @@ def epsilon_batch(
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = _check.count("threads", threads)
     asked = Question.of(Composition(), width=width)
-    number = _device.number(device)
+    number = _device.parse_device_number(device)
     try:
         columns = np.broadcast_arrays(sigma, q, count, target)
     except ValueError:

@@ -12,7 +12,7 @@ from .. import _check
 from ..bound import Bound
 from ..composition import Composable, Composition
 from ..mechanisms import Gaussian, PoissonSampled
-from ..options import Options, asks
+from ..options import Options, accept_question_options
 from .engines.closed_form.gaussian import Gaussian as GaussianCurve
 from .numerics.root import boundary
 from .questions import Question
@@ -35,7 +35,7 @@ _FLOOR = 1e-300
 """Stands for smaller targets on the logarithmic scale."""
 
 
-@asks
+@accept_question_options
 def calibrate(
     factory: Callable[[Any], Composable],
     *,
@@ -175,7 +175,7 @@ class _Search:
             return None
         if not isinstance(built, Composable):
             raise TypeError(f"factory must return a Mechanism or a Composition, got {built!r}")
-        return question.about(built._composition()).epsilon(self.delta)
+        return question.about(built._to_composition()).epsilon(self.delta)
 
 
 def _gap(upper: float, target: float) -> float:
@@ -236,7 +236,7 @@ def _integer_boundary(gap: Callable[[float], float], falling: bool, low: int, hi
     return outside if falling else inside
 
 
-@asks
+@accept_question_options
 def noise_multiplier(
     epsilon: float,
     delta: float,

@@ -76,7 +76,7 @@ class Growing:
         if new is None:
             return False
         for mechanism, times in new:
-            simple, inner = mechanism._canonical()
+            simple, inner = mechanism._to_canonical()
             step, count = _step(simple), inner * times
             if step is None or self._steps + count > _check.MAX_COUNT:
                 self._resume = float("inf")

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _check, _core
 from ..bound import Bound, Curve
 from ..composition import Composition, Parts
-from ..derived import grouped as grouped
+from ..derived import group_composition as group_composition
 from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
 from . import gaussian_dp
 from .engines import auto

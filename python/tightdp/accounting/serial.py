@@ -9,7 +9,7 @@ from typing import Any
 from .. import _check
 from .. import derived as d
 from .. import mechanisms as m
-from .._strict_json import check_entries, construct, read_object, read_value
+from .._strict_json import check_entries, construct_object, read_object, read_value
 from ..composition import Composable, Composition
 from ..losses import PrivacyLoss
 from ..mechanisms import Mechanism
@@ -35,7 +35,7 @@ def to_plain(run: Composable) -> dict[str, Any]:
     if isinstance(run, Composition):
         return {**plain, "parts": [[to_plain(mechanism), count] for mechanism, count in run.parts]}
     assert isinstance(run, Mechanism)
-    for name, value in run._parameters().items():
+    for name, value in run._list_parameters().items():
         plain[name] = to_plain(value) if isinstance(value, Composable) else value
     return plain
 
@@ -46,14 +46,14 @@ def from_plain(hint: Any, plain: Any, name: str, depth: int = 0) -> Any:
     kind = plain.get("type") if isinstance(plain, dict) else None
     accepted = [*sorted(TYPES), *(["Composition"] if hint is Composable else [])]
     if not isinstance(kind, str) or kind not in accepted:
-        raise ValueError(f"{name}: type must be one of {', '.join(accepted)}, got {_check.shown(kind)}")
+        raise ValueError(f"{name}: type must be one of {', '.join(accepted)}, got {_check.describe_value(kind)}")
     if depth == DEEPEST:
         raise ValueError(f"{name} must be at most {DEEPEST} mechanisms inside of one another")
     inner = partial(from_plain, depth=depth + 1)
     if kind == "Composition":
         check_entries(name, plain, ("type", "parts"))
         parts = read_value(tuple[tuple[Mechanism, int], ...], plain["parts"], f"{name}.parts", inner)
-        return construct(Composition, {"parts": parts}, name)
+        return construct_object(Composition, {"parts": parts}, name)
     made = read_object(TYPES[kind], {key: value for key, value in plain.items() if key != "type"}, name, inner)
     if not isinstance(made, hint):
         raise ValueError(f"{name} must be a {hint.__name__}, got a {kind}")

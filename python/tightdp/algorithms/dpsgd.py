@@ -57,12 +57,12 @@ class DPSGD:
     average: float = 0.5
 
     def __post_init__(self) -> None:
-        _check.fields(self, exact_bound, "max_norm")
-        _check.fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
-        _check.fields(self, batch_size, "batch_size")
-        _check.fields(self, check_center_share, "center")
-        _check.fields(self, _check.closed_unit, "average")
-        _check.fields(self, check_optimizer, "optimizer")
+        _check.replace_fields(self, exact_bound, "max_norm")
+        _check.replace_fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
+        _check.replace_fields(self, batch_size, "batch_size")
+        _check.replace_fields(self, check_center_share, "center")
+        _check.replace_fields(self, _check.closed_unit, "average")
+        _check.replace_fields(self, check_optimizer, "optimizer")
 
     @property
     def cost_is_public(self) -> bool:

@@ -53,8 +53,8 @@ class OutputPerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.fields(self, exact_bound, "max_norm")
-        _check.fields(self, _check.positive, "noise_multiplier")
+        _check.replace_fields(self, exact_bound, "max_norm")
+        _check.replace_fields(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> Plan:
         f = build_objective(public, self.max_norm)
@@ -85,7 +85,7 @@ class ObjectivePerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.fields(self, exact_bound, "max_norm")
+        _check.replace_fields(self, exact_bound, "max_norm")
 
     def choose_objective(self, public: Public, epsilon: float) -> Objective:
         """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost

@@ -29,7 +29,7 @@ def parse(text: str) -> Composition:
         raise ValueError("composition must have fewer terms: write equal ones as one with a count") from None
     if not isinstance(value, Composable):
         raise ValueError(f"composition must be of mechanisms, got {text!r}")
-    return value._composition()
+    return value._to_composition()
 
 
 def _value(node: ast.expr) -> Any:

@@ -39,10 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
     from .. import plots
 
     runs = [shared.composition(arguments), *map(parse, arguments.others)]
-    labels = arguments.label or ([""] if len(runs) == 1 else [plots.caption(run) for run in runs])
+    labels = arguments.label or ([""] if len(runs) == 1 else [plots.write_caption(run) for run in runs])
     if len(labels) != len(runs) or len(set(labels)) != len(labels):
         raise ValueError(f"--label must be given once for each of the {len(runs)} runs, each time another")
-    suffixes = plots.suffixes()
+    suffixes = plots.list_suffixes()
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
     shared.check_writable("--out", arguments.out)

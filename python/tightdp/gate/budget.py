@@ -74,7 +74,7 @@ class FixedPlan(Caps):
     """Each mechanism a fixed number of times, in any order."""
 
     def __init__(self, releases: Mechanism | Composition) -> None:
-        super().__init__(0.0, releases._composition().parts)
+        super().__init__(0.0, releases._to_composition().parts)
 
 
 def split_off_gaussians(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
@@ -123,5 +123,5 @@ def resolve_noise_multiplier(
         return own
     check_noise_or_epsilon(own, target)
     beside = target.beside
-    whole = plan if beside is None else lambda noise: plan(noise)._composition() + beside
+    whole = plan if beside is None else lambda noise: plan(noise)._to_composition() + beside
     return float(calibrate(whole, epsilon=target.epsilon, delta=target.delta))

@@ -41,7 +41,7 @@ class Budget:
         if not self.dataset.strip():
             raise ValueError("dataset must say which data this is the budget of")
         if not re.fullmatch("[0-9a-f]{32}", self.identity):
-            raise ValueError(f"identity must be 32 hexadecimal digits, got {_check.shown(self.identity)}")
+            raise ValueError(f"identity must be 32 hexadecimal digits, got {_check.describe_value(self.identity)}")
         self.filter()  # which checks the other entries
         if (self.order is None) != (self.family != "renyi"):
             raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")

@@ -235,7 +235,7 @@ class Ledger:
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
         count = _check.count("count", count)
-        parts = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._composition().parts
+        parts = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
         if not parts:
             raise ValueError("mechanism must be at least one release, got a composition of none")
         prices = [self._price(each, _check.count("count", times * count)) for each, times in parts]
@@ -284,7 +284,7 @@ class Ledger:
         text("note", read_value(str, note, "note"))
         moment = read_value(str, time, "time")
         if not _is_time(moment):
-            raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.shown(moment)}")
+            raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_value(moment)}")
         releases = read_account(read_value(str, account, "account"), self.neighbors, "account").history
         if not releases:
             raise ValueError("account.history must have at least one release")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _check
-from .._strict_json import check_entries, check_format, construct, read_file, read_value
+from .._strict_json import check_entries, check_format, construct_object, read_file, read_value
 from .columns import LEARN, Bounds, Fill, Number, run_all_attempts
 from .rows import Rows
 from .text import MISSING, NO_VALUE, join_names, parse_number
@@ -69,7 +69,7 @@ class Schema:
             raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")
         check_entries("text", plain, ("tightdp_schema", "label", "classes", "columns"))
         if not isinstance(plain["columns"], dict):
-            raise ValueError(f"columns must be an object, got {_check.shown(plain['columns'])}")
+            raise ValueError(f"columns must be an object, got {_check.describe_value(plain['columns'])}")
         reads: list[Any] = [partial(read_value, str, plain["label"], "label")]
         reads += [partial(_read_values, "classes", plain["classes"], 2)]
         reads += [partial(_read_column, name, how) for name, how in plain["columns"].items()]
@@ -102,7 +102,7 @@ def _read_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
     found = {entry: read_value(hint, plain[entry], f"{at}.{entry}") for entry, hint in form.items()}
     if found.get("bounds", LEARN) != LEARN:
         low, high = found["bounds"]
-        construct(Number, {"name": name, "low": low, "high": high}, at)  # which checks them
+        construct_object(Number, {"name": name, "low": low, "high": high}, at)  # which checks them
     return name, found
 
 
@@ -112,7 +112,7 @@ def _read_values(name: str, plain: Any, least: int) -> Values:
     if values == LEARN:
         return values
     if not least <= len(values) <= MOST or len(set(values)) < len(values):
-        raise ValueError(f"{name} must be {least} to {MOST:,} different texts, got {_check.shown(plain)}")
+        raise ValueError(f"{name} must be {least} to {MOST:,} different texts, got {_check.describe_value(plain)}")
     if not all(value and value == value.strip() for value in values):
         raise ValueError(f"{name} must be texts without blanks around them, none of them empty")
     return values

@@ -18,7 +18,7 @@ from .._strict_json import (
     check_entries,
     check_format,
     check_same,
-    construct,
+    construct_object,
     parse_json,
     read_arguments,
     read_value,
@@ -152,7 +152,9 @@ class Statement:
         if self.parameters is not None and not HASH.fullmatch(self.parameters):
             raise ValueError(f"parameters must be sha256: and 64 hexadecimal digits, got {self.parameters!r}")
         if not _is_date(_check_statement_text("date", self.date)):
-            raise ValueError(f"date must be YYYY-MM-DD, or empty where it is not known, got {_check.shown(self.date)}")
+            raise ValueError(
+                f"date must be YYYY-MM-DD, or empty where it is not known, got {_check.describe_value(self.date)}"
+            )
         if self.size is not None:
             values["size"] = _check.count("size", self.size)
         for name in ("released", "taken", "outside"):
@@ -296,7 +298,7 @@ class Statement:
         charged, ours = account.composition, given["version"] == __version__
         delta = _check.open_unit("delta", given["delta"])
         found = verify_claimed_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
-        made: Statement = construct(cls, {**given, "privacy": claimed, "charged": charged}, "")
+        made: Statement = construct_object(cls, {**given, "privacy": claimed, "charged": charged}, "")
         words = () if ours else WORDS  # another version may say it in other words
         written = {name: value for name, value in made.to_dict().items() if name not in words}
         check_same({name: plain[name] for name in written}, written)
@@ -324,7 +326,7 @@ def _read_claimed_bound(least: float, most: float, engine: str) -> Bound:
     if least > most or least < 0:
         raise ValueError(f"epsilon is said to be from {least!r} to {most!r}, and must be at least epsilon_lower")
     if not set(engine.split("+")) <= ANSWERED:
-        raise ValueError(f"engine must be of {', '.join(sorted(ANSWERED))}, got {_check.shown(engine)}")
+        raise ValueError(f"engine must be of {', '.join(sorted(ANSWERED))}, got {_check.describe_value(engine)}")
     return Bound(least, most, engine)
 
 
@@ -337,13 +339,13 @@ def _is_date(text: str) -> bool:
 
 def _check_texts(name: str, given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
-        raise TypeError(f"{name} must be a mapping from names to texts, got {_check.shown(given)}")
+        raise TypeError(f"{name} must be a mapping from names to texts, got {_check.describe_value(given)}")
     return {_check_statement_text(name, key): _check_statement_text(name, value) for key, value in given.items()}
 
 
 def _check_statement_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {_check.shown(value)}")
+        raise TypeError(f"{name} must be text, got {_check.describe_value(value)}")
     if any("\ud800" <= c <= "\udfff" for c in value):
-        raise ValueError(f"{name} must be text that UTF-8 can hold, got {_check.shown(value)}")
+        raise ValueError(f"{name} must be text that UTF-8 can hold, got {_check.describe_value(value)}")
     return value

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from .._strict_json import check_entries, check_format, check_same, construct, read_file, read_object, read_value
+from .._strict_json import check_entries, check_format, check_same, construct_object, read_file, read_object, read_value
 from ..records.columns import Category, Column, Number, encode_columns
 from ..records.rows import Rows
 from ..statement import Statement
@@ -194,7 +194,7 @@ class TableModel:
         if statement.parameters is None:
             raise ValueError("statement must have the hash of the parameters, which was taken out of it")
         weights = {name: _to_array(name, given[name]) for name in ("coef", "intercept")}
-        made = construct(cls, {**given, **weights, "statement": statement}, "")
+        made = construct_object(cls, {**given, **weights, "statement": statement}, "")
         written = made._parameters()
         check_same({name: plain[name] for name in written}, written)
         return made
@@ -222,16 +222,18 @@ def _check_facts(statement: Statement, facts: Mapping[str, str]) -> None:
         if said is not None and said.startswith("those that occur: ") != (name in statement.taken):
             raise ValueError(f"taken must name {name!r} exactly where public says that those that occur are taken")
         if said not in (None, f"declared: {value}", f"those that occur: {value}", f"declared: {value} stands for them"):
-            raise ValueError(f"public must say of {name!r} what the model does, {_check.shown(value)}, got "
-                             f"{_check.shown(said)}")  # fmt: skip
+            raise ValueError(f"public must say of {name!r} what the model does, {_check.describe_value(value)}, got "
+                             f"{_check.describe_value(said)}")  # fmt: skip
         learned = name.replace("missing numbers of ", "a noisy median of ", 1)
         ways = [f"{learned}{how}: " for how in (", by noisy counts", ", by noisy quantiles", ", for missing numbers")]
         for line in statement.released:
             for said in (line.removeprefix(way) for way in ways if line.startswith(way)):
                 stated = True
                 if said != value and not said.startswith(f"{value}; "):
-                    raise ValueError(f"released must say of {name!r} what the model does, {_check.shown(value)}, got "
-                                     f"{_check.shown(line)}")  # fmt: skip
+                    raise ValueError(
+                        f"released must say of {name!r} what the model does, {_check.describe_value(value)}, got "
+                        f"{_check.describe_value(line)}"
+                    )
         if not stated:
             raise ValueError(f"statement must say how {name!r} is known: as a public fact, or as one that was learned")
 
@@ -266,7 +268,7 @@ def _read_column(hint: Any, plain: Any, name: str) -> Column:
     kinds: dict[Any, Callable[..., Column]] = {"number": Number, "category": Category}
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
-        raise ValueError(f"{name} must be an object of kind number or category, got {_check.shown(plain)}")
+        raise ValueError(f"{name} must be an object of kind number or category, got {_check.describe_value(plain)}")
     given = {entry: value for entry, value in plain.items() if entry != "kind"}
     if kind == "number" and "missing" not in given:
         given["missing"] = None

@@ -127,7 +127,7 @@ class GaussianCap(Family):
 
 def best_order(epsilon: float, delta: float, expected: Composable | None) -> float:
     """The c whose cap pays for most of ``expected``, by default of Gaussians (or anything else that is zCDP)."""
-    parts = None if expected is None else expected._composition().parts
+    parts = None if expected is None else expected._to_composition().parts
 
     def price(c: float) -> float:
         """Minus the number of times that the cap pays; positive where it pays for nothing."""

@@ -256,7 +256,7 @@ class PrivacyFilter(Capped):
 
 def _charged(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
     """What is charged for a composition; ``without`` the failures of approximate mechanisms."""
-    parts = () if run is None else run._composition().parts
+    parts = () if run is None else run._to_composition().parts
     kept = ((without_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
     return Composition((charged(mechanism, neighbors), n) for mechanism, n in kept)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ... import _core
 from ...bound import Bound, ContradictionError
-from ...composition import FEW, Parts, canonical
+from ...composition import FEW_PARTS, Parts, sort_parts
 from ...derived import Derived, Group
 from ...mechanisms import ZCDP
 from ...options import Direction
@@ -226,7 +226,7 @@ def _both(one: Bound, other: Bound, question: _Question) -> Bound:
 def _ordered(engine: Engine, parts: Parts) -> Parts:
     """The grid engine goes on from what it kept of a shorter run; to all others order means nothing but roundings, and
     the contour engine has an order of its own."""
-    return parts if len(parts) <= FEW or engine in (grid.ENGINE, contour.ENGINE) else canonical(parts)
+    return parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_parts(parts)
 
 
 class _Question(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ... import _core
-from ...composition import FEW
+from ...composition import FEW_PARTS
 from ...mechanisms import Gaussian, PoissonSampled
 from ..pairs.kinds import any_of, once
 from ..pairs.replaced import ReplacedGaussian
@@ -102,7 +102,7 @@ def _losses(parts: Parts) -> _Losses | str:
     replaced = any_of(parts, ReplacedGaussian)
     if replaced and any_of(parts, PoissonSampled):
         return "its pairs are all of one relation"
-    if len(parts) > FEW:
+    if len(parts) > FEW_PARTS:
         sampled.sort()
     return (sampled, math.fsum(plain), replaced) if parts else "nothing was composed"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import mechanisms as m
-from ...composition import Parts, canonical
+from ...composition import Parts, sort_parts
 from ...derived import Group
 from ..numerics.outward import Range, exp, sqrt, up
 from .groups import mixture
@@ -31,7 +31,7 @@ def dominating(parts: Parts) -> tuple[Parts, ...]:
         gained = gained or others is not None
         for other in others or (mechanism,):
             found[other] = found.get(other, 0) + count
-    return (canonical(tuple(found.items())),) if gained else ()
+    return (sort_parts(tuple(found.items())),) if gained else ()
 
 
 def _smooth(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ... import mechanisms as m
-from ...derived import scaled
+from ...derived import scale_sensitivity
 from .replaced import Replaced, ReplacedGaussian
 
 _MOST = 1000
@@ -22,7 +22,7 @@ _Shifts = tuple[tuple[float, float], ...]
 
 def of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
     """What a group of ``size`` is known to be exposed to at least; one of its records, where nothing else is known."""
-    return mixture(mechanism, size, up=False) or scaled(mechanism, size) or mechanism
+    return mixture(mechanism, size, up=False) or scale_sensitivity(mechanism, size) or mechanism
 
 
 def mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechanism | None:

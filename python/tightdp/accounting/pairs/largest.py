@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
 from ... import mechanisms as m
-from ...composition import FEW, Composition, Parts
+from ...composition import FEW_PARTS, Composition, Parts
 from ...derived import POISSON, Derived, Group, RepeatAndSelect
 from ...losses import PrivacyLoss
 from ...options import Direction, Neighbors
@@ -94,7 +94,7 @@ def largest_added(parts: Parts) -> float:
 
     Infinite for many parts, of which it would cost more than it is good for.
     """
-    if len(parts) > FEW:
+    if len(parts) > FEW_PARTS:
         return INF
     total = 0.0
     for mechanism, count in parts:
@@ -130,8 +130,8 @@ def _largest(mechanism: m.Mechanism) -> Range:
             return _derived(mechanism, _largest)
         case Replaced(inner) | Zeroed(inner):  # what contributes nothing is one of the records that may be exchanged
             return _replaced(inner)
-        case PrivacyLoss() if mechanism.dominating.largest < INF:  # in either order
-            return Range(mechanism.dominating.largest) + mechanism.dominating.slack
+        case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # in either order
+            return Range(mechanism.dominating.largest_absolute_loss) + mechanism.dominating.slack
     return Range(0.0) if reveals_nothing(mechanism) else Range(INF)
 
 

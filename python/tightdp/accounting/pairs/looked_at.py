@@ -34,9 +34,9 @@ def _of_group(mechanism: Mechanism, size: int) -> float:
         case Replaced(inner) | Zeroed(inner):
             return _of_group(inner, size)
         case Group(run, inside):
-            return _any(run._composition().parts, size * inside)
+            return _any(run._to_composition().parts, size * inside)
         case RepeatAndSelect(run, mean):
-            return min((Range(_any(run._composition().parts, size)) * mean).hi, 1.0)
+            return min((Range(_any(run._to_composition().parts, size)) * mean).hi, 1.0)
     if size == 1:
         return _once(mechanism)
     anyone = min((Range(_once(mechanism)) * size).hi, 1.0)

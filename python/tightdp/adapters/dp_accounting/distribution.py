@@ -70,9 +70,9 @@ def privacy_loss_distribution(
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
     interval = _check.positive("value_discretization_interval", value_discretization_interval)
     _check.choice("neighbors", neighbors, BOTH_ORDERS)
-    if neighbors == "replace_special" and relations.zeroed(run._composition().parts) == run._composition().parts:
+    if neighbors == "replace_special" and relations.zeroed(run._to_composition().parts) == run._to_composition().parts:
         neighbors = "add_or_remove"  # is the same relation here, and asks each order on its own
-    if neighbors != "add_or_remove" or run._composition().symmetric:
+    if neighbors != "add_or_remove" or run._to_composition().symmetric:
         # The curve bounds both orders of the neighbours, so that a distribution and its reverse may share it.
         points = _bound_delta_at_points(run, neighbors, interval)
         return PrivacyLossDistribution(_build_masses(points, points, interval))
@@ -97,10 +97,10 @@ def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: floa
     first = run.delta(0.0, neighbors=neighbors, width=COARSE)
     slow = _core.work_spent() - before > SLOW_WORK
     cheap = (first.engine in ("closed_form", "contour", "participations") or first.upper == 0) and not slow
-    distinct = len(run._composition().parts)
+    distinct = len(run._to_composition().parts)
     tolerance = COARSEST if slow else min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
     tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
-    question = Question.of(run._composition(), neighbors, width=tolerance / 4)
+    question = Question.of(run._to_composition(), neighbors, width=tolerance / 4)
     pairs = question.pairs()
     fast = cheap and first.engine == "contour" and all(contour.refuse(*pair) is None for pair in pairs)
 

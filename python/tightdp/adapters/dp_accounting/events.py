@@ -236,7 +236,7 @@ def _build_fixed_size_reader(
         inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _combine_on_one_sample(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # another record takes the place of one that is not drawn
-            found = m.PureDP(up(found.dominating.largest + found.dominating.slack))
+            found = m.PureDP(up(found.dominating.largest_absolute_loss + found.dominating.slack))
         return found if found is None or found == REVEALS else kind(found, size, total)
 
     return read_fixed_size_sample
@@ -382,7 +382,7 @@ def to_event(run: Composable) -> Any:
 
 def _compose_events(run: Composable) -> Any:
     found = []
-    for mechanism, count in run._composition().parts:
+    for mechanism, count in run._to_composition().parts:
         event = _event_of_mechanism(mechanism)
         found.append(event if count == 1 else dp_event.SelfComposedDpEvent(event, count))
     if not found:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from .... import mechanisms as m
-from ....derived import Derived, Group, RepeatAndSelect, scaled
+from ....derived import Derived, Group, RepeatAndSelect, scale_sensitivity
 from ...numerics.outward import INF, Range, exp, log
 from ...pairs.groups import mixture
 from ...pairs.repetitions import repetitions
@@ -77,4 +77,4 @@ def _of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
             return m.ZCDP((4 * (k * k) * rho).hi)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
             return m.DiscreteGaussianVector(sigma, (k * sensitivity).hi, dimensions)
-    return mixture(mechanism, size, up=True) or scaled(mechanism, size)
+    return mixture(mechanism, size, up=True) or scale_sensitivity(mechanism, size)

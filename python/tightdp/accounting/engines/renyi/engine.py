@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from .... import mechanisms as m
-from ....composition import FEW
+from ....composition import FEW_PARTS
 from ...numerics.outward import INF, Range, down, expm1, log1p
 from ...numerics.work import affords
 from ...pairs import members
@@ -68,9 +68,9 @@ def _least(parts: Parts, value: Callable[[float, float], float]) -> float:
 
     Of many parts a few, spread over all, say near which order; there the others count, as often as the budget allows.
     """
-    if len(parts) <= FEW:
+    if len(parts) <= FEW_PARTS:
         return conversion.minimum(lambda c: value(c, total(parts, c)))[0]
-    pilot = parts[:: -(-len(parts) // FEW)]
+    pilot = parts[:: -(-len(parts) // FEW_PARTS)]
     start = conversion.minimum(lambda c: value(c, (Range(total(pilot, c)) * len(parts) / len(pilot)).hi))[1]
     units = sum(_UNITS if _quick(one) else _UNITS_SAMPLED for one, _ in parts)
     asked = 0

@@ -86,7 +86,7 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             if not found.positive:  # all is at 0, or some at infinity
                 return INF if found.infinity.hi > 0 else 0.0
             return exact(mechanism, c).hi
-        case PrivacyLoss() if mechanism.dominating.largest < INF:
+        case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
             return max(_log_moment_of_pair(mechanism.dominating, c), _log_moment_of_pair(mechanism.dominating, -c - 1))
         case Derived():
             return derived.log_moment(mechanism, c, log_moment)
