@@ -139,7 +139,7 @@ if not _typing.TYPE_CHECKING:
         }.items()
         for name in names
     }  # fmt: skip
-    """Imported when they are first used: a program that accounts releases nothing."""
+    """Modules of names that are imported on their first use, because a program that accounts releases nothing."""
     _FOLDERS = frozenset(
         {
             "audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch",
@@ -148,8 +148,11 @@ if not _typing.TYPE_CHECKING:
     )  # fmt: skip
 
     def __getattr__(name):
-        """Imports a name on its first use; AttributeError also where a library that its module needs is missing, so
-        that ``hasattr`` and ``help`` answer."""
+        """Imports a name on its first use.
+
+        Raises AttributeError also if a library that its module needs is missing, so that ``hasattr`` and ``help``
+        answer.
+        """
         from importlib import import_module
 
         if name in _FOLDERS:

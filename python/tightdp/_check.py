@@ -1,4 +1,4 @@
-"""Checks of arguments: each error names the argument and the accepted range."""
+"""Checks of arguments. Each error names the argument and the accepted range."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 LARGEST = float(np.finfo(np.float64).max)
+"""Largest finite double."""
 MAX_COUNT = 2**53
-"""Largest count: the last up to which every integer is a double, so no engine rounds it."""
+"""Largest count. Every integer up to it is a double, so that no engine rounds it."""
 
 
 def real(name: str, value: Any, accepted: str = "a real number") -> float:
-    """``value`` as a finite float; booleans, strings and NaN are refused."""
+    """Returns ``value`` as a finite float; booleans, strings and NaN are refused."""
     if type(value) is not float:
         refused = isinstance(value, (bool, np.bool_, str, bytes, bytearray, complex, np.complexfloating))
         if (
@@ -39,14 +40,14 @@ def real(name: str, value: Any, accepted: str = "a real number") -> float:
 
 
 def one_number(name: str, value: Any, advice: str) -> Any:
-    """Returns ``value`` unless it is an array or a list; TypeError with the advice if it is."""
+    """Returns ``value``. Raises TypeError, with the advice, if it is an array or a list."""
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
         raise TypeError(f"{name} must be one number, got {describe_value(value)}: {advice}")
     return value
 
 
 def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray[np.float64]:
-    """``values`` of any shape as doubles, which may be infinite or NaN; what is no number is refused."""
+    """Returns ``values`` of any shape as doubles, which may be infinite or NaN. Anything but numbers is refused."""
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O" and not any(isinstance(x, (bool, str, bytes, type(None))) for x in array.flat):
@@ -56,13 +57,13 @@ def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray
                 return array.astype(np.float64, copy=False)
     except OverflowError:
         raise ValueError(f"{name} must be {accepted} and finite, got a number beyond 1.8e308") from None
-    except (TypeError, ValueError, RuntimeError):  # the last is torch's
+    except (TypeError, ValueError, RuntimeError):  # torch raises the last
         pass
     raise TypeError(f"{name} must be {accepted}, got {describe_value(values)}")
 
 
 def reals_in(name: str, values: Any, least: float = -LARGEST, most: float = LARGEST) -> npt.NDArray[np.float64]:
-    """``values`` of any shape as finite doubles within [least, most]."""
+    """Returns ``values`` of any shape as finite doubles within [least, most]."""
     accepted = f"real numbers in [{least:.17g}, {most:.17g}]"
     array = reals(name, values, accepted)
     if not np.all(np.isfinite(array) & (array >= least) & (array <= most)):
@@ -71,10 +72,11 @@ def reals_in(name: str, values: Any, least: float = -LARGEST, most: float = LARG
 
 
 def counts(name: str, values: Any) -> npt.NDArray[np.float64]:
-    """``values`` of any shape as whole doubles in [1, 2^53], none of them rounded."""
+    """Returns ``values`` of any shape as whole doubles in [1, 2^53], none of them rounded."""
     accepted = f"whole numbers in [1, {MAX_COUNT}]"
     array = reals(name, values, accepted)
-    given = np.asarray(values, object if isinstance(values, (list, tuple)) else None)  # NumPy rounds what lists mix
+    # NumPy would round integers that stand beside floats in a list.
+    given = np.asarray(values, object if isinstance(values, (list, tuple)) else None)
     exact = array if given.dtype.kind == "f" and given.itemsize <= 8 else given.astype(object)
     if not np.all((array >= 1) & (array <= MAX_COUNT) & (array == np.floor(array)) & (array == exact)):
         raise ValueError(f"{name} must be {accepted}")
@@ -82,7 +84,7 @@ def counts(name: str, values: Any) -> npt.NDArray[np.float64]:
 
 
 def interval(text: str) -> Callable[[str, Any], float]:
-    """The check that a value is a finite float in an interval, written as in "(0, 1]"."""
+    """Returns a check that a value is a finite float in an interval, which is written as in "(0, 1]"."""
     low, high = map(float, text[1:-1].split(","))
     ends = [low] * (text[0] == "[") + [high] * (text[-1] == "]")
     accepted = f"a number in {text}"
@@ -102,8 +104,11 @@ below_one, at_least_one = interval("[0, 1)"), interval("[1, inf)")
 
 
 def refuse_pairs(name: str, given: Any, columns: int) -> None:
-    """Raises ValueError for bounds of two columns that could be (low, high) of each column as well as the lows and the
-    highs of both. Arrays, and a tuple of lists, are lows and highs."""
+    """Raises ValueError for bounds of two columns that have two readings.
+
+    They could be (low, high) of each column as well as the lows and the highs of both. Arrays, and a tuple of lists,
+    are lows and highs.
+    """
     meant = isinstance(given, tuple) and not any(isinstance(each, tuple) for each in given)
     if columns != 2 or meant or not isinstance(given, (list, tuple)):
         return
@@ -118,7 +123,7 @@ def refuse_pairs(name: str, given: Any, columns: int) -> None:
 
 
 def count(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
-    """An integer in [least, most]."""
+    """Returns ``value`` as an integer in [least, most]."""
     if type(value) is int and least <= value <= most:
         return value
     accepted = f"an integer >= {least}" if most == MAX_COUNT else f"an integer in [{least}, {most}]"
@@ -138,7 +143,7 @@ def count(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
 
 
 def choice(name: str, value: Any, accepted: Collection[str]) -> str:
-    """One of the ``accepted`` strings."""
+    """Returns ``value``, which must be one of the ``accepted`` strings."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}")
     if value not in accepted:
@@ -147,7 +152,10 @@ def choice(name: str, value: Any, accepted: Collection[str]) -> str:
 
 
 def replace_fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
-    """Replaces each named field of a frozen dataclass by what ``check`` returns. None passes where it is a default."""
+    """Replaces each named field of a frozen dataclass by the value that ``check`` returns for it.
+
+    A field whose default is None may be None.
+    """
     for name in names:
         value = getattr(settings, name)
         if value is not None or getattr(type(settings), name, ...) is not None:
@@ -159,6 +167,6 @@ _SHORT_REPR.maxlevel, _SHORT_REPR.maxstring, _SHORT_REPR.maxother, _SHORT_REPR.m
 
 
 def describe_value(value: Any) -> str:
-    """``value`` in an error: its first hundred characters, which take no longer for a large value."""
+    """Returns the first hundred characters of a value, for an error. A large value takes no longer."""
     text = _SHORT_REPR.repr(value)
     return text if len(text) <= 100 else text[:97] + "..."

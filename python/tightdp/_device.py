@@ -11,7 +11,7 @@ from typing import Any
 
 @cache
 def _load_module() -> ModuleType | ImportError | None:
-    """None where it was not built. What was built and does not load is an error that tells why."""
+    """Returns the compiled module, the error that it fails to load with, or None if it was not built."""
     if importlib.util.find_spec(f"{__package__}._cuda") is None:
         return None
     try:
@@ -21,14 +21,14 @@ def _load_module() -> ModuleType | ImportError | None:
 
 
 def _get_module() -> ModuleType | None:
-    """The compiled module, where there is one that loads."""
+    """Returns the compiled module; None if there is none that loads."""
     loaded = _load_module()
     return loaded if isinstance(loaded, ModuleType) else None
 
 
 @cache
 def _describe_devices() -> tuple[str, ...]:
-    """Asked once: a driver's description of a device takes a millisecond."""
+    """Describes the devices. They are asked once, because a driver's description takes a millisecond."""
     module = _get_module()
     if module is None:
         return ()
@@ -36,12 +36,12 @@ def _describe_devices() -> tuple[str, ...]:
 
 
 def devices() -> list[str]:
-    """Names and compute capabilities of the devices that this build can use; empty where there is none."""
+    """Returns names and compute capabilities of the devices that this build can use."""
     return list(_describe_devices())
 
 
 def status() -> str:
-    """One line: the devices found, or why there is none."""
+    """Returns one line: the devices found, or the reason why there is none."""
     loaded = _load_module()
     if loaded is None:
         return "not built (docs/cuda.md)"
@@ -51,7 +51,7 @@ def status() -> str:
 
 
 def parse_device_number(device: str) -> int | None:
-    """The number that "cuda:N" names, 0 for "cuda", None for "cpu"."""
+    """Returns the number N of "cuda:N", 0 for "cuda", and None for "cpu"."""
     if device == "cpu":
         return None
     kind, colon, index = device.partition(":") if isinstance(device, str) else ("", "", "")
@@ -61,7 +61,7 @@ def parse_device_number(device: str) -> int | None:
 
 
 def required(device: int = 0) -> Any:
-    """The compiled module, for a caller that asked for a device. RuntimeError where there is none of that number."""
+    """Returns the compiled module. Raises RuntimeError unless the device of this number was found."""
     found = _describe_devices()
     if not found:
         raise RuntimeError(f"CUDA: {status()}")

@@ -17,18 +17,18 @@ with suppress(ImportError):  # Windows has none
     fcntl = import_module("fcntl")
 
 LOCKS_FOLDERS = fcntl is not None
-"""Whether a folder can be locked, as on every system but Windows."""
+"""True if a folder can be locked, as on every system but Windows."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
 """Seconds between two tries: the first pause, and the longest, up to which they double."""
 
 
 class FileLock:
-    """The lock of a folder or of a file, which is made where there is none, up to ``release_lock``.
+    """The lock of a folder or of a file, up to ``release_lock``. A missing file is made.
 
     It is a lock of the open file (``flock``). A POSIX record lock (``fcntl.lockf``) belongs to the process, which loses
     it as soon as it closes any descriptor of the file: whoever copied the file would give the lock away. It belongs to
     the process that made it, and a forked child closes its copy of the descriptor, so the lock is free when the parent
-    ends. On Windows it is a lock of the first byte of a file, which a handle has there.
+    ends. On Windows it is a lock of the first byte of a file, which belongs to a handle there.
 
     Raises BlockingIOError if another process, or another object of this one, holds it for longer than ``seconds``.
     Any other OSError says that the file cannot be opened, or that its file system has no locks.
@@ -38,7 +38,8 @@ class FileLock:
 
     def __init__(self, path: Path, seconds: float = 0.0) -> None:
         self._path, self._file, self._owner = path, -1, Owner()
-        flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT  # NFS locks what may be written to
+        # NFS locks only files that are open for writing.
+        flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
         self._file = os.open(path, flags, 0o600)
         _held.add(self)
         end, pause = time.monotonic() + seconds, _FIRST_PAUSE
@@ -51,11 +52,11 @@ class FileLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process holds the lock, and the path still leads to the file that was locked.
+        """True if this process holds the lock, and the path still leads to the file that was locked.
 
         A file that was removed or replaced has another lock, which others may hold.
         """
-        with suppress(OSError):  # of a path that leads nowhere
+        with suppress(OSError):  # the path may lead nowhere
             if self._owner.is_here and self._file >= 0:
                 return os.path.samestat(os.fstat(self._file), os.stat(self._path))
         return False
@@ -72,14 +73,14 @@ class FileLock:
 
 
 def _try_to_lock(file: int) -> bool:
-    """Whether the lock of the open file was free, and is held now."""
+    """Takes the lock of the open file if it is free, and tells whether it was."""
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         else:
             windows = import_module("msvcrt")
             windows.locking(file, windows.LK_NBLCK, 1)
-    except (BlockingIOError, PermissionError):  # the second is that of Windows
+    except (BlockingIOError, PermissionError):  # Windows raises the second
         return False
     return True
 

@@ -19,10 +19,10 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether this process is the owner."""
+        """True if this process is the owner."""
         return os.getpid() == self._process
 
     def check_process(self, name: str, advice: str) -> None:
-        """Raises RuntimeError in any other process; ``name`` is what belongs to the owner."""
+        """Raises RuntimeError in any other process. ``name`` names the object that belongs to the owner."""
         if not self.is_here:
             raise RuntimeError(f"{name} belongs to process {self._process}, of which {os.getpid()} is a fork: {advice}")

@@ -7,8 +7,10 @@ import threading
 
 
 class RenewedLock:
-    """``with lock.now:`` holds it. A thread that held it when the process forked does not exist in the child, which
-    therefore gets a new one."""
+    """A lock that ``with lock.now:`` holds.
+
+    A thread that held it when the process forked does not exist in the child, which therefore gets a new lock.
+    """
 
     __slots__ = ("now",)
 

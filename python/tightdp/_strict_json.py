@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_BYTES = 2**25
-"""Longest file: a model of a million weights."""
+"""Bytes of the longest file: enough for a model of a million weights."""
 MOST_VALUES = 2**21
-"""Most commas and brackets in a text, which bound the number of its values: some 100 bytes of memory each."""
+"""Largest number of commas and brackets in a text. They bound the number of its values, which take some 100 bytes of
+memory each."""
 MOST_DIGITS = 400
-"""Longest integer: a double has at most 309 digits."""
+"""Digits of the longest integer: a double has at most 309."""
 _NUMBERS = (int, float)
 _TYPE_NAMES = {float: "a number", int: "an integer", bool: "true or false", str: "text", types.NoneType: "null",
           tuple: "a list", Mapping: "an object"}  # fmt: skip
@@ -46,8 +47,10 @@ def check_file(path: Path, most: int = MOST_BYTES) -> None:
 
 
 def read_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
-    """Returns what ``build_from`` makes of the values in a file of JSON. Raises ValueError, which names the file, for
-    anything else, and OSError for a file that cannot be read."""
+    """Returns the object that ``build_from`` makes of the values in a file of JSON.
+
+    Raises ValueError, which names the file, for other contents, and OSError for a file that cannot be read.
+    """
     check_file(path)
     try:
         return build_from(parse_json(path.read_text(encoding="utf-8")))
@@ -58,10 +61,10 @@ def read_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
 
 
 def parse_json(text: str) -> Any:
-    """Returns what JSON text says.
+    """Returns the values of JSON text.
 
-    Raises ValueError for text that is no JSON, is too long or nested too deeply, has numbers that JSON lacks (NaN and
-    infinities), or gives a name two values, of which readers take one or the other.
+    Raises ValueError for text that is not JSON, is too long or nested too deeply, has numbers that JSON lacks (NaN and
+    infinities), or gives a name two values, since readers differ in which one they take.
     """
     if len(text) > MOST_BYTES:
         raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {len(text):,}")
@@ -76,6 +79,7 @@ def parse_json(text: str) -> Any:
 
 
 def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the entries of an object. Raises ValueError if a name occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()
@@ -103,16 +107,20 @@ def check_format(plain: Any, entry: str, number: int, writer: str) -> None:
 
 
 def read_object(cls: Callable[..., Built], plain: Any, name: str, build: Build | None = None) -> Built:
-    """Returns ``cls(**plain)``: ``plain`` has an entry for each parameter and no others, each of the kind that its
-    annotation names."""
+    """Returns ``cls(**plain)``.
+
+    ``plain`` must have an entry for each parameter and no others, each of the kind that its annotation names.
+    """
     return construct_object(cls, read_arguments(cls, plain, name, build), name)
 
 
 def read_arguments(
     cls: Callable[..., Any], plain: Any, name: str, build: Build | None = None, only: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """Returns the arguments that ``read_object`` calls ``cls`` with. With ``only``, returns those parameters: ``plain``
-    has their entries, and may have more."""
+    """Returns the arguments that ``read_object`` calls ``cls`` with.
+
+    With ``only``, returns the parameters that it names: ``plain`` has their entries, and may have more.
+    """
     hints = _list_parameter_types(cls)
     if only is None:
         check_entries(name, plain, hints)
@@ -160,8 +168,10 @@ def check_same(plain: Any, written: Any, name: str = "") -> None:
 
 
 def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> Any:
-    """Returns ``plain`` as a value of the type ``hint``: a number, a text, a tuple, a mapping, or a class that
-    ``build`` makes of an object."""
+    """Returns ``plain`` as a value of the type ``hint``.
+
+    The type is a number, a text, a tuple, a mapping, or a class that ``build`` makes of an object.
+    """
     kind = get_origin(hint) or hint
     if kind in (Union, types.UnionType):
         fitting = [each for each in get_args(hint) if _is_of_type(each, plain)]
@@ -169,7 +179,7 @@ def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> 
             raise _make_refusal(name, " or ".join(dict.fromkeys(map(_describe_type, get_args(hint)))), plain)
         if len(fitting) == 1 or build is None:
             return read_value(fitting[0], plain, name, build)
-        return build(hint, plain, name)  # several classes, which it tells apart
+        return build(hint, plain, name)  # tells several classes apart
     if not _is_of_type(hint, plain):
         raise _make_refusal(name, _describe_type(hint), plain)
     if kind is float:
@@ -187,11 +197,12 @@ def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> 
 
 
 def read_nothing_else(hint: Any, plain: Any, name: str) -> Any:
-    """Returns an object that holds no objects of other kinds than its annotations name."""
+    """Returns an object, whose entries hold objects of the classes that annotations name, and no others."""
     return read_object(hint, plain, name)
 
 
 def _read_list(hints: tuple[Any, ...], plain: list[Any], name: str, build: Build | None) -> tuple[Any, ...]:
+    """Returns a list as a tuple of values of the types ``hints``."""
     if hints == (float, ...) and set(map(type, plain)) <= {float}:  # a million weights take no time
         if not all(map(float.__le__, map(abs, plain), [_check.LARGEST] * len(plain))):
             raise ValueError(f"{_shorten_place(name)} must be finite numbers")
@@ -214,7 +225,7 @@ def _read_number(plain: int | float, name: str) -> float:
 
 
 def _is_of_type(hint: Any, plain: Any) -> bool:
-    """Whether JSON writes values of the type ``hint`` as one of the kind of ``plain``."""
+    """Tells whether ``plain`` is of a kind as which JSON writes values of the type ``hint``."""
     kind = get_origin(hint) or hint
     if kind is Literal:
         return any(type(plain) is type(value) and plain == value for value in get_args(hint))
@@ -236,5 +247,5 @@ def _shorten_place(name: str) -> str:
 
 @lru_cache(None)
 def _list_parameter_types(cls: Callable[..., Any]) -> Mapping[str, Any]:
-    """The parameters of a constructor with their annotations."""
+    """Returns the parameters of a constructor with their annotations."""
     return {name: each.annotation for name, each in inspect.signature(cls, eval_str=True).parameters.items()}

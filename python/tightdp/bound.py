@@ -1,4 +1,4 @@
-"""The answers of questions: certified intervals, and what made each as wide as it is."""
+"""The answers of questions: certified intervals, with the terms of their widths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import printed
 
 
 class ContradictionError(RuntimeError):
-    """Two certified bounds of one quantity exclude each other, so that at least one is wrong.
+    """Error that is raised if two certified bounds of one quantity exclude each other, so that at least one is wrong.
 
     Either this library has an error, which its authors want to hear of, or the machine's arithmetic is not what the
     proofs assume (docs/theory/closed-forms.md section 1). Do not rely on any bound from the same question.
@@ -24,20 +24,22 @@ class ContradictionError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """``lower <= truth <= upper``. As a number it is its upper end, the safe side: float, str, format and round. Text
-    and ``round`` round it up, so that what is printed holds; ``interval`` prints both ends, and repr keeps everything.
+    """An interval with ``lower <= truth <= upper``.
+
+    As a number it is its upper end, the safe side: in float, str, format and round. Text and ``round`` round it up, so
+    that the printed number holds; ``interval`` prints both ends, and repr keeps everything.
 
     A comparison is true only if it is certain: ``bound <= x`` if the upper end is <= x, ``bound >= x`` if the lower end
-    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false, and of an
-    approximation (engine "gdp") all are. ``==`` compares the ends and the engine.
+    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false. Every comparison
+    with an approximation (engine "gdp") is false. ``==`` compares the ends and the engine.
 
     >>> bound = dp.Bound(0.25, 0.5, "grid")
     >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4
     ('0.500', True, False, False)
 
-    ``engine`` names what computed it; "gdp" is an approximation and bounds nothing. ``error_budget`` says how much each
-    named term adds to the width, in the unit of the question; the terms add up to a finite width. An infinite upper end
-    means that no finite one is known, or that finding one would take too long.
+    ``engine`` names the engine that computed it; "gdp" is an approximation and bounds nothing. ``error_budget`` says
+    how much each named term adds to the width, in the unit of the question; the terms add up to a finite width. An
+    infinite upper end means that no finite one is known, or that finding one would take too long.
     """
 
     lower: float
@@ -51,6 +53,7 @@ class Bound:
 
     @property
     def width(self) -> float:
+        """Upper end minus lower end."""
         return self.upper - self.lower if math.isfinite(self.upper) else math.inf
 
     def __float__(self) -> float:
@@ -63,7 +66,7 @@ class Bound:
         return printed.format_up(self.upper, spec)
 
     def interval(self, spec: str = ".6g") -> str:
-        """Formats both ends, rounded outward; ``spec`` is that of a float.
+        """Formats both ends, rounded outward; ``spec`` is a format specification of a float.
 
         >>> dp.Bound(0.12345, 0.12346, "grid").interval(".4f")
         '[0.1234, 0.1235]'
@@ -75,7 +78,7 @@ class Bound:
     @overload
     def __round__(self, digits: SupportsIndex) -> float: ...
     def __round__(self, digits: SupportsIndex | None = None) -> float:
-        """Up: the least number of so many digits that is at least ``upper``."""
+        """Returns the least number with so many digits that is at least ``upper``."""
         return math.ceil(self.upper) if digits is None else printed.round_up(self.upper, operator.index(digits))
 
     def __lt__(self, other: Bound | float) -> bool:
@@ -91,11 +94,11 @@ class Bound:
         return self._is_certain_beside(other) and self.lower >= (other.upper if isinstance(other, Bound) else other)
 
     def _is_certain_beside(self, other: Bound | float) -> bool:
-        """Whether neither is an approximation, of which nothing is certain."""
+        """Tells whether neither number is an approximation, about which nothing is certain."""
         return "gdp" not in (self.engine, getattr(other, "engine", None))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, which has no infinity: an infinite upper bound is None."""
+        """Returns plain values for JSON. It has no infinity: an infinite upper bound is None."""
         return {
             "lower": _to_json_number(self.lower),
             "upper": _to_json_number(self.upper),
@@ -117,5 +120,5 @@ class Curve(NamedTuple):
 
     @property
     def width(self) -> NDArray[np.float64]:
-        """upper - lower"""
+        """Upper ends minus lower ends."""
         return self.upper - self.lower

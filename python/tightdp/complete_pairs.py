@@ -1,7 +1,7 @@
 """Complete pairs of distributions: all masses of P and of Q, as rounded numbers.
 
-A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_table`` makes of it one
-complete pair that dominates all of them and one that all of them dominate. Both stay so when they are reversed,
+A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_table`` makes one
+complete pair that dominates all of them, and one that all of them dominate. Both stay so when they are reversed,
 sampled, allocated or composed, because P and Q each add up to 1 (docs/theory/conversions.md section 10, Lemma).
 """
 
@@ -52,7 +52,7 @@ class CompletePair:
 
     @property
     def largest_absolute_loss(self) -> float:
-        """The largest privacy loss of P against Q and of Q against P, but for the slack."""
+        """The largest privacy loss of P against Q and of Q against P, without the slack."""
         if self.infinity > 0 or self.hidden > 0:
             return math.inf
         return float(np.abs(self.losses).max(initial=0.0))
@@ -67,7 +67,7 @@ class LossTable(NamedTuple):
 
 
 def bound_hidden(losses: Array, masses: Array, error: float) -> tuple[float, float]:
-    """Returns bounds of what Q's masses lack of 1 if every loss is within ``error``; negative where they exceed 1."""
+    """Returns bounds of 1 minus the sum of Q's masses if every loss is within ``error``. They may be negative."""
     found, rounding = _sum_q_masses(losses, masses)
     with np.errstate(over="ignore"):
         least = 1 - (found + rounding) * float(np.exp(error)) * (1 + 4 * _ULP)
@@ -78,8 +78,8 @@ def bound_hidden(losses: Array, masses: Array, error: float) -> tuple[float, flo
 def bound_table(table: LossTable, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
     """Returns a complete pair that dominates every pair of a table, and one that every pair of it dominates.
 
-    ``hidden`` is Q's mass where P has none as it was stated, and ``error`` bounds how far each loss is from the true
-    one. Both results are one object where the table is exact but for roundings.
+    ``hidden`` is the stated mass of Q where P has none, and ``error`` bounds the distance of each loss from the true
+    one. Both results are one object if the table is exact except for roundings.
     """
     losses, masses, infinity = table
     lost, scale = _measure_deficit(masses, infinity)
@@ -103,8 +103,8 @@ def bound_table(table: LossTable, hidden: float | None, error: float) -> tuple[C
 def _bound_stated_hidden(stated: float | None, least: float, most: float) -> tuple[float, float]:
     """Returns bounds of Q's mass where P has none, which is between ``least`` and ``most`` whatever was stated.
 
-    A statement that agrees with the losses is taken at its word, if these leave no more than ``TOLERANCE`` to it. One
-    that is not below ``most`` was made as an upper bound, or is one.
+    A stated mass that agrees with the losses is believed if they leave it no more than ``TOLERANCE``. A stated mass of
+    at least ``most`` is an upper bound.
     """
     low, high = max(least, 0.0), max(most, 0.0)
     if stated is None:
@@ -117,9 +117,9 @@ def _bound_stated_hidden(stated: float | None, least: float, most: float) -> tup
 
 
 def _measure_deficit(masses: Array, infinity: float) -> tuple[float, float]:
-    """Returns what P's masses lack of 1, rounded up, and what they are to be divided by where they exceed 1.
+    """Returns 1 minus the sum of P's masses, rounded up, and a divisor of the masses if they exceed 1.
 
-    Up to the rounding of a sum neither is anything.
+    A difference within the rounding of a sum counts as none.
     """
     total = math.fsum((*masses.tolist(), infinity))
     rounding = 4 * _ULP * (8 + math.log2(1 + len(masses)))
@@ -129,14 +129,14 @@ def _measure_deficit(masses: Array, infinity: float) -> tuple[float, float]:
 
 
 def _raise_losses(table: LossTable, hidden: float, error: float) -> CompletePair:
-    """Returns the pair all of whose losses are the largest ones, which is one of those that the table stands for."""
+    """Returns the pair with the largest possible losses, which is one of the pairs that the table stands for."""
     losses, masses = _merge_equal(table.losses + error, table.masses)
     digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
     return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN_ERROR)
 
 
 def _reduce_losses(table: LossTable, hidden: float, error: float) -> CompletePair:
-    """Returns a pair below all whose losses are within ``error``, with at least ``hidden`` of Q where P has none."""
+    """Returns a pair below every pair whose losses are within ``error`` and whose Q hides ``hidden`` or more."""
     low, high = (
         LossTable(table.losses - error, table.masses, table.infinity),
         LossTable(table.losses + error, table.masses, 0.0),
@@ -149,16 +149,18 @@ def _reduce_losses(table: LossTable, hidden: float, error: float) -> CompletePai
 
 
 def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
-    """Returns a complete pair that is dominated by every pair with a curve above that of ``low`` and a reversed curve
-    above that of ``high`` (docs/theory/conversions.md section 10, Theorem 2).
+    """Returns a complete pair that bounds others from below.
 
-    It has the losses of ``low`` right of the point where the curves cross and those of ``high`` left of it, and at this
-    point one atom with the rest of both distributions, whose loss is known up to ``slack``.
+    Every pair with a curve above that of ``low`` and a reversed curve above that of ``high`` dominates it
+    (docs/theory/conversions.md section 10, Theorem 2). It has the losses of ``low`` right of the point where the curves
+    cross, and the losses of ``high`` left of it. At the point itself one atom has the rest of both distributions; its
+    loss is known up to ``slack``.
     """
     (a, p_a, infinity), (b, p_b, _) = low, high
     with np.errstate(over="ignore", under="ignore"):
         q_a, q_b = np.exp(np.log(p_a) - a), np.exp(np.log(p_b) - b)
-    left, right = _find_crossing(low, high, q_a, q_b, hidden)  # how many of b are kept, and from which of a on
+    # The first ``left`` losses of b are kept, and those of a from ``right`` on.
+    left, right = _find_crossing(low, high, q_a, q_b, hidden)
     terms = math.log2(2 + len(a) + len(b)) + 8
     step = 1
     while True:
@@ -170,9 +172,9 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
             float(q_a[kept_a] @ (np.abs(a[kept_a]) + np.abs(np.log(p_a[kept_a])) + terms))
             + float(q_b[kept_b] @ (np.abs(b[kept_b]) + np.abs(np.log(p_b[kept_b])) + terms))
         )
-        if p <= 2 * off_p and left == 0:  # what is left of Q is where P has none
+        if p <= 2 * off_p and left == 0:  # P is used up, and the rest of Q goes where P has none
             return _join_tables(low, high, kept_a, kept_b, None, hidden + max(q - 2 * off_q, 0.0), 0.0)
-        if q <= 2 * off_q and right == len(a):  # nothing is claimed of what is left of P
+        if q <= 2 * off_q and right == len(a):  # Q is used up, and nothing is claimed about the rest of P
             return _join_tables(low, high, kept_a, kept_b, None, hidden, 0.0)
         if p > 2 * off_p and q > 2 * off_q:
             at, unsure = math.log(p / q), 2 * (off_p / p + off_q / q)
@@ -181,7 +183,7 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
                 return _join_tables(low, high, kept_a, kept_b, (at, p - off_p), hidden, unsure)
         else:
             at = math.inf if q <= 2 * off_q else -math.inf
-        # The neighbour that is nearer to the atom becomes a part of it, and of many ever more at a time.
+        # The neighbour that is nearer to the atom becomes a part of it. Steps grow, since there may be many losses.
         far_a = a[right] - at if right < len(a) else math.inf
         far_b = at - b[left - 1] if left > 0 else math.inf
         if far_a <= far_b and right < len(a):
@@ -192,8 +194,11 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
 
 
 def _find_crossing(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float) -> tuple[int, int]:
-    """Returns how many losses of ``high`` lie left of the last point where its curve is not below that of ``low``, and
-    the first loss of ``low`` to the right of it. Roundings may move the point, which is looked at again."""
+    """Finds the last point where the curve of ``high`` is not below that of ``low``.
+
+    Returns the number of losses of ``high`` to the left of it, and the index of the first loss of ``low`` to the right.
+    Roundings may move the point, so that the caller checks it again.
+    """
     nodes = np.sort(np.concatenate((low.losses, high.losses)), kind="stable")
     right = np.searchsorted(low.losses, nodes, side="right")
     left = np.searchsorted(high.losses, nodes, side="right")
@@ -205,11 +210,13 @@ def _find_crossing(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidd
 
 
 def _sum_tails(values: Array) -> Array:
+    """Returns the sums of all values from each index on."""
     found: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)
     return found
 
 
 def _sum_heads(values: Array) -> Array:
+    """Returns the sums of all values before each index."""
     found: Array = np.append(0.0, np.cumsum(values))
     return found
 
@@ -223,7 +230,10 @@ def _join_tables(
     hidden: float,
     unsure: float,
 ) -> CompletePair:
-    """Returns the pair of what is kept of both tables and the atom between, whose loss is ``unsure``."""
+    """Returns the pair of the kept parts of both tables and the atom ``middle`` between them.
+
+    The loss of the atom has an error of ``unsure``.
+    """
     at, mass = ([middle[0]], [middle[1]]) if middle else ([], [])
     losses = np.concatenate((high.losses[kept_high], at, low.losses[kept_low]))
     masses = np.concatenate((high.masses[kept_high], mass, low.masses[kept_low]))
@@ -232,7 +242,7 @@ def _join_tables(
 
 
 def _merge_equal(losses: Array, masses: Array) -> tuple[Array, Array]:
-    """Returns the ascending losses, each once, with the masses of all that round to it."""
+    """Returns the ascending losses, each once, with the sum of the masses of all losses that round to it."""
     first = np.append(True, np.diff(losses) > 0)[: len(losses)]
     if first.all():
         return losses, masses

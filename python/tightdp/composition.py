@@ -1,4 +1,4 @@
-"""Mechanisms and their compositions: what was released, how releases compose, and the questions one asks of them."""
+"""Mechanisms and their compositions: releases, sums and multiples of them, and the questions that they answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .accounting.questions import Question
 
 FEW_PARTS = 8
-"""Up to so many distinct mechanisms an engine sees them in canonical order, however they were composed."""
+"""Largest number of distinct mechanisms that an engine sees in canonical order, however they were composed."""
 
 
 class Composable:
-    """One mechanism or many.
+    """Base of mechanisms and compositions, with the questions that both answer.
 
     Every question takes ``neighbors``: "add_or_remove" one record (the default: the worse of both), "add", "remove",
     "replace", or "replace_special" (by a record that contributes nothing, or the reverse); ``engine``: "auto" or a
@@ -31,6 +31,7 @@ class Composable:
     __slots__ = ()
 
     def _to_composition(self) -> Composition:
+        """Returns the composition of this mechanism, or this composition itself."""
         raise NotImplementedError
 
     def _sort_key(self) -> tuple[Any, ...]:
@@ -53,14 +54,15 @@ class Composable:
     __rmul__ = __mul__
 
     def _to_question(self, options: Options) -> Question:
-        """The one arrow from a value up to what answers it (pyproject.toml names it)."""
+        """Returns the question about this composition: the one import of a higher layer (pyproject.toml names it)."""
         from .accounting.questions import Question
 
         return Question.of(self._to_composition(), **options) if options else Question(self._to_composition())
 
     @accept_question_options
     def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
-        """Bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds; delta in [0, 1).
+        """Returns bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds; delta in [0,
+        1).
 
         At delta 0 it is the largest privacy loss, which is infinite for Gaussian noise.
         """
@@ -68,31 +70,33 @@ class Composable:
 
     @accept_question_options
     def delta(self, epsilon: float, **options: Unpack[Options]) -> Bound:
-        """Bounds on the smallest delta such that (``epsilon``, delta)-DP holds; any finite real epsilon."""
+        """Returns bounds on the smallest delta such that (``epsilon``, delta)-DP holds; any finite real epsilon."""
         return self._to_question(options).delta(epsilon)
 
     @accept_question_options
     def profile(self, epsilons: ArrayLike, **options: Unpack[Options]) -> Curve:
-        """The privacy profile: bounds on delta at each of ``epsilons``, any finite reals of any shape."""
+        """Returns the privacy profile: bounds on delta at each of ``epsilons``, any finite reals of any shape."""
         return self._to_question(options).profile(epsilons)
 
     @accept_question_options
     def tradeoff(self, alphas: ArrayLike, **options: Unpack[Options]) -> Curve:
-        """The trade-off curve of f-DP: bounds on the least type II error beta at each type I error in ``alphas``.
+        """Returns the trade-off curve of f-DP: bounds on the least type II error beta at each type I error in
+        ``alphas``.
 
         It is about the worst neighbours and the best test between them. A type I error takes the record to be there
-        when it is not; with ``neighbors="add"`` it is the other way round, and a relation of both directions, as by
+        when it is not. With ``neighbors="add"`` it is the other way round. A relation of both directions, such as the
         default, has the lesser of both betas. ``width`` is the absolute width of beta that is aimed at.
         """
         return self._to_question(options).tradeoff(alphas)
 
     def renyi(self, orders: ArrayLike, *, neighbors: Neighbors = "add_or_remove") -> Curve:
-        """Bounds on the Renyi divergence, in nats, at each of ``orders``, finite numbers > 1 of any shape: the curve
-        of RDP.
+        """Returns bounds on the Renyi divergence, in nats, at each of ``orders``: the curve of RDP.
+
+        Orders are finite numbers > 1, of any shape.
 
         The divergence is that of the worse direction. Both ends agree up to roundings for Gaussians, Laplace noise,
         pure mechanisms, zCDP, and Poisson samples of Gaussians. Otherwise the lower end is that of a mechanism of the
-        class, or 0 (docs/theory/conversions.md section 14). Infinite for what may reveal everything.
+        class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite if everything may be revealed.
 
         >>> curve = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).renyi([2, 16])
         >>> [round(float(x), 4) for x in curve.upper]
@@ -101,13 +105,13 @@ class Composable:
         return self._to_question({"neighbors": neighbors}).renyi(orders)
 
     def gdp(self, delta: float = 0.0, *, neighbors: Neighbors = "add_or_remove") -> Bound:
-        """Bounds on the smallest mu such that the mechanism is mu-GDP up to ``delta`` in [0, 1).
+        """Returns bounds on the smallest mu such that the mechanism is mu-GDP up to ``delta`` in [0, 1).
 
         That is, in both directions and for every epsilon >= 0, delta(epsilon) is at most the larger of ``delta`` and
-        that of a Gaussian of noise multiplier 1/mu. So no test has a type II error below that Gaussian's by more than
-        ``delta``. ``delta=0`` is Gaussian differential privacy itself. A sampled Gaussian then has the mu of an
-        unsampled one, because far in the tails sampling does not help; a small ``delta`` leaves the tails out. The
-        relative width aimed at is a thousandth (docs/theory/conversions.md section 15). Source: Dong, Roth and Su
+        the delta(epsilon) of a Gaussian of noise multiplier 1/mu. So no test has a type II error below that Gaussian's
+        by more than ``delta``. ``delta=0`` is Gaussian differential privacy itself. A sampled Gaussian then has the mu
+        of an unsampled one, because far in the tails sampling does not help; a small ``delta`` leaves the tails out.
+        The relative width aimed at is a thousandth (docs/theory/conversions.md section 15). Source: Dong, Roth and Su
         (2022), Definition 4.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
@@ -117,8 +121,9 @@ class Composable:
         return self._to_question({"neighbors": neighbors}).gdp(delta)
 
     def group(self, size: int) -> Composition:
-        """The same run for neighbours that differ by a group of ``size`` records, which are added, removed or replaced
-        together: a composition that answers the same questions. See ``Group``; ``size`` is an integer in [1, 1000].
+        """Returns this run for neighbours that differ by a group of ``size`` records, an integer in [1, 1000].
+
+        The records are added, removed or replaced together. The result answers the same questions. See ``Group``.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> f"{run.epsilon(1e-5):.2f}, {run.group(3).epsilon(1e-5):.2f}"
@@ -130,12 +135,12 @@ class Composable:
 
     @accept_question_options
     def advantage(self, **options: Unpack[Options]) -> Bound:
-        """Bounds on the membership advantage: the largest true positive minus false positive rate, delta(0)."""
+        """Returns bounds on the membership advantage: the largest true positive minus false positive rate, delta(0)."""
         return self._to_question(options).delta(0.0)
 
     @accept_question_options
     def bayes_risk(self, prior: ArrayLike, **options: Unpack[Options]) -> Curve:
-        """Bounds on the least probability of guessing wrongly which of two neighbours was used, at each ``prior``.
+        """Returns bounds on the least probability of guessing wrongly which neighbour was used, at each ``prior``.
 
         ``prior``, in [0, 1], is the probability of the neighbour that a test accuses: that the record is there, and
         with ``neighbors="add"`` that it is not. The answer is at most min(prior, 1 - prior).
@@ -148,19 +153,19 @@ class Mechanism(Composable):
 
     __slots__ = ()
     relations: ClassVar[frozenset[Neighbors]]
-    """Relations with a proved dominating pair; no other is answered (docs/theory/conversions.md section 1)."""
+    """Relations with a proved dominating pair. No other relation is answered (docs/theory/conversions.md section 1)."""
     narrow: ClassVar[str] = "no dominating pair is proved here"
-    """Why no other relation is answered."""
+    """Reason why no other relation is answered."""
     symmetric: ClassVar[bool]
-    """Whether (P, Q) and (Q, P) have one and the same privacy curve, so that "add" and "remove" agree."""
+    """True if (P, Q) and (Q, P) have the same privacy curve, so that "add" and "remove" agree."""
     any_size: ClassVar[bool]
-    """Whether one pair is that of data sets of every size, and so of every link of a chain of added or removed records
-    (docs/theory/derived.md section 2). Where not, ``dataset_size`` says which size it is for."""
+    """True if one pair holds for data sets of every size, and so for every link of a chain of added or removed records
+    (docs/theory/derived.md section 2). If False, ``dataset_size`` says for which size it holds."""
     sampled: ClassVar[frozenset[Neighbors]] = frozenset()
     """Relations under which its Poisson samples have a pair (grid.md section 6); empty if it cannot run on a sample."""
 
     def __init_subclass__(cls) -> None:
-        """TypeError for a class that leaves open what proofs assume of it."""
+        """Raises TypeError for a class that does not declare facts that the proofs need."""
         for field in ("relations", "symmetric", "any_size"):
             if not hasattr(cls, field):
                 raise TypeError(f"{cls.__name__} must declare {field}: what combines mechanisms asks for it")
@@ -169,11 +174,11 @@ class Mechanism(Composable):
         return Composition(((self, 1),))
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
-        """The simplest mechanism, and how many of it, with exactly this privacy curve."""
+        """Returns the simplest mechanism, and its count, with exactly this privacy curve."""
         return self, 1
 
     def _list_parameters(self) -> Mapping[str, Any]:
-        """The arguments that build this value again."""
+        """Returns the arguments that build this value again."""
         names: tuple[str, ...] = getattr(self, "__match_args__", ())
         return {name: getattr(self, name) for name in names}
 
@@ -192,12 +197,14 @@ def sort_parts(parts: Parts) -> Parts:
 
 
 class Composition(Composable):
-    """Mechanisms with their counts, which run on the same data. All of them are fixed before the first one runs; for
-    mechanisms chosen in the light of earlier outputs see ``PrivacyFilter``.
+    """Mechanisms with their counts, which run on the same data.
+
+    All of them are fixed before the first one runs. For mechanisms that are chosen in the light of earlier outputs see
+    ``PrivacyFilter``.
 
     A composition is a value: it can be hashed, its repr builds it again, and two are equal if they hold the same
-    mechanisms with the same counts, in whatever order they were composed. Composing takes constant time, because sums
-    and multiples are merged when first looked at. Equal compositions have the same bounds; with more than eight
+    mechanisms with the same counts, in any order. Composing takes constant time, because sums and multiples are merged
+    when they are first needed. Equal compositions have the same bounds; with more than eight
     distinct mechanisms, composed in different orders, valid bounds may differ in the last digits.
     """
 
@@ -224,7 +231,7 @@ class Composition(Composable):
         return made
 
     def _check_counts(self) -> None:
-        """Merges where the sum of all counts, ``_most``, leaves open whether one of them is too large."""
+        """Merges if the sum of all counts, ``_most``, is so large that one of them may be too large."""
         if self._most > _check.MAX_COUNT:
             self._most = max(count for _, count in self._merge_parts())
 
@@ -249,13 +256,15 @@ class Composition(Composable):
 
     @property
     def latest_last(self) -> Parts:
-        """The same parts; of more than ``FEW_PARTS`` each stands where it was composed for the last time. What a longer
-        run has in common with a shorter one then comes first, so that an engine may go on from there."""
+        """The same parts. If there are more than ``FEW_PARTS``, each stands where it was composed for the last time.
+
+        The parts that a longer run has in common with a shorter one then come first, so that an engine may continue.
+        """
         merged = self._merge_parts()
         return self.parts if len(merged) <= FEW_PARTS else merged
 
     def _merge_parts(self) -> Parts:
-        """Distinct mechanisms with their counts, in the order of ``latest_last``."""
+        """Returns distinct mechanisms with their counts, in the order of ``latest_last``, and keeps them."""
         if self._latest is None:
             latest = _flatten_parts(self._get_pieces())
             for _, total in latest:
@@ -265,17 +274,17 @@ class Composition(Composable):
         return self._latest
 
     def _get_pieces(self) -> tuple[tuple[Any, int], ...]:
-        """Returns what is still to be merged, or the parts if that is done; safe beside a thread that merges.
+        """Returns the sums and multiples that are still to be merged, or the parts if that is done.
 
-        The parts are set before what they were merged from is dropped, so that reading in the other order never
-        finds both missing.
+        It is safe beside a thread that merges: the parts are set before their sources are dropped, so that reading
+        in the other order never finds both missing.
         """
         pending = self._pending
         return pending if self._latest is None else self._latest
 
     @property
     def symmetric(self) -> bool:
-        """Whether "add" and "remove" have the same privacy curve."""
+        """True if "add" and "remove" have the same privacy curve."""
         return all(mechanism.symmetric for mechanism, _ in self._merge_parts())
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""CUDA devices: what was found, clipping of arrays that live there, and composition. How to build: docs/cuda.md.
+"""CUDA devices: a list of them, clipping of arrays in their memory, and composition. To build it, see docs/cuda.md.
 
 ``clipped_sum`` and ``clip_and_noise`` call this module for arrays in device memory. Work is queued on the
 current stream of the array's library and the host does not wait. ``epsilon`` and ``delta`` are the ``prv`` engine with
@@ -22,7 +22,7 @@ from .release.cuda.arrays import DeviceArray, on_device, view
 __all__ = ["DeviceArray", "delta", "devices", "epsilon", "on_device", "required", "status", "view"]
 
 _MAX_BYTES = 1 << 32
-"""Largest use of a device's memory: a twentieth of what a device for data centres has."""
+"""Largest number of bytes of a device's memory: a twentieth of the memory of a device for data centres."""
 
 
 def epsilon(
@@ -35,12 +35,12 @@ def epsilon(
     max_bytes: int = _MAX_BYTES,
     device: str = "cuda",
 ) -> Bound:
-    """Bounds on epsilon(delta) as of ``run.epsilon(delta, engine="prv")``, composed on a CUDA device through CuPy.
+    """Returns bounds on epsilon(delta), as ``run.epsilon(delta, engine="prv")`` does, on a CUDA device through CuPy.
 
-    The parameters are the same, and ``device`` is "cuda" or "cuda:N". ValueError if it takes more than ``max_bytes`` of
-    the device's memory. The bounds are certified as on the host, if cuFFT is as accurate as docs/theory/fft.md, section
-    4, assumes; their rounding term is about five times as large.
-    RuntimeError where there is no device, ImportError where there is no CuPy.
+    The parameters are the same, and ``device`` is "cuda" or "cuda:N". Raises ValueError if it takes more than
+    ``max_bytes`` of the device's memory. The bounds are certified as on the host, if cuFFT is as accurate as
+    docs/theory/fft.md, section 4, assumes; their rounding term is about five times as large. Raises RuntimeError if
+    there is no device, and ImportError if there is no CuPy.
     """
     return _build_question(run, neighbors, eps_error, delta_error, max_bytes, _build_engine(device)).epsilon(delta)
 
@@ -55,7 +55,7 @@ def delta(
     max_bytes: int = _MAX_BYTES,
     device: str = "cuda",
 ) -> Bound:
-    """Bounds on delta(epsilon) likewise."""
+    """Returns bounds on delta(epsilon), with the parameters and errors of ``epsilon``."""
     return _build_question(run, neighbors, eps_error, delta_error, max_bytes, _build_engine(device)).delta(epsilon)
 
 

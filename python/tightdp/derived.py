@@ -1,4 +1,4 @@
-"""Mechanisms that are made of whole runs: the best of several, and a run as a group of records sees it."""
+"""Mechanisms that are made of whole runs: the best of several runs, and a run for neighbours that differ by a group."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from .mechanisms import _set_checked_fields
 from .options import EVERY, Neighbors
 
 POISSON = "poisson"
+"""Shape for which the number of runs has a Poisson distribution."""
 MOST_RECORDS = 1000
-"""Largest size of a group: the chain of data sets from one end to the other is walked record by record."""
+"""Largest size of a group, since the chain of data sets from one end to the other is walked record by record."""
 
 
 class Derived(Mechanism):
@@ -49,6 +50,7 @@ class Derived(Mechanism):
 
 
 def _simplify_run(run: Any) -> Composable:
+    """Returns the mechanism of a composition of one mechanism; otherwise the composition. Refuses anything else."""
     if not isinstance(run, Composable):
         raise TypeError(f"mechanism must be a Mechanism or a Composition, got {run!r}")
     parts = run._to_composition().parts
@@ -57,11 +59,12 @@ def _simplify_run(run: Any) -> Composable:
 
 @dataclass(frozen=True, slots=True)
 class RepeatAndSelect(Derived):
-    """Runs ``mechanism`` a random number of times and releases the best output alone, as a search for hyperparameters
-    does; neither the number of runs nor the other outputs are released.
+    """Runs ``mechanism`` a random number of times and releases the best output alone.
+
+    A search for hyperparameters does so. Neither the number of runs nor the other outputs are released.
 
     ``mechanism`` is one mechanism or a composition. The best output is the first in an order of the outputs that does
-    not depend on the data: the score must be a part of what ``mechanism`` releases. The number of runs has the
+    not depend on the data: the score must be a part of the output. The number of runs has the
     expectation ``mean``. Its distribution is the truncated negative binomial of ``shape`` > -1 (1 is geometric, 0
     logarithmic), or, with ``shape="poisson"``, Poisson: then there may be no run, and nothing is released. The upper
     end holds for all mechanisms with the privacy profile of ``mechanism``, and the lower end for some of them
@@ -109,17 +112,17 @@ class RepeatAndSelect(Derived):
 
 @dataclass(frozen=True, slots=True)
 class Group(Derived):
-    """``mechanism``, one mechanism or a composition, for neighbours that differ by a group of ``size`` records: all
-    of them are added or removed together, or each of them is replaced.
+    """Runs ``mechanism``, one mechanism or a composition, for neighbours that differ by a group of ``size`` records.
+
+    All of them are added or removed together, or each of them is replaced.
 
     The bound holds for smaller groups, too. ``dataset_size`` of a mechanism counts the whole group, which cannot be
-    larger; where its records are added or removed, each link of the chain has one record fewer. Two cases are exact:
+    larger. If its records are added or removed, each link of the chain has one record fewer. Two cases are exact:
     Gaussians, Laplace noise and their discrete forms have ``size`` times the sensitivity, and Gaussians in Poisson
     samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other cases the
     upper end holds for all mechanisms with the privacy profile of ``mechanism``, and is exact for them; the lower end
     is that of one record (docs/theory/derived.md section 2).
-    ``size`` is at most 1000. ``Composition.group`` treats each mechanism of a composition by itself where that is
-    exact.
+    ``size`` is at most 1000. ``Composition.group`` treats a mechanism of a composition by itself if that is exact.
     """
 
     mechanism: Composable
@@ -160,7 +163,7 @@ def _count_most_records(parts: Parts) -> float:
 
 
 def group_composition(run: Composition, size: int) -> Composition:
-    """``run`` as a group sees it; what is exact for itself is taken for itself."""
+    """Returns ``run`` for a group of ``size`` records. A mechanism is treated by itself if that is exact."""
     size = _check.count("size", size, most=MOST_RECORDS)
     if size == 1:
         return run
@@ -171,19 +174,19 @@ def group_composition(run: Composition, size: int) -> Composition:
 
 
 def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
-    """Returns whether groups of ``size`` have a bound of their own that composes."""
+    """Tells whether groups of ``size`` have a bound of their own that composes."""
     match mechanism:
         case m.PoissonSampled(m.Gaussian()):
             return True
         case m.MixtureOfGaussians(_, norms) | m.PoissonSampled(m.MixtureOfGaussians(_, norms)):
-            return math.comb(len(norms) + size, size) <= MOST_RECORDS  # sums of ``size`` norms, or of a 0 besides
+            return math.comb(len(norms) + size, size) <= MOST_RECORDS  # sums of ``size`` of the norms and 0
         case m.ZCDP(_, xi):
             return xi == 0
     return False
 
 
 def scale_sensitivity(mechanism: Mechanism, size: int) -> Mechanism | None:
-    """The same noise at a sensitivity ``size`` times as large."""
+    """Returns the same noise at a sensitivity ``size`` times as large; None if that is no mechanism of this library."""
     match mechanism:
         case m.Gaussian(sigma):
             return m.Gaussian(_divide_noise(sigma, size))
@@ -193,13 +196,13 @@ def scale_sensitivity(mechanism: Mechanism, size: int) -> Mechanism | None:
             return m.DiscreteGaussian(sigma, sensitivity * size)
         case m.DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return m.DiscreteLaplace(scale, sensitivity * size)
-        case m.TreeAggregation(sigma, steps, own):  # in a level of the tree the numbers of the group's records add up
+        case m.TreeAggregation(sigma, steps, own):  # at each level the group moves sums by ``size`` in all
             return m.TreeAggregation(_divide_noise(sigma, size), steps, own)
     return None
 
 
 def _divide_noise(noise: float, size: int) -> float:
-    """noise / size, rounded down: less noise."""
+    """Returns noise / size, rounded down, which is less noise."""
     found = noise / size
     if Fraction(found) * size > Fraction(noise):
         found = math.nextafter(found, 0.0)

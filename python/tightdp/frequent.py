@@ -1,4 +1,4 @@
-"""The values that occur often in a column: a release that is charged (docs/theory/frequent.md)."""
+"""Releases the values that occur often in a column, and charges for it (docs/theory/frequent.md)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
 
 SHARE = 0.5
-"""Share of delta for the release of a value that one record alone has. The threshold depends on its logarithm."""
+"""Share of delta for the case that a value of one record alone is released. The threshold depends on its logarithm."""
 
 
 class FrequentValues(NamedTuple):
     """Release of ``frequent_values``: all of it may be published."""
 
     values: tuple[str, ...]
-    """Sorted, so that their order reveals nothing."""
+    """The values, sorted, so that their order reveals nothing."""
     threshold: int
     """The least noisy count of a value that is released."""
     charged: Composition
@@ -52,7 +52,7 @@ def frequent_values(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "frequent_values",
 ) -> FrequentValues:
-    """The values of a column, as text, whose noisy counts reach a threshold.
+    """Returns the values of a column, as text, whose noisy counts reach a threshold.
 
     Use them as the categories or labels of a model. The list of all values that occur would not be private.
 

@@ -1,4 +1,4 @@
-"""Where headers, libraries and the CMake package are, for projects that build on them."""
+"""The places of headers, libraries and the CMake package, for projects that build on them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ _LIBRARIES = {"win32": "tightdp_c.dll", "darwin": "libtightdp_c.0.dylib"}
 
 
 def get_include() -> str:
-    """The directory to put on the include path: ``#include <tightdp/accounting/gaussian.hpp>``."""
+    """Returns the directory to put on the include path: ``#include <tightdp/accounting/gaussian.hpp>``."""
     return str(Path(_core.__file__).parent / "include")
 
 
 def get_cmake_dir() -> str:
-    """The directory for ``find_package(tightdp CONFIG)``, which gives ``tightdp::tightdp``, the C++ library,
-    ``tightdp::headers``, the headers that need no library, and ``tightdp::c``, the shared library of
-    ``<tightdp/tightdp.h>``."""
+    """Returns the directory for ``find_package(tightdp CONFIG)``.
+
+    The package has ``tightdp::tightdp``, the C++ library, ``tightdp::headers``, the headers that need no library, and
+    ``tightdp::c``, the shared library of ``<tightdp/tightdp.h>``.
+    """
     return str(Path(_core.__file__).parent / "cmake")
 
 
 def get_library() -> str:
-    """The shared library of the C interface, ``<tightdp/tightdp.h>``, for other languages to load. It needs no
-    Python. The folder ``pkgconfig`` beside it holds the files of pkg-config."""
+    """Returns the shared library of the C interface, ``<tightdp/tightdp.h>``, for other languages to load.
+
+    It needs no Python. The folder ``pkgconfig`` beside it holds the files of pkg-config.
+    """
     return str(Path(_core.__file__).parent / "lib" / _LIBRARIES.get(sys.platform, "libtightdp_c.so.0"))

@@ -1,4 +1,4 @@
-"""User-defined privacy losses."""
+"""Privacy losses that users define."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PrivacyLoss(Mechanism):
     as "remove" is. ``optimistic``, if given, is (losses, probabilities, infinity) of a pair that the true one
     dominates, for lower bounds, with losses within ``loss_error`` too; else the pair is exact.
 
-    These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of those:
-    whatever the losses within ``loss_error`` are, and whatever they then leave of Q to outcomes that P does not have.
-    ``minus_infinity`` is taken at its word if that leaves no more than 1e-9 to it. What ``probabilities`` and
-    ``infinity`` lack of 1 may have an infinite loss.
+    These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of these pairs:
+    for any losses within ``loss_error``, and for any rest of Q on outcomes that P does not have. ``minus_infinity`` is
+    believed if the losses leave it no more than 1e-9. If ``probabilities`` and ``infinity`` add up to less than 1, the
+    rest may have an infinite loss.
 
     The numbers are checked: P must add up to 1 and Q to at most 1, each within 1e-9, ``optimistic`` must be dominated,
-    and a ``mirrored`` pair must be its own reverse. The rest cannot be checked: bounds hold for these pairs, and for a
+    and a ``mirrored`` pair must be its own reverse. No more can be checked: bounds hold for these pairs, and for a
     mechanism only if they dominate it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
     """
 
@@ -54,7 +54,7 @@ class PrivacyLoss(Mechanism):
     dominating: CompletePair = field(init=False, repr=False, compare=False)
     """A complete pair that dominates every pair that these numbers stand for: for upper bounds."""
     dominated: CompletePair = field(init=False, repr=False, compare=False)
-    """A complete pair that is dominated by all of them: for lower bounds."""
+    """A complete pair that all these pairs dominate: for lower bounds."""
 
     def __post_init__(self) -> None:
         _core.check_arithmetic()
@@ -107,7 +107,10 @@ class PrivacyLoss(Mechanism):
 
     @property
     def sampled(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """One pair does not say how far both ends of it are from the data set without the record."""
+        """Relations under which its Poisson samples have a pair.
+
+        "replace" is none of them: a pair does not say how its two distributions differ from that without the record.
+        """
         return self.relations - {"replace"}
 
     @property
@@ -130,7 +133,9 @@ class PrivacyLoss(Mechanism):
         mirrored: bool = False,
         loss_error: float = 0.0,
     ) -> PrivacyLoss:
-        """Finitely many losses, in any order, with P's probabilities; equal losses are merged, zeros dropped.
+        """Builds a loss from finitely many values in any order, with P's probabilities.
+
+        Equal losses are merged, and losses of probability 0 dropped.
 
         ``minus_infinity`` defaults to the most that Q's masses p e^{-loss} leave of 1, rounded up, and so never to 0:
         pass 0.0 if Q has no more mass.
@@ -185,7 +190,8 @@ class PrivacyLoss(Mechanism):
         relation: Relation = "add_or_remove",
         mirrored: bool = False,
     ) -> PrivacyLoss:
-        """A loss known by its distribution function under P, ``cdf(y)`` = P[Y <= y], called once with an array.
+        """Builds a loss from its distribution function under P, ``cdf(y)`` = P[Y <= y], which is called once with an
+        array.
 
         The assumptions are that every value is within ``error`` of the truth, and that P[Y = inf] is ``infinity``. Then
         bounds hold whatever the loss does between the ``points`` evenly spaced arguments from ``low`` to ``high``: for
@@ -218,7 +224,7 @@ class PrivacyLoss(Mechanism):
         )
         masses = -np.diff(np.append(below, infinity))
         from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
-        # Losses that were moved up leave less of Q to large losses of Q against P.
+        # Raised losses leave less of Q to large losses of Q against P.
         from_above = LossTable(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
         found = build_pair_from_below(from_below, from_above, 0.0, _ATOM_ERROR)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)
@@ -236,7 +242,7 @@ def _compute_largest_excess(one: _Curve, other: _Curve) -> float:
 
 
 def _evaluate_curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """infinity + sum p (1 - e^{eps - y})_+ for ascending losses, or 1 - e^eps where that is more."""
+    """Returns infinity + sum p (1 - e^{eps - y})_+ for ascending losses, or 1 - e^eps if that is more."""
     losses, masses, infinity = pair
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         hidden = np.exp(np.log(masses) - losses)

@@ -21,8 +21,10 @@ from .options import EVERY, SIZED, Neighbors
 
 
 def _set_checked_fields(mechanism: Mechanism, /, **checked: object) -> None:
-    """RuntimeError where arithmetic is not what the parameters were checked and computed by: a subnormal one would have
-    become zero for good."""
+    """Sets checked parameters. Raises RuntimeError if arithmetic is not the one that the checks assume.
+
+    With other arithmetic a subnormal parameter would have become zero for good.
+    """
     _core.check_arithmetic()
     for name, value in checked.items():
         object.__setattr__(mechanism, name, value)
@@ -52,7 +54,7 @@ class Laplace(Mechanism):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class PureDP(Mechanism):
-    """Anything that is ``epsilon``-DP, accounted as binary randomised response, which dominates every such mechanism.
+    """Any mechanism that is ``epsilon``-DP. It is accounted as binary randomised response, which dominates all of them.
 
     The parameter is kept as ``nominal_epsilon``, because ``epsilon`` is a question that every mechanism answers.
     """
@@ -72,9 +74,11 @@ class PureDP(Mechanism):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ApproximateDP(Mechanism):
-    """Anything that is (``epsilon``, ``delta``)-DP, accounted as the worst of these mechanisms: it reveals everything
-    with probability ``delta``, and is randomised response otherwise. The parameters are kept as ``nominal_epsilon`` and
-    ``nominal_delta``."""
+    """Any mechanism that is (``epsilon``, ``delta``)-DP.
+
+    It is accounted as the worst of them, which reveals everything with probability ``delta``, and is randomised
+    response otherwise. The parameters are kept as ``nominal_epsilon`` and ``nominal_delta``.
+    """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     nominal_epsilon: float
@@ -96,8 +100,11 @@ class ApproximateDP(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class RandomizedResponse(Mechanism):
-    """With probability ``noise_parameter`` answers uniformly over ``num_buckets`` (the true one included), otherwise
-    truthfully. Neighbours differ in one person's answer, under every relation."""
+    """Answers uniformly over ``num_buckets`` (the true one included) with probability ``noise_parameter``, else
+    truthfully.
+
+    Neighbours differ in one person's answer, under every relation.
+    """
 
     relations, symmetric, any_size = EVERY, True, True
     noise_parameter: float
@@ -110,9 +117,11 @@ class RandomizedResponse(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class BoundedRange(Mechanism):
-    """Anything whose privacy losses lie in some interval of length ``eta``, such as the exponential mechanism and the
-    noisy maximum with Gumbel noise. For scores of sensitivity D that are monotone in the record, Gumbel noise of scale
-    D/eta gives ``eta``; without monotonicity, scale 2D/eta does."""
+    """Any mechanism whose privacy losses lie in some interval of length ``eta``.
+
+    Examples are the exponential mechanism and the noisy maximum with Gumbel noise. For scores of sensitivity D that are
+    monotone in the record, Gumbel noise of scale D/eta gives ``eta``; without monotonicity, scale 2D/eta does.
+    """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     eta: float
@@ -123,7 +132,7 @@ class BoundedRange(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class ZCDP(Mechanism):
-    """Anything (``xi``, ``rho``)-zCDP: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
+    """Any (``xi``, ``rho``)-zCDP mechanism: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
 
     It is a bound, and has no dominating pair. Upper ends come from the Renyi engine, and lower ends from members of the
     class: alone, the best member that releases one bit; in a composition, the Gaussian of noise multiplier
@@ -138,7 +147,7 @@ class ZCDP(Mechanism):
         _set_checked_fields(self, rho=_check.nonnegative("rho", self.rho), xi=_check.nonnegative("xi", self.xi))
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
-        return (PureDP(self.xi) if self.rho == 0 else self), 1  # every order at most xi: so is the largest loss
+        return (PureDP(self.xi) if self.rho == 0 else self), 1  # every order is at most xi, and so is the largest loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +169,7 @@ class DiscreteGaussianVector(Mechanism):
     """Adds the integer noise of ``DiscreteGaussian(sigma)`` to each of ``dimensions`` integer counts, which one record
     moves by a vector of integers of L2 norm at most ``sensitivity`` >= 1.
 
-    No single vector is the worst, so the two ends differ. The upper end is that of zCDP or, where sigma is above some
+    No single vector is the worst, so the two ends differ. The upper end is that of zCDP or, if sigma is above about
     4, of a Gaussian of nearly the same deviation. The lower end is that of a vector along an axis, or of a vector of
     ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
     """
@@ -258,9 +267,10 @@ class PoissonSampled(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class TruncatedPoissonSampled(Mechanism):
-    """Runs ``mechanism`` on a Poisson sample that holds each of ``dataset_size`` records with
-    ``sampling_probability``. If the sample is larger than ``batch_size``, it runs on ``batch_size`` records drawn
-    uniformly from it.
+    """Runs ``mechanism`` on a Poisson sample, cut to ``batch_size`` records.
+
+    The sample holds each of ``dataset_size`` records with ``sampling_probability``. If it is larger than
+    ``batch_size``, ``mechanism`` runs on ``batch_size`` records drawn uniformly from it.
 
     ``dataset_size`` counts the record that is added or removed, and is public. The upper end is that of a mixture of a
     Poisson sample and one of fixed size. The lower end is that of a Poisson sample with the probability of being in the
@@ -295,8 +305,8 @@ class SampledWithReplacement(Mechanism):
     """Runs a ``Gaussian`` on the sum of ``sample_size`` records, each drawn uniformly from ``dataset_size``, so that a
     record may be drawn several times.
 
-    Accounted under "replace" and "replace_special" alone. The two ends differ: the upper one assumes that the other
-    records contribute the opposite of both exchanged records (docs/theory/mixtures.md section 6).
+    It is accounted under "replace" and "replace_special" alone. The two ends differ: the upper one assumes that the
+    other records contribute the opposite of both exchanged records (docs/theory/mixtures.md section 6).
     """
 
     relations, symmetric, any_size = SIZED, False, False
@@ -316,7 +326,7 @@ class SampledWithReplacement(Mechanism):
 class FixedSizeSampled(Mechanism):
     """Runs ``mechanism`` on a uniformly random batch of exactly ``sample_size`` out of ``dataset_size`` records.
 
-    Accounted under "replace" and "replace_special" alone: adding a record would change the size of the data set.
+    It is accounted under "replace" and "replace_special" alone: adding a record would change the size of the data set.
     """
 
     symmetric, any_size = True, False
@@ -343,8 +353,8 @@ class RandomAllocation(Mechanism):
     """Runs ``mechanism`` in ``steps`` rounds, each record taking part in ``selected`` of them, drawn uniformly and
     independently of the other records ("balls in bins" batches).
 
-    Several epochs that draw anew are ``RandomAllocation(mechanism, steps, selected) * epochs``. Where a record keeps
-    what was drawn for it in all epochs, see ``fixed``, which costs far more.
+    Several epochs that draw anew are ``RandomAllocation(mechanism, steps, selected) * epochs``. If a record keeps
+    its rounds in all epochs, see ``fixed``, which costs far more.
     """
 
     symmetric, any_size = False, True
@@ -359,12 +369,12 @@ class RandomAllocation(Mechanism):
 
     @classmethod
     def fixed(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
-        """``epochs`` epochs of ``steps`` rounds, where a record takes part in the same ``selected`` rounds of every
-        epoch: its bins are drawn once ("balls in bins" batches that are not shuffled again).
+        """Returns ``epochs`` epochs of ``steps`` rounds, in which a record keeps its ``selected`` rounds.
 
-        ``mechanism`` must be a ``Gaussian``, or ``epochs`` 1: what a record adds to its bin in all epochs is then one
-        contribution, sqrt(epochs) times as long, and contributions may follow earlier outputs. The result is exact, but
-        for the noise multiplier's last digit, which is rounded down (docs/theory/allocation.md section 8).
+        Its bins are drawn once ("balls in bins" batches that are not shuffled again). ``mechanism`` must be a
+        ``Gaussian``, or ``epochs`` 1: the contributions of a record to its bin in all epochs are then one contribution,
+        sqrt(epochs) times as long, and may depend on earlier outputs. The result is exact, except for the noise
+        multiplier's last digit, which is rounded down (docs/theory/allocation.md section 8).
 
         >>> RandomAllocation.fixed(Gaussian(2.0), steps=100, epochs=4)
         RandomAllocation(mechanism=Gaussian(noise_multiplier=1.0), steps=100, selected=1)
@@ -394,18 +404,20 @@ class RandomAllocation(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class TreeAggregation(Mechanism):
-    """Prefix sums of ``steps`` vectors by the binary tree mechanism, where each record contributes to one step: one
-    epoch. Every node of the tree is released with noise N(0, sigma^2 I); ``noise_multiplier`` is sigma over the bound
-    on the L2 norm of a record's contribution.
+    """Releases prefix sums of ``steps`` vectors by the binary tree mechanism, for one epoch.
 
-    A record is in at most floor(log2(steps)) + 1 nodes, and a record of the first step is in that many: so this is that
-    many Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over disjoint steps, take
-    the deepest tree. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021), Theorem 4.1.
+    Each record contributes to one step. Every node of the tree is released with noise N(0, sigma^2 I);
+    ``noise_multiplier`` is sigma over the bound on the L2 norm of a record's contribution.
 
-    This needs that no other record changes its step. Batches by position, such as those of a shuffled list, keep the
-    others' steps where a record is replaced, and not where it is added or removed, which shifts all that follow. So
-    "add_or_remove" is refused unless ``own_steps`` says that the step of each record does not depend on which other
-    records there are: it is drawn for itself, or known from the record, and a step may have any number of records.
+    A record is in at most floor(log2(steps)) + 1 nodes, and a record of the first step is in as many: the mechanism is
+    that many Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over disjoint steps,
+    take the deepest tree. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021), Theorem 4.1.
+
+    The account assumes that no other record changes its step. Batches by position, such as those of a shuffled list,
+    keep the others' steps where a record is replaced, and not where it is added or removed, which shifts all that
+    follow. So "add_or_remove" is refused unless ``own_steps`` says that the step of each record does not depend on
+    which other records there are: it is drawn for itself, or known from the record, and a step may have any number of
+    records.
     """
 
     noise_multiplier: float
@@ -429,7 +441,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def gaussians(self) -> tuple[Gaussian, int]:
-        """Gaussian that it equals under its relations, and how often."""
+        """The Gaussian that it equals under its relations, and its count."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -439,15 +451,16 @@ class TreeAggregation(Mechanism):
 def banded_factorization(
     noise_multiplier: float, *, bands: int, steps: int, sampling_probability: float
 ) -> Composition:
-    """The Poisson-sampled Gaussians of DP-SGD whose noise a banded matrix correlates (BandMF), on cyclic batches.
+    """Returns the Poisson-sampled Gaussians of DP-SGD whose noise a banded matrix correlates (BandMF), on cyclic
+    batches.
 
     The release is C x + z, z of deviation ``noise_multiplier`` times the bound on a record's norm. C[i, j] is 0 unless
     0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands`` groups;
     the group of a record does not depend on the other records. Step t takes a Poisson sample, with
     ``sampling_probability``, of group t modulo ``bands``. So a group is used in at most ceil(steps / bands) steps, and
     the result is that many of ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every
-    relation. It is exact for C = 1 (docs/theory/closed-forms.md section 7). ValueError or TypeError names a bad
-    argument and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
+    relation. It is exact for C = 1 (docs/theory/closed-forms.md section 7). Raises ValueError or TypeError, which
+    names a bad argument and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
 
     >>> banded_factorization(1.0, bands=16, steps=2000, sampling_probability=0.16)
     PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.16) * 125

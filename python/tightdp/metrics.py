@@ -40,7 +40,7 @@ __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 
 Interval = tuple[float, float]
 MOST_NOISE = 2.0**31
-"""Records: beyond it a count says nothing, and the gate would round it."""
+"""Largest noise of a count, in records. With more a count says nothing, and the gate would round it."""
 
 
 class Accuracy(NamedTuple):
@@ -49,10 +49,10 @@ class Accuracy(NamedTuple):
     value: float
     """The estimate, in [0, 1]."""
     interval: Interval
-    """Holds the share of right predictions among these records, with the confidence asked for."""
+    """Interval that holds the share of right predictions among these records, with the confidence asked for."""
     population: Interval
-    """Holds, with that confidence, the probability of a right prediction on a further record, if all records are
-    independent draws from one distribution."""
+    """Interval that holds, with that confidence, the probability of a right prediction on a further record, if all
+    records are independent draws from one distribution."""
     charged: Composition
     privacy: Bound
     """Bound on epsilon at the delta asked for."""
@@ -86,7 +86,7 @@ def accuracy(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "accuracy",
 ) -> Accuracy:
-    """The share of right predictions, from noisy counts of right and of wrong ones.
+    """Estimates the share of right predictions from noisy counts of right and of wrong ones.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def accuracy(
         2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
         epsilon, delta, noise_multiplier, rng, ledger, note,
     )  # fmt: skip
-    # Half of what may fail, for the interval of a population, is the noise's, and half the sample's.
+    # The interval of a population may fail by the noise or by the sample, with half of the probability each.
     failing = 1 - confidence
     wide = _half_width(sigma, failing / 2)
     low, high = _bound_share(noisy, wide)
@@ -138,10 +138,10 @@ def confusion_matrix(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "confusion matrix",
 ) -> ConfusionMatrix:
-    """Noisy counts of each true label with each prediction.
+    """Returns noisy counts of each true label with each prediction.
 
     ``classes`` are declared: labels must not be read off the data. A record with another label or prediction counts
-    nowhere; if that is so of all records, ValueError says so before anything is charged. The other parameters are those
+    nowhere. If all records are so, ValueError says so before anything is charged. The other parameters are those
     of ``accuracy``, and so is the guarantee: a record adds one to one count.
 
     >>> from tightdp.metrics import confusion_matrix
@@ -173,7 +173,7 @@ def confusion_matrix(
 
 
 def _read_label_columns(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns both columns. Each cell keeps its own type, so that a record changes what is counted of itself alone."""
+    """Returns both columns. Each cell keeps its own type, so that a record changes no other record's cells."""
     true, predicted = (_read_labels(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
     if true.ndim != 1 or predicted.ndim != 1:
         raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")
@@ -196,7 +196,7 @@ def _count_before_charge(count: Callable[..., Integers], *labels: Any) -> Intege
     """Counts before anything is charged: a label may be an object of the caller's, whose comparison raises."""
     try:
         return count(*labels)
-    except Exception as error:  # whose text may quote a label
+    except Exception as error:  # its text may quote a label
         raise TypeError(
             f"y_true and y_pred must hold labels that can be compared: a comparison raised {type(error).__name__}"
         ) from None
@@ -229,7 +229,10 @@ def _release_counts(
     ledger: Any,
     note: str,
 ) -> tuple[NDArray[np.int64], Composition, Bound, float, Statement]:
-    """``size`` counts with noise, of which one record changes one by 1; paid for first."""
+    """Pays for ``size`` counts, of which a record changes one by 1, and returns them with noise.
+
+    Returns the noisy counts, the charge, the bound on epsilon, the noise and the statement.
+    """
     target = Target.from_arguments(epsilon, delta)
     sigma = resolve_noise_multiplier(Gaussian, noise_multiplier, target)
     if not sigma <= MOST_NOISE:
@@ -253,25 +256,28 @@ def _release_counts(
 
 
 def _half_width(sigma: float, failing: float) -> float:
-    """t with P(|floor(sigma Z + 1/2)| > t) <= failing, Z standard normal; rounded up to a whole number."""
+    """Returns a whole t with P(|floor(sigma Z + 1/2)| > t) <= failing, where Z is standard normal."""
     return float(math.ceil(-sigma * NormalDist().inv_cdf(max(failing / 2, 1e-300)) * (1 + 1e-9) + 0.5))
 
 
 def _bound_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
-    """(right, wrong) at their worst and at their best, within ``wide`` of what was released."""
+    """Returns (right, wrong) at their worst and at their best, within ``wide`` of the released counts."""
     right, wrong = noisy.tolist()
     return (max(right - wide, 0.0), max(wrong + wide, 0.0)), (max(right + wide, 0.0), max(wrong - wide, 0.0))
 
 
 def _bound_share(noisy: NDArray[np.int64], wide: float) -> Interval:
+    """Returns bounds of the share of right predictions if each count is within ``wide`` of the truth."""
     worst, best = _bound_counts(noisy, wide)
     low = worst[0] / sum(worst) if sum(worst) else 0.0
     return low, best[0] / sum(best) if sum(best) else 1.0
 
 
 def _bound_probability_below(successes: float, failures: float, error: float) -> float:
-    """A limit below the probability of a success, which is wrong with probability ``error`` at most: Clopper and
-    Pearson's, and Hoeffding's for more trials than that one is computed for."""
+    """Returns a lower limit of the probability of a success, which is wrong with probability ``error`` at most.
+
+    It is Clopper and Pearson's, or Hoeffding's for so many trials that the former takes long.
+    """
     trials = successes + failures
     if not trials:
         return 0.0

@@ -62,7 +62,7 @@ from .statement.words import AGAIN, list_values
 __all__ = ["PrivateSearchCV"]
 
 MOST_SETTINGS = 10_000
-"""Settings of a grid."""
+"""Largest number of settings of a grid."""
 
 
 @dataclass(eq=False, repr=False)
@@ -71,19 +71,19 @@ class PrivateSearchCV(BaseEstimator):
 
     Each record is held out with probability ``holdout``. There is a random number of runs, ``mean`` on average. Each
     run draws one of the settings, trains on the records that are not held out, and scores by a noisy count of right
-    predictions on those that are. The best run's model, settings and score are released. Nothing else is released, not
-    even the number of runs.
+    predictions on the records that are. The best run's model, settings and score are released. Nothing else is
+    released, not even the number of runs.
 
     Parameters
     ----------
     estimator : a classifier of ``tightdp.train``, or a ``PrivatePipeline`` that ends with one, without epsilon, delta,
         ledger and random_state
-    param_grid : settings to lists of their values, or a list of such grids, by the names of ``set_params``
+    param_grid : settings to lists of their values, or a list of these grids, by the names of ``set_params``
     epsilon, delta : the guarantee of the whole search, add/remove one record
     mean : the expected number of runs, at least 1; the number is geometric. More runs cost little: ten have some 1.6
         times the epsilon of one, and a hundred some 2 times
-    holdout : the expected share of records to score on, in (0, 1). ValueError if there are so few records that all may
-        be held out: fewer than 33 for a fifth and delta 1e-6
+    holdout : the expected share of records to score on, in (0, 1). Raises ValueError if there are so few records that
+        all may be held out: fewer than 33 for a fifth and delta 1e-6
     random_state : None draws from the operating system's secure generator; an int is for experiments
     ledger : a ``tightdp.Ledger``, or its path or URL: charged for the whole search before a record is looked at
 
@@ -145,7 +145,7 @@ class PrivateSearchCV(BaseEstimator):
             counted, seen = scan_blocks(blocks, read_block_labels)
             lengths = cast(Lengths, counted.lengths)
             classes, records = np.unique(np.concatenate(seen)), int(lengths.sum())
-        present = np.repeat(classes, 3)  # so often that they are no measurements
+        present = np.repeat(classes, 3)  # repeated so often that they do not look like measurements
         if declared is not None and not must_learn(declared):
             classes = read_labels("classes", declared)[1]
         run, found = self._plan_budget(width, max(2, len(classes)))
@@ -154,7 +154,7 @@ class PrivateSearchCV(BaseEstimator):
             check_targets(_get_classifier(each), present, None if piped else width)
             check_weights(_get_classifier(each), blocks)
         steps = [step for _, step in self.estimator._check_steps()] if piped else [self.estimator]
-        # A part's fit or score would find out, but only after what other parts and runs have released.
+        # The fit or score of a part would find errors too, but only after other parts and runs have released.
         check_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.from_arguments(self.epsilon, self.delta)
         least = compute_fewest_records(float(self.holdout), target.delta)
@@ -178,7 +178,7 @@ class PrivateSearchCV(BaseEstimator):
             trained = int(within.counts.sum())
         if not trained:
             raise ValueError("holdout must leave records to train on: all were held out. The charge stands")
-        # Labels that are not declared are those that occur in all records, not in those of one part.
+        # Labels that are not declared are learned from all records, and not from the records of one part.
         self._make_runs(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
@@ -188,7 +188,7 @@ class PrivateSearchCV(BaseEstimator):
         return self
 
     def _check_labelled_table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
-        """The labels of a table in memory, the set of them, and the number of its columns."""
+        """Returns the labels of a table in memory, the set of them, and the number of its columns."""
         if y is None:
             raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
         columns = split_columns(X)
@@ -204,7 +204,8 @@ class PrivateSearchCV(BaseEstimator):
         return [_get_classifier(each).algorithm for each in made]
 
     def _account_for(self, best: Any, target: Target) -> None:
-        """The best model and each part of it tell the charge of the search: that of one fit leaves out the choice."""
+        """Makes the best model and each part of it report the charge of the search: the charge of one fit lacks the
+        choice."""
         for part in parts_within(best):
             part.charged_, part.history_, part.privacy_ = self.charged_, self.history_, self.privacy_
             part.statement_ = self.statement_
@@ -244,7 +245,7 @@ class PrivateSearchCV(BaseEstimator):
         candidates = self._list_candidates()
         if any(name in ("epsilon", "delta", "ledger", "random_state") for each in candidates for name in each):
             raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
-        # Whatever fails with a delta of its own may fail in each run.
+        # A mechanism with a delta of its own may fail in each run.
         failing = target.delta / (4 * mean)
         made = [
             (each, copy_unfitted(self.estimator).set_params(**copy_estimators(each), delta=failing))
@@ -272,7 +273,7 @@ class PrivateSearchCV(BaseEstimator):
         run: SearchRun,
         source: RandomSource,
     ) -> None:
-        """Makes the runs and keeps the best; keeps nothing of any if they are interrupted."""
+        """Makes the runs and keeps the best. If they are interrupted, nothing is kept."""
         coins, trials = ExactCoins(source), 0
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
@@ -304,7 +305,7 @@ class PrivateSearchCV(BaseEstimator):
         names = sorted({name for each in self._list_candidates() for name in each})
         labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
         own = _get_classifier(self.estimator).classes is None
-        public = dict(made.public)  # which say nothing of labels that were learned
+        public = dict(made.public)  # these leave out labels that were learned
         if own:
             public[labels] = f"those that occur: {list_values([str(label) for label in self.classes_])}"
         return Statement(
@@ -335,12 +336,15 @@ class PrivateSearchCV(BaseEstimator):
         return self._require_best_estimator().predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The best model's accuracy on other records; it is not private. ``tightdp.metrics`` has a private one."""
+        """Returns the best model's accuracy on other records.
+
+        It is not private; ``tightdp.metrics`` has a private one.
+        """
         found: float = self._require_best_estimator().score(X, y, sample_weight)
         return found
 
     def __getattr__(self, name: str) -> Any:
-        """``predict_proba``, ``predict_log_proba`` and ``decision_function`` where the best model has them."""
+        """Returns ``predict_proba``, ``predict_log_proba`` or ``decision_function`` if the best model has it."""
         if name in ("predict_proba", "predict_log_proba", "decision_function"):
             owner = vars(self).get("best_estimator_", self.estimator)
             if hasattr(owner, name):
@@ -355,13 +359,15 @@ class PrivateSearchCV(BaseEstimator):
 
 
 class _TablePart(NamedTuple):
+    """Records that a run trains on or scores on."""
+
     X: Any
     y: NDArray[Any] | None
-    """None where X is blocks."""
+    """Labels; None if X is blocks, which hold them."""
 
 
 class _PaidBudget:
-    """The budget of a score: the whole search is paid for."""
+    """The budget of a score, which charges nothing, because the whole search is paid for."""
 
     def spend(self, mechanism: Mechanism) -> None:
         pass
@@ -371,13 +377,19 @@ class _PaidBudget:
 
 
 def draw_another_run(mean: float, coins: ExactCoins) -> bool:
-    """Whether another run follows: True with probability 1 - 1/mean, exactly, so that there are ``mean`` on average."""
+    """Draws whether another run follows: True with probability 1 - 1/mean, exactly.
+
+    There are ``mean`` runs on average.
+    """
     chance = 1 - 1 / Fraction(mean)
     return coins.flip_with_probability(chance.numerator, chance.denominator)
 
 
 def build_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
-    """The number of right predictions; a record that has none, for want of a finite feature, counts as wrong."""
+    """Returns the query for the number of right predictions.
+
+    A record with a feature that is not finite counts as wrong.
+    """
     last = model.steps_[-1][1] if isinstance(model, PrivatePipeline) else model
 
     def evaluate_predictions(source: RandomSource) -> NDArray[np.int64]:
@@ -392,7 +404,7 @@ def build_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
 
 
 def _count_right_predictions(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
-    """The number of right predictions of a classifier, of some records."""
+    """Returns the number of right predictions of a classifier on some records, as an array of one number."""
     if not len(labels):
         return np.zeros(1, np.int64)
     features = np.asarray(features, dtype=np.float64)
@@ -402,12 +414,12 @@ def _count_right_predictions(last: Any, features: Any, labels: NDArray[Any]) -> 
 
 
 def copy_estimators(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that are estimators are copied, so that no two runs share one."""
+    """Returns settings in which estimators are copied, so that no two runs share one."""
     return {name: copy_unfitted(value) if hasattr(value, "get_params") else value for name, value in settings.items()}
 
 
 def _get_classifier(estimator: Any) -> Any:
-    """The classifier."""
+    """Returns the classifier: the estimator itself, or the last step of a pipeline."""
     last = estimator
     if isinstance(estimator, PrivatePipeline):
         last = (estimator.steps_ if hasattr(estimator, "steps_") else estimator.steps)[-1][1]

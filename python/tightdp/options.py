@@ -10,18 +10,21 @@ from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 Neighbors = Literal["add_or_remove", "add", "remove", "replace", "replace_special"]
 NEIGHBORS: tuple[Neighbors, ...] = get_args(Neighbors)
 EVERY: frozenset[Neighbors] = frozenset(NEIGHBORS)
+"""The set of all neighbouring relations."""
 SIZED: frozenset[Neighbors] = frozenset(("replace", "replace_special"))
 """Relations that leave the number of records as it is."""
 ADDED = EVERY - SIZED
+"""Relations that change the number of records."""
 Direction = Literal["add", "remove"]
 """The order of a dominating pair. Under "replace" mechanisms are translated (``accounting/pairs/neighbors.py``)."""
 
 WIDTH, EPS_ERROR, DELTA_ERROR = 1e-6, 0.01, 1e-10
-"""Defaults: six digits of the answer; of engine "prv" a hundredth in epsilon, and less than deltas in use."""
+"""Defaults: a relative width of the answer, and, for engine "prv", an error of epsilon and one of delta that is smaller
+than usual deltas."""
 
 
 class Accuracy(TypedDict, total=False):
-    """Engine that answers, and how exactly."""
+    """Keywords for the engine that answers, and for the width of its answer."""
 
     engine: str
     width: float
@@ -46,9 +49,9 @@ Asking = TypeVar("Asking", bound=Callable[..., Any])
 
 
 def accept_question_options(function: Asking) -> Asking:
-    """Shows the reader of a signature the keywords that ``**options: Unpack[Options]`` stands for.
+    """Lets a function show, and accept, the keywords that ``**options: Unpack[Options]`` stands for.
 
-    A keyword that is none of the signature's is refused by the function's own name.
+    Its signature lists them. Any other keyword is refused in the name of the function.
     """
     signature = inspect.signature(function)
     own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]

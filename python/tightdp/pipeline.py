@@ -48,7 +48,7 @@ from .statement.words import AGAIN
 __all__ = ["PrivatePipeline"]
 
 PLAIN = ("ledger", "random_state", "epsilon", "delta", "noise_multiplier")
-"""Settings that the steps have not: the first two never, the others where the pipeline has an epsilon. Steps with equal
+"""Settings that steps must leave out: the first two always, the others if the pipeline has an epsilon. Steps with equal
 seeds would draw the same noise."""
 
 UNKNOWN = (
@@ -56,18 +56,22 @@ UNKNOWN = (
     "{}. Declare the categories, or take an algorithm on all records, such as NoisyGD"
 )
 PRIVATE = (PrivateTransformer, DPPCA, PrivateEstimator, Ridge)
+"""Classes of steps that release something."""
 
 
 class _PipelinePlan(NamedTuple):
-    """Fixed before a record is looked at."""
+    """Steps and charges of a pipeline, fixed before a record is looked at."""
 
     steps: list[tuple[str, Any]]
-    """Copies to be fitted, with what they may spend."""
+    """Copies to be fitted, with the noise or budget of each."""
     before: Composition
+    """Charge of all steps but the last."""
     last: Caps
+    """Caps on the charge of the last step."""
 
     @property
     def charge(self) -> Composition:
+        """Charge of all steps."""
         return self.before + self.last.charge()
 
 
@@ -77,12 +81,12 @@ class PrivatePipeline(NamedParts, BaseEstimator):
 
     Parameters
     ----------
-    steps : a list of (name, step): transformers of ``tightdp.preprocessing`` or ``DPPCA``, those of scikit-learn that
-        learn nothing (``Normalizer``, ``FunctionTransformer``), "passthrough"; last a classifier or
-        a regressor of ``tightdp.train``
+    steps : a list of (name, step): transformers of ``tightdp.preprocessing`` or ``DPPCA``, transformers of
+        scikit-learn that learn nothing (``Normalizer``, ``FunctionTransformer``), "passthrough"; the last one is a
+        classifier or a regressor of ``tightdp.train``
     epsilon, delta : the guarantee of all steps together, add/remove one record. Leave out the epsilon, delta and noise
-        multiplier of each step. With ``epsilon=None`` each step has its own, and ``privacy_`` reports what they cost
-        together at ``delta``
+        multiplier of each step. With ``epsilon=None`` each step has its own, and ``privacy_`` reports the cost of
+        all at ``delta``
     share : the part of the budget, in units of mu^2, that the steps before the last get together, in [1e-6, 1). Steps
         that release something share it equally, and so do labels that are learned. The last step gets the rest
     random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
@@ -97,7 +101,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
 
     Predictions take the columns of a data frame by their names, in any order and among others.
 
-    The last step's charge is fixed before the first release. If what the other steps released would raise it, the plan
+    The last step's charge is fixed before the first release. If the outputs of the other steps would raise it, the plan
     is refused. Statement and proof: docs/theory/quantiles.md, section 4.
 
     >>> import numpy as np
@@ -144,7 +148,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         target = Target.from_arguments(self.epsilon, self.delta)
         make_random_source(self.random_state)
         check_targets(last, targets)
-        if self.ledger is not None:  # without one nothing is lost where the step itself finds out
+        if self.ledger is not None:  # without a ledger nothing is lost if the step itself refuses the table
             check_table([step for _, step in self._check_steps()], X)
         plan = self._plan(width, _count_classes(last, targets))
         book = open_ledger(self.ledger)
@@ -158,7 +162,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         found = values.width if isinstance(values, Blocks) else len(split_columns(values))
         if not found:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
-        if found != width:  # otherwise it is the number that was planned for
+        if found != width:  # the plan was made for ``width``
             check_within(estimator.charge_for(found, _count_classes(last, targets)), plan.last, UNKNOWN)
         estimator.fit(values, None if isinstance(values, Blocks) else y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
@@ -173,7 +177,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         return self
 
     def _check_target_table(self, X: Any, y: Any) -> tuple[Any, int]:
-        """The targets of a table in memory, and the number of its columns."""
+        """Returns the targets of a table in memory, and the number of its columns."""
         if y is None:
             raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
         columns, records = split_columns(X), len(np.asarray(y, dtype=object))
@@ -191,7 +195,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         _rehearse_last_step(self._plan(features, classes), features, classes)
 
     def _check_steps(self) -> list[tuple[str, Any]]:
-        """The steps; None for "passthrough"."""
+        """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for steps that do not fit."""
         steps = [
             (name, None if isinstance(step, str) and step == "passthrough" else step)
             for name, step in check_named_steps(self.steps, "steps", 2)
@@ -212,7 +216,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         return steps
 
     def _plan(self, n_features: int, n_classes: int) -> _PipelinePlan:
-        """Copies of the steps, and what they will be charged."""
+        """Copies the steps, and plans the charge of each."""
         target = Target.from_arguments(self.epsilon, self.delta)
         steps = [(name, copy_unfitted(step)) for name, step in self._check_steps()]
         for i, (_, step) in enumerate(steps):
@@ -226,7 +230,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps(last.charge_for(n_features, n_classes)))
-        # Half of delta: a last step that is known by its epsilon and delta alone leaves some for the others.
+        # The last step gets half of delta: if only its epsilon and delta are known, some is left for the others.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
@@ -298,7 +302,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         return X
 
     def _transform_block(self, rows: Any) -> Any:
-        """The last step's features, of some rows of a block."""
+        """Returns the features of the last step for some rows of a block."""
         for _, step in self.steps_[:-1]:
             if step is not None:
                 rows = step._transform_block(rows) if isinstance(step, PrivateTransformer) else step.transform(rows)
@@ -313,13 +317,12 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         return self._last_step.predict(self._transform_values(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or R^2 for ``Ridge``. It is not private; ``tightdp.metrics`` has private scores."""
+        """Returns the accuracy, or R^2 for ``Ridge``. It is not private; ``tightdp.metrics`` has private scores."""
         found: float = self._last_step.score(self._transform_values(X), y, sample_weight)
         return found
 
     def __getattr__(self, name: str) -> Any:
-        """``predict_proba``, ``predict_log_proba`` and ``decision_function`` where the last step has them, and what it
-        learned."""
+        """Returns a prediction method that the last step has, or an attribute that it learned."""
         passed = {"predict_proba", "predict_log_proba", "decision_function"}
         learned = {"classes_", "coef_", "intercept_", "public_size_"}
         if name in passed and hasattr(self.steps[-1][1], name):
@@ -335,19 +338,19 @@ class PrivatePipeline(NamedParts, BaseEstimator):
             setattr(tags, name, getattr(last, name))
         first = self.steps[0][1]
         tags.input_tags = first.__sklearn_tags__().input_tags if hasattr(first, "__sklearn_tags__") else last.input_tags
-        tags.input_tags.allow_nan = False  # predictions refuse what no step has filled in
+        tags.input_tags.allow_nan = False  # predictions refuse missing numbers that no step has filled in
         tags.input_tags.sparse = not _is_in_memory(self.steps[-1][1])
         return tags
 
 
 def _rehearse_last_step(plan: _PipelinePlan, features: int, classes: int) -> None:
-    """Raises what the last step would raise about its settings, once all are paid for."""
+    """Raises the errors that the last step would raise about its settings after all steps are paid for."""
     _, last = plan.steps[-1]
     last._rehearse_for(features, classes)
 
 
 def _is_stateless(step: Any) -> bool:
-    """Whether a transformer of scikit-learn says that it learns nothing."""
+    """Tells whether a transformer of scikit-learn says that it learns nothing."""
     return hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not step.__sklearn_tags__().requires_fit
 
 
@@ -361,7 +364,7 @@ def _is_in_memory(last: Any) -> bool:
 
 
 def _run_step(step: Any, values: Any) -> Any:
-    """Returns the values of a fitted step for those of the step before it."""
+    """Fits a step to the values of the step before it, and returns the transformed values."""
     if step is None:
         return values
     if not isinstance(values, Blocks):

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000")
-"""Told apart by those who lack one kind of cones, too (Okabe and Ito 2008; tests/test_plots.py)."""
+"""Colours that colour-blind readers can tell apart, too (Okabe and Ito 2008; tests/test_plots.py)."""
 _GUESSING_COLOUR = "#9a9a9a"
 _THIN_WIDTH = 0.01
-"""A band of this width is as thin as its line."""
+"""Width below which a band is as thin as its line: relative for a profile, absolute for a trade-off curve."""
 _PIECES = 10
 """Number of chunks in which a profile is computed, so that progress can be shown."""
 _MOST_POINTS = 10_000
-"""Several times the pixels of a figure as wide as a page; each is a query."""
+"""Largest number of points of a curve, each of which is a question. A figure as wide as a page has fewer pixels."""
 
 
 def privacy(
@@ -41,10 +41,10 @@ def privacy(
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Figure:
-    """The privacy profile beside the trade-off curve, of one run or of several by name, over each other.
+    """Draws the privacy profile beside the trade-off curve, of one run or of several by name.
 
-    ``progress``, if given, is called with how many pieces of the curves are found and how many there are. ``options``
-    are those of ``Composition.epsilon``.
+    ``progress``, if given, is called with the number of finished pieces of the curves, and the number of all.
+    ``options`` are those of ``Composition.epsilon``.
     """
     figure = _make_figure()
     left, right = figure.subplots(1, 2)
@@ -73,17 +73,17 @@ def profile(
     points: int = 161,
     **options: Any,
 ) -> None:
-    """delta as a function of epsilon, from 0 to where the last run's falls below ``least_delta``."""
+    """Draws delta as a function of epsilon, from 0 to the epsilon where all runs' delta is below ``least_delta``."""
     _draw_profiles(_name_runs(run), axes, least_delta, points, lambda: None, options)
 
 
 def tradeoff(run: Composable | Mapping[str, Composable], axes: Axes, *, points: int = 161, **options: Any) -> None:
-    """The least type II error of a test for the record, as a function of its type I error."""
+    """Draws the least type II error of a test for the record, as a function of its type I error."""
     _draw_tradeoffs(_name_runs(run), axes, points, lambda: None, options)
 
 
 def _make_figure() -> Figure:
-    """Makes a figure for two panels; only here is matplotlib needed."""
+    """Makes a figure for two panels. matplotlib is imported here alone."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -92,6 +92,7 @@ def _make_figure() -> Figure:
 
 
 def _name_runs(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
+    """Returns compositions by their names. A single run has an empty name."""
     if isinstance(run, Mapping) and not run:
         raise ValueError("run must name at least one composition, got none")
     runs = run if isinstance(run, Mapping) else {"": run}
@@ -114,7 +115,7 @@ def _draw_profiles(
         for part in np.array_split(epsilons, _PIECES):
             pieces.append(run.profile(part, **options))
             advance()
-        # Bounds of one piece hold for what is right or left of it as well.
+        # An upper bound holds further right as well, and a lower bound further left.
         upper = np.minimum.accumulate(np.concatenate([piece.upper for piece in pieces]))
         lower = np.maximum.accumulate(np.concatenate([piece.lower for piece in pieces])[::-1])[::-1]
         here = _relative_width(lower, upper, least)
@@ -138,7 +139,7 @@ def _draw_profiles(
 def _draw_tradeoffs(
     runs: dict[str, Composition], axes: Axes, points: int, advance: Callable[[], None], options: Any
 ) -> None:
-    """Draws each run's trade-off curve beside that of guessing."""
+    """Draws each run's trade-off curve, and the curve of guessing."""
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     alphas = np.linspace(0.0, 1.0, points)
     axes.plot([0, 1], [1, 0], color=_GUESSING_COLOUR, lw=1.0, ls=":", label="guessing")
@@ -157,7 +158,7 @@ def _draw_tradeoffs(
 
 
 def list_suffixes() -> tuple[str, ...]:
-    """The kinds of files that figures can be written to."""
+    """Lists the kinds of files that figures can be written to."""
     return tuple(_make_figure().canvas.get_supported_filetypes())
 
 
@@ -166,7 +167,7 @@ def _replace_infinity_by_zero(x: float) -> float:
 
 
 def _relative_width(lower: Array, upper: Array, least: float) -> float:
-    """The largest where the profile is drawn."""
+    """Returns the largest relative width of the bounds where the profile is drawn."""
     drawn = upper >= least
     return float(np.max((upper[drawn] - lower[drawn]) / upper[drawn], initial=0.0))
 
@@ -190,6 +191,7 @@ def _draw_band(
 
 
 def _finish_axes(axes: Axes, note: str) -> None:
+    """Adds a note, a grid and the legend."""
     axes.text(0.03, 0.04, note, transform=axes.transAxes, fontsize=8, color="#444444")
     axes.grid(True, which="major", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)

@@ -1,4 +1,4 @@
-"""Numbers as text that stays on the right side of them: ends of bounds, rounded outward in decimal arithmetic."""
+"""Numbers as text, rounded up or down in decimal arithmetic, so that printed bounds still hold."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BEFORE_POINT = 400
 
 
 def format_up(x: float, spec: str = "") -> str:
-    """``format(x, spec)``, rounded up: the number that the text states is at least ``x``, exactly.
+    """Returns ``format(x, spec)``, rounded up: the number that the text states is at least ``x``, exactly.
 
-    For what must not be understated, such as an upper end or a noise multiplier. ``spec`` is that of a float. An empty
-    one gives the shortest text that reads back as ``x``.
+    It is for numbers that must not be understated, such as an upper end or a noise multiplier. ``spec`` is a format
+    specification of a float. An empty one gives the shortest text that reads back as ``x``.
 
     >>> dp.format_up(0.12341, ".4f"), dp.format_up(0.5, ".4f"), dp.format_up(0.1)
     ('0.1235', '0.5000', '0.10000000000000001')
@@ -31,7 +31,7 @@ def format_up(x: float, spec: str = "") -> str:
 
 
 def format_down(x: float, spec: str = "") -> str:
-    """``format(x, spec)``, rounded down: for what must not be overstated, such as a lower end.
+    """Returns ``format(x, spec)``, rounded down, for numbers that must not be overstated, such as a lower end.
 
     >>> dp.format_down(0.12349, ".4f")
     '0.1234'
@@ -40,16 +40,16 @@ def format_down(x: float, spec: str = "") -> str:
 
 
 def round_up(x: float, digits: int) -> float:
-    """``round(x, digits)``, up."""
+    """Returns ``round(x, digits)``, rounded up."""
     return float(_round_to_places(Decimal(x), digits, ROUND_CEILING)) if math.isfinite(x) else x
 
 
 def format_rounded(x: float, spec: str, rounding: str) -> str:
-    """``format(x, spec)`` in a rounding of the module decimal. In ROUND_HALF_EVEN it is what Python prints."""
+    """Returns ``format(x, spec)`` in a rounding of the module decimal. With ROUND_HALF_EVEN Python prints the same."""
     x = float(x)
     parts = _SPEC.fullmatch(spec)
     if parts is None or not math.isfinite(x):
-        return format(x, spec)  # or the error of what is no specification for a float
+        return format(x, spec)  # raises Python's error if this is no specification for a float
     fill, align, sign, alternate, zeros, width, groups, precision, letter = parts.groups(default="")
     kind, size = letter.lower(), int(width or 0)
     fill, align = fill or ("0" if zeros else " "), align or ("=" if zeros else ">")
@@ -77,14 +77,14 @@ def _round_to_places(exact: Decimal, places: int, rounding: str) -> Decimal:
 
 
 def _format_fixed(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
-    """The digits before the point and behind it, of the formats f and %."""
+    """Returns the digits before the point and behind it, for the formats f and %."""
     _, digits, exponent = _round_to_places(exact, places + 2 * percent, rounding).as_tuple()
     whole, _, fraction = f"{Decimal((0, digits, int(exponent) + 2 * percent)):f}".partition(".")
     return whole, fraction
 
 
 def _round_to_digits(x: float, kind: str, precision: str, rounding: str) -> Decimal:
-    """``x`` in as many significant digits as the format has."""
+    """Returns ``x`` with as many significant digits as the format has."""
     exact = Decimal(x)
     if precision or kind:
         digits = max(int(precision or _PRECISION) + (kind == "e"), 1)
@@ -94,9 +94,11 @@ def _round_to_digits(x: float, kind: str, precision: str, rounding: str) -> Deci
 
 
 def _place_point(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
-    """The digits before the point, behind it, and the exponent, of the formats e, g, n and none. ``keep`` keeps the
-    zeros at the end. Without a letter at least one digit follows the point, and an empty specification has 16 places
-    before the exponent."""
+    """Returns the digits before the point and behind it, and the exponent, for the formats e, g, n and none.
+
+    ``keep`` keeps the zeros at the end. Without a letter at least one digit follows the point, and an empty
+    specification has 16 places before the exponent.
+    """
     digits = max(int(precision or _PRECISION) + (kind == "e"), 1) if precision or kind else 17
     shown, power = "".join(map(str, d.as_tuple().digits)).ljust(digits, "0"), d.adjusted()
     if kind == "e" or power < -4 or power >= digits - (not kind):
