@@ -72,16 +72,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"tightdp: error: {_in_one_line(error)}", file=sys.stderr)
+        print(f"tightdp: error: {_make_error_printable(error)}", file=sys.stderr)
         return 2
     except BudgetExceeded as error:
-        print(f"tightdp: refused: {_in_one_line(error)}", file=sys.stderr)
+        print(f"tightdp: refused: {_make_error_printable(error)}", file=sys.stderr)
         return 3
     except KeyboardInterrupt:
         print("tightdp: interrupted", file=sys.stderr)
         return 130
 
 
-def _in_one_line(error: Exception) -> str:
+def _make_error_printable(error: Exception) -> str:
     """Without what a terminal would obey: names of columns are the file's."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(str(error).split()))

@@ -17,8 +17,8 @@ from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from ..options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
 from ..printed import format_down, format_up
-from .expression import parse
-from .number import number, whole
+from .expression import parse_composition
+from .number import parse_integer, parse_number
 
 DIGITS = ".12g"
 """How ends of bounds are printed, rounded outward."""
@@ -28,14 +28,18 @@ def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
     """DP-SGD in three numbers; with ``noise`` also any other composition."""
     if noise:
         what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--noise-multiplier", type=number, metavar="SIGMA", help="of the Gaussian, over the L2 norm")
+        what.add_argument(
+            "--noise-multiplier", type=parse_number, metavar="SIGMA", help="of the Gaussian, over the L2 norm"
+        )
         what.add_argument(
             "--composition",
             metavar="EXPRESSION",
             help="any composition, as in 'PoissonSampled(Gaussian(1.0), 0.01) * 1000 + Laplace(20.0)'",
         )
-    parser.add_argument("--sampling-probability", type=number, metavar="Q", help="of a Poisson batch (default: 1)")
-    parser.add_argument("--steps", type=whole, metavar="K", help="how often it is released (default: 1)")
+    parser.add_argument(
+        "--sampling-probability", type=parse_number, metavar="Q", help="of a Poisson batch (default: 1)"
+    )
+    parser.add_argument("--steps", type=parse_integer, metavar="K", help="how often it is released (default: 1)")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -55,62 +59,70 @@ def add_query(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine", choices=("auto", *NAMES), default="auto", help="what computes the bound (default: %(default)s)"
     )
-    parser.add_argument("--width", type=number, default=WIDTH, help="relative width aimed at (default: %(default)s)")
+    parser.add_argument(
+        "--width", type=parse_number, default=WIDTH, help="relative width aimed at (default: %(default)s)"
+    )
     prv = parser.add_argument_group("of --engine prv alone")
-    prv.add_argument("--eps-error", type=number, default=EPS_ERROR, help="in epsilon (default: %(default)s)")
-    prv.add_argument("--delta-error", type=number, default=DELTA_ERROR, help="in delta (default: %(default)s)")
+    prv.add_argument("--eps-error", type=parse_number, default=EPS_ERROR, help="in epsilon (default: %(default)s)")
+    prv.add_argument("--delta-error", type=parse_number, default=DELTA_ERROR, help="in delta (default: %(default)s)")
 
 
-def composition(arguments: argparse.Namespace) -> Composition:
+def build_composition(arguments: argparse.Namespace) -> Composition:
     """The composition that the arguments name."""
     if arguments.composition is not None:
         if arguments.sampling_probability is not None or arguments.steps is not None:
             raise ValueError("--composition: write the sampling probability and the number of steps into it")
-        return parse(arguments.composition)
-    return training(arguments, arguments.noise_multiplier)
+        return parse_composition(arguments.composition)
+    return build_training(arguments, arguments.noise_multiplier)
 
 
-def training(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
+def build_training(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
     """DP-SGD with that noise."""
-    q, steps = sampling(arguments)
+    q, steps = get_sampling(arguments)
     return PoissonSampled(Gaussian(noise_multiplier), q) * _check.count("steps", steps)
 
 
-def sampling(arguments: argparse.Namespace) -> tuple[float, int]:
+def get_sampling(arguments: argparse.Namespace) -> tuple[float, int]:
     """The sampling probability and the number of steps."""
     q, steps = arguments.sampling_probability, arguments.steps
     return 1.0 if q is None else q, 1 if steps is None else steps
 
 
-def asking(quantity: str, at: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], int]]:
+def make_bound_command(
+    quantity: str, at: str
+) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], int]]:
     """``add_arguments`` and ``run`` of a command that bounds one quantity ``at`` a given other one."""
 
     def add_arguments(p: argparse.ArgumentParser) -> None:
         add_training(p)
-        p.add_argument(f"--{at}", type=number, required=True, help=_GIVEN[at])
+        p.add_argument(f"--{at}", type=parse_number, required=True, help=_GIVEN_HELP[at])
         add_options(p)
 
     def run(arguments: argparse.Namespace) -> int:
-        asked, given = composition(arguments), getattr(arguments, at)
-        report(arguments, getattr(asked, quantity)(given, **options(arguments)), quantity, {at: given}, asked)
+        asked, given = build_composition(arguments), getattr(arguments, at)
+        print_bound(
+            arguments, getattr(asked, quantity)(given, **get_question_options(arguments)), quantity, {at: given}, asked
+        )
         return 0
 
     return add_arguments, run
 
 
-_GIVEN = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
+_GIVEN_HELP = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 
-def options(arguments: argparse.Namespace) -> dict[str, Any]:
+def get_question_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The keyword arguments of a query."""
     names = ("neighbors", "engine", "width", "eps_error", "delta_error")
     return {name: getattr(arguments, name) for name in names}
 
 
-def report(arguments: argparse.Namespace, bound: Bound, quantity: str, given: dict[str, float], run: object) -> None:
+def print_bound(
+    arguments: argparse.Namespace, bound: Bound, quantity: str, given: dict[str, float], run: object
+) -> None:
     """Prints a bound of ``quantity`` at what is ``given``, and where it is from."""
     if arguments.json:
-        plain = {**bound.to_dict(), **given, "neighbors": arguments.neighbors, "composition": repr(run)}
+        plain = {**bound.to_dict(), **given, "neighbors": arguments.neighbors, "build_composition": repr(run)}
         print(json.dumps(plain, allow_nan=False))
         return
     at = ", ".join(f"{name} = {value!r}" for name, value in given.items())

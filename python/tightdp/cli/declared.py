@@ -19,7 +19,7 @@ from ..tables.model import REGRESSION
 
 
 @dataclass(frozen=True)
-class Declared:
+class Declarations:
     """What was declared on the command line, before the file is read."""
 
     classes: tuple[str, ...] | Literal["learn"] | None
@@ -34,15 +34,15 @@ class Declared:
     complete: bool = False
     """Whether a column that is not declared is an error; else it is a number in [0, 1]."""
 
-    def labels_of(self, rows: Rows) -> tuple[str, ...] | Literal["learn"]:
+    def list_labels(self, rows: Rows) -> tuple[str, ...] | Literal["learn"]:
         if self.classes == LEARN:
             return LEARN
-        labels = _occurring(rows, self.label, "--classes ") if self.classes is None else self.classes
+        labels = _list_occurring_values(rows, self.label, "--classes ") if self.classes is None else self.classes
         if len(labels) < 2:
             raise ValueError(f"{rows.file}: column {self.label!r} has one label only")
         return labels
 
-    def categories_of(self, rows: Rows) -> dict[str, tuple[str, ...] | Literal["learn"]]:
+    def list_categories(self, rows: Rows) -> dict[str, tuple[str, ...] | Literal["learn"]]:
         for column, values in self.categories.items() if not self.complete else ():
             for value in () if values is None or values == LEARN else values:
                 other, equals, _ = value.partition("=")
@@ -53,7 +53,7 @@ class Declared:
                         f"declared with --schema"
                     )
         return {
-            column: _occurring(rows, column, f"--categories {column}=") if given is None else given
+            column: _list_occurring_values(rows, column, f"--categories {column}=") if given is None else given
             for column, given in self.categories.items()
         }
 
@@ -91,7 +91,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--drop", action="append", default=[], metavar="COLUMN,...", help="columns that are left out")
 
 
-def declared(arguments: argparse.Namespace) -> Declared:
+def read_declarations(arguments: argparse.Namespace) -> Declarations:
     """What the options declare, or the schema. ValueError where something is left undeclared."""
     if arguments.schema is not None:
         if arguments.model == REGRESSION:
@@ -102,7 +102,7 @@ def declared(arguments: argparse.Namespace) -> Declared:
                 f"--{beside[0].replace('_', '-')}: must be left out beside --schema, which declares it all"
             )
         s = Schema.read(arguments.schema)
-        return Declared(s.classes, s.categories, s.label, s.bounds, s.dropped, s.fills, True)
+        return Declarations(s.classes, s.categories, s.label, s.bounds, s.dropped, s.fills, True)
     if arguments.label is None:
         raise ValueError("--label must be given, the column to predict, or --schema")
     classes, public_values = arguments.classes, arguments.public_values
@@ -116,10 +116,10 @@ def declared(arguments: argparse.Namespace) -> Declared:
         column, equals, text = option.partition("=")
         if not (column and equals) or column in given:
             raise ValueError(f"--categories {option}: must be COLUMN=VALUE,VALUE,..., once a column")
-        given[column] = _values(f"--categories {option}", text)
-    bounds: dict[str, Bounds] = {**_bounds(arguments.bounds)}
+        given[column] = _parse_values(f"--categories {option}", text)
+    bounds: dict[str, Bounds] = {**_parse_bounds(arguments.bounds)}
     for option, taken in (("--learn-bounds", bounds), ("--learn-categories", given)):
-        for column in _listed(getattr(arguments, option[2:].replace("-", "_"))):
+        for column in _split_names(getattr(arguments, option[2:].replace("-", "_"))):
             if column in taken:
                 raise ValueError(f"{option} {column}: is declared as well, and learned only where it is not")
             taken[column] = LEARN
@@ -141,21 +141,21 @@ def declared(arguments: argparse.Namespace) -> Declared:
     if regression:
         labels = ()
     if classes is not None:
-        labels = _values(f"--classes {classes}", classes)
+        labels = _parse_values(f"--classes {classes}", classes)
         if len(labels) < 2:
             raise ValueError(f"--classes {classes}: must be at least two classes")
-    dropped = frozenset(_listed(arguments.drop))
-    return Declared(labels, given, arguments.label, bounds, dropped, _fills(arguments.fill))
+    dropped = frozenset(_split_names(arguments.drop))
+    return Declarations(labels, given, arguments.label, bounds, dropped, _parse_fills(arguments.fill))
 
 
-def _listed(given: list[str]) -> list[str]:
+def _split_names(given: list[str]) -> list[str]:
     """a,b and c as three names. An empty option names the column that has an empty name."""
     return [name for option in given for name in option.split(",") if name or not option]
 
 
-def _fills(given: list[str]) -> dict[str, Fill]:
+def _parse_fills(given: list[str]) -> dict[str, Fill]:
     found: dict[str, Fill] = {}
-    for part in _listed(given):
+    for part in _split_names(given):
         name, equals, text = part.rpartition("=")
         value = parse_number(text) if text != LEARN else None
         if not equals or name in found or (text != LEARN and (value is None or not np.isfinite(value))):
@@ -164,7 +164,7 @@ def _fills(given: list[str]) -> dict[str, Fill]:
     return found
 
 
-def _bounds(given: list[str]) -> dict[str, tuple[float, float]]:
+def _parse_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
     bounds = {}
     for part in ",".join(given).split(","):
         if not part:
@@ -181,7 +181,7 @@ def _bounds(given: list[str]) -> dict[str, tuple[float, float]]:
     return bounds
 
 
-def _values(option: str, text: str) -> tuple[str, ...]:
+def _parse_values(option: str, text: str) -> tuple[str, ...]:
     """a,b,"c,d" as three values."""
     values = tuple(value.strip() for value in next(csv.reader([text], skipinitialspace=True), []))
     if not values or not all(values) or len(set(values)) < len(values):
@@ -191,7 +191,7 @@ def _values(option: str, text: str) -> tuple[str, ...]:
     return values
 
 
-def _occurring(rows: Rows, column: str, option: str) -> tuple[str, ...]:
+def _list_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
     found = set(rows.get_column(column)).difference(NO_VALUE)
     without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
     if not found:

@@ -1,5 +1,5 @@
 """tightdp delta: bounds on delta at a given epsilon."""
 
-from .composition import asking
+from .composition import make_bound_command
 
-add_arguments, run = asking("delta", at="epsilon")
+add_arguments, run = make_bound_command("delta", at="epsilon")

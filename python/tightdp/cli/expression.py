@@ -15,14 +15,14 @@ _CONSTRUCTORS: dict[str, Any] = {
 } | {"banded_factorization": mechanisms.banded_factorization}
 
 
-def parse(text: str) -> Composition:
+def parse_composition(text: str) -> Composition:
     """The composition that ``text`` writes down; ValueError with one line for anything else.
 
     >>> parse("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
     (Laplace(noise_multiplier=20.0), 2)
     """
     try:
-        value = _value(ast.parse(text, mode="eval").body)
+        value = _evaluate_node(ast.parse(text, mode="eval").body)
     except SyntaxError:
         raise ValueError(f"composition must be written as in 'Gaussian(2.0) * 10', got {text!r}") from None
     except (RecursionError, MemoryError):  # the parser raises the latter for too many brackets
@@ -32,24 +32,24 @@ def parse(text: str) -> Composition:
     return value._to_composition()
 
 
-def _value(node: ast.expr) -> Any:
+def _evaluate_node(node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return number
         case ast.Constant(value=derived.POISSON as word):
             return word
         case ast.Tuple(elts=items) | ast.List(elts=items):
-            return tuple(_value(item) for item in items)
+            return tuple(_evaluate_node(item) for item in items)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand)
+            return -_evaluate_node(operand)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _value(left) + _value(right)
+            return _evaluate_node(left) + _evaluate_node(right)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return _value(left) * _value(right)
+            return _evaluate_node(left) * _evaluate_node(right)
         case ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=int() | float() as below)) if below:
-            return _value(left) / below
+            return _evaluate_node(left) / below
         case ast.Call(func=ast.Name(id=name), args=positional, keywords=named) if name in _CONSTRUCTORS:
-            keywords = {keyword.arg: _value(keyword.value) for keyword in named if keyword.arg is not None}
-            return _CONSTRUCTORS[name](*(_value(argument) for argument in positional), **keywords)
+            keywords = {keyword.arg: _evaluate_node(keyword.value) for keyword in named if keyword.arg is not None}
+            return _CONSTRUCTORS[name](*(_evaluate_node(argument) for argument in positional), **keywords)
     known = ", ".join(sorted(_CONSTRUCTORS))
     raise ValueError(f"composition must consist of numbers, +, *, / and {known}, got {ast.unparse(node)!r}")

@@ -27,14 +27,14 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def written(arguments: argparse.Namespace) -> TextFormat:
+def read_format(arguments: argparse.Namespace) -> TextFormat:
     """The format that the options describe."""
     delimiter = "\t" if arguments.delimiter in ("tab", "\\t") else arguments.delimiter
     missing = frozenset(text.strip() for option in arguments.missing for text in option.split(","))
     return TextFormat(delimiter, arguments.encoding, arguments.decimal, missing)
 
 
-def beside(data: Path, suffix: str) -> Path:
+def make_path_beside(data: Path, suffix: str) -> Path:
     """people.csv.gz gives people.model.json."""
     if not data.name:
         raise ValueError(f"{data}: must be a file of records")
@@ -51,7 +51,7 @@ def keep_apart(option: str, out: Path, given: Path | None) -> None:
 def keep_existing(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
     """Raises ValueError if there is a file already, which may be anybody's, unless ``force`` is given, or the file
     begins with the ``mark`` of what is written."""
-    if out.is_file() and not force and not (mark is not None and _begins(out, mark)):
+    if out.is_file() and not force and not (mark is not None and _has_mark(out, mark)):
         raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
 
 
@@ -59,18 +59,18 @@ def keep_model(out: Path, force: bool) -> None:
     """ValueError if there is a file already: it may be a model, which cost budget that nothing brings back."""
     for suffix in ("-journal", "-wal", "-shm"):
         ledger = out.with_name(out.name.removesuffix(suffix))
-        if ledger != out and ledger.is_file() and _begins(ledger, b"SQLite format 3"):
+        if ledger != out and ledger.is_file() and _has_mark(ledger, b"SQLite format 3"):
             raise ValueError(f"--out {out}: belongs to the ledger {ledger}, which deletes it: name another file")
     if out.is_file() and not force:
         raise ValueError(f"--out {out}: exists already, and a model cost budget: name another file, or give --force")
-    if out.is_file() and _begins(out, b"SQLite format 3"):
+    if out.is_file() and _has_mark(out, b"SQLite format 3"):
         raise ValueError(f"--out {out}: is a ledger, and --force replaces models alone: name another file")
 
 
 @contextmanager
-def reserved(option: str, out: Path) -> Iterator[Path]:
-    """A new file beside ``out``, for ``put``, which is gone at the end. ValueError where none can be made: before
-    anything is spent on what is to stand in it."""
+def reserve_file(option: str, out: Path) -> Iterator[Path]:
+    """A new file beside ``out``, for ``put_in_place``, which is gone at the end. ValueError where none can be made:
+    before anything is spent on what is to stand in it."""
     if out.is_symlink() and not out.exists():
         raise ValueError(f"{option} {out}: must be a file, and this is a link to none")
     if out.exists() and not out.is_file():
@@ -86,7 +86,7 @@ def reserved(option: str, out: Path) -> Iterator[Path]:
         place.unlink(missing_ok=True)
 
 
-def put(place: Path, out: Path, force: bool) -> None:
+def put_in_place(place: Path, out: Path, force: bool) -> None:
     """Gives a reserved file its name. ValueError, which names where it is, if another run has made that file meanwhile:
     without ``force`` it is not replaced."""
     try:
@@ -103,13 +103,13 @@ def put(place: Path, out: Path, force: bool) -> None:
 
 def keep_budget(out: Path) -> None:
     """ValueError if ``out`` would replace a model or a ledger, for which budget was spent."""
-    if out.is_file() and (_begins(out, b"SQLite format 3") or _begins(out, b'"tightdp_model"')):
+    if out.is_file() and (_has_mark(out, b"SQLite format 3") or _has_mark(out, b'"tightdp_model"')):
         raise ValueError(
             f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
         )
 
 
-def _begins(path: Path, mark: bytes) -> bool:
+def _has_mark(path: Path, mark: bytes) -> bool:
     """Whether the mark is among the first bytes."""
     with path.open("rb") as file:
         return mark in file.read(64)

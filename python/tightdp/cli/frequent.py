@@ -12,14 +12,14 @@ from pathlib import Path
 from ..frequent import frequent_values
 from ..records.rows import Rows
 from . import files
-from .number import number
+from .number import parse_number
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--column", required=True)
-    p.add_argument("--epsilon", type=number, required=True)
-    p.add_argument("--delta", type=number, required=True)
+    p.add_argument("--epsilon", type=parse_number, required=True)
+    p.add_argument("--delta", type=parse_number, required=True)
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     files.add_arguments(p)
     p.add_argument("--json", action="store_true", help="print the values and the statement as JSON")
@@ -27,7 +27,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the statement, and the values as an option of tightdp train."""
-    cells = Rows.read(arguments.data, files.written(arguments)).get_column(arguments.column)
+    cells = Rows.read(arguments.data, files.read_format(arguments)).get_column(arguments.column)
     note = f"frequent values of {arguments.column}"
     budget = {"epsilon": arguments.epsilon, "delta": arguments.delta}
     files.check_output()

@@ -18,8 +18,8 @@ from ..options import NEIGHBORS
 from ..printed import format_up
 from ..statement.words import make_one_line
 from . import composition as shared
-from .expression import parse
-from .number import number
+from .expression import parse_composition
+from .number import parse_number
 
 EPILOG = """\
 A spend that the budget does not cover is refused, with exit code 3, and charges nothing. Release only after exit code
@@ -29,35 +29,35 @@ A spend that the budget does not cover is refused, with exit code 3, and charges
 def add_arguments(p: argparse.ArgumentParser) -> None:
     actions = p.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(p))
 
-    def action(name: str, summary: str) -> argparse.ArgumentParser:
+    def add_action(name: str, summary: str) -> argparse.ArgumentParser:
         one = actions.add_parser(name, help=summary, description=summary)
         one.add_argument("ledger", help="a file, or an address as in postgresql://user@host/database")
         one.add_argument("--json", action="store_true", help="print JSON")
         return one
 
-    create = action("create", "make a ledger, whose budget, relation and data set are then fixed")
+    create = add_action("create", "make a ledger, whose budget, relation and data set are then fixed")
     create.add_argument("--dataset", required=True, metavar="TEXT", help="which data the budget is about")
-    create.add_argument("--epsilon", type=number, required=True)
-    create.add_argument("--delta", type=number, required=True)
+    create.add_argument("--epsilon", type=parse_number, required=True)
+    create.add_argument("--delta", type=parse_number, required=True)
     create.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
     create.add_argument("--family", choices=FAMILIES, default="renyi", help="what is added up (default: %(default)s)")
     create.add_argument("--expected", metavar="EXPRESSION", help="steers the Renyi order, never the guarantee")
     create.add_argument(
         "--failure",
-        type=number,
+        type=parse_number,
         help="part of delta for what may fail, as learned labels and frequent values (default: a tenth of delta)",
     )
-    spend = action("spend", "charge releases, before they are made")
+    spend = add_action("spend", "charge releases, before they are made")
     shared.add_training(spend)
     spend.add_argument("--note", default="", metavar="TEXT", help="what it is for")
-    action("show", "the budget, and how much of it is spent")
-    action("report", "everything that was spent")
+    add_action("show", "the budget, and how much of it is spent")
+    add_action("report", "everything that was spent")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Does one of the four, and prints the ledger as it is then."""
     if arguments.action == "create":
-        expected = None if arguments.expected is None else parse(arguments.expected)
+        expected = None if arguments.expected is None else parse_composition(arguments.expected)
         names = ("dataset", "epsilon", "delta", "neighbors", "family", "failure")
         budget = {name: getattr(arguments, name) for name in names}
         if arguments.failure is None:
@@ -66,13 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         ledger = Ledger(arguments.ledger)
     if arguments.action == "spend":
-        ledger.spend(shared.composition(arguments), note=arguments.note)
-    plain = _plain(ledger, arguments.action == "report")
-    print(json.dumps(plain, allow_nan=False) if arguments.json else "\n".join(_lines(ledger, plain)))
+        ledger.spend(shared.build_composition(arguments), note=arguments.note)
+    plain = _to_plain_values(ledger, arguments.action == "report")
+    print(json.dumps(plain, allow_nan=False) if arguments.json else "\n".join(_describe_ledger(ledger, plain)))
     return 0
 
 
-def _plain(ledger: Ledger, entries: bool) -> dict[str, Any]:
+def _to_plain_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
     history, spent = ledger.history, ledger.spent
     plain: dict[str, Any] = {
         "dataset": ledger.dataset,
@@ -85,16 +85,17 @@ def _plain(ledger: Ledger, entries: bool) -> dict[str, Any]:
     }
     if entries:
         plain["history"] = [
-            {"number": e.number, "time": e.time, "note": e.note, "releases": _written(e.releases)} for e in history
+            {"number": e.number, "time": e.time, "note": e.note, "releases": _write_releases(e.releases)}
+            for e in history
         ]
     return plain
 
 
-def _written(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> str:
+def _write_releases(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> str:
     return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in releases)
 
 
-def _lines(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
+def _describe_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
     share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [

@@ -7,11 +7,11 @@ import itertools
 import math
 from decimal import Decimal, InvalidOperation
 
-MOST = 100_000
+MOST_IN_RANGE = 100_000
 """Values of one range: a table of more is rather written by a program."""
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     """A decimal number, or a fraction ``a/b`` rounded to the nearest double."""
     top, slash, bottom = text.partition("/")
     try:
@@ -20,30 +20,32 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"expected a number or a fraction such as 256/60000, got {text!r}") from None
 
 
-def whole(text: str) -> int:
+def parse_integer(text: str) -> int:
     """An integer, also as ``1e4`` or ``20/2``."""
     try:
         return int(text)
     except ValueError:
-        value = number(text)
+        value = parse_number(text)
     if not value.is_integer():
         raise argparse.ArgumentTypeError(f"expected an integer, got {text!r}")
     return int(value)
 
 
-def numbers(text: str) -> list[float]:
+def parse_numbers(text: str) -> list[float]:
     """Numbers and ranges between commas: ``1,2,4``, ``.6:2:.1`` (both ends included), ``10:1000:x10`` (by factors).
 
     >>> numbers(".6:.9:.1"), numbers("1,256/60000"), numbers("10:1000:x10")
     ([0.6, 0.7, 0.8, 0.9], [1.0, 0.004266666666666667], [10.0, 100.0, 1000.0])
     """
-    return [value for item in text.split(",") for value in (_range(item) if ":" in item else [number(item)])]
+    return [
+        value for item in text.split(",") for value in (_parse_range(item) if ":" in item else [parse_number(item)])
+    ]
 
 
-def _range(text: str) -> list[float]:
+def _parse_range(text: str) -> list[float]:
     """In decimal arithmetic, so that 0.6 + 4 * 0.1 is 1."""
     expected = argparse.ArgumentTypeError(
-        f"expected start:stop:step or start:stop:xfactor, upwards and with at most {MOST} values, got {text!r}"
+        f"expected start:stop:step or start:stop:xfactor, upwards and with at most {MOST_IN_RANGE} values, got {text!r}"
     )
     start, _, rest = text.partition(":")
     stop, _, step = rest.partition(":")
@@ -52,9 +54,9 @@ def _range(text: str) -> list[float]:
         if not (all(x.is_finite() for x in (first, last, by)) and first <= last):
             raise expected
         if step.startswith("x"):
-            grows = by > 1 and first > 0 and math.log(float(last) / float(first)) < MOST * math.log(float(by))
+            grows = by > 1 and first > 0 and math.log(float(last) / float(first)) < MOST_IN_RANGE * math.log(float(by))
         else:
-            grows = by > 0 and (last - first) / by < MOST
+            grows = by > 0 and (last - first) / by < MOST_IN_RANGE
     except (InvalidOperation, ValueError, OverflowError, ZeroDivisionError):
         raise expected from None
     if not grows:

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from . import composition as shared
-from .expression import parse
-from .number import number, whole
+from .expression import parse_composition
+from .number import parse_integer, parse_number
 from .progress import Progress
 
 
@@ -29,8 +29,10 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--label", action="append", default=[], help="name of each run, in order (default: what it is)")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
-    p.add_argument("--least-delta", type=number, default=1e-12, help="where the profile ends (default: %(default)s)")
-    p.add_argument("--points", type=whole, default=161, help="of each curve (default: %(default)s)")
+    p.add_argument(
+        "--least-delta", type=parse_number, default=1e-12, help="where the profile ends (default: %(default)s)"
+    )
+    p.add_argument("--points", type=parse_integer, default=161, help="of each curve (default: %(default)s)")
     shared.add_options(p)
 
 
@@ -38,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the image."""
     from .. import plots
 
-    runs = [shared.composition(arguments), *map(parse, arguments.others)]
+    runs = [shared.build_composition(arguments), *map(parse_composition, arguments.others)]
     labels = arguments.label or ([""] if len(runs) == 1 else [plots.write_caption(run) for run in runs])
     if len(labels) != len(runs) or len(set(labels)) != len(labels):
         raise ValueError(f"--label must be given once for each of the {len(runs)} runs, each time another")
@@ -52,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         least_delta=arguments.least_delta,
         points=arguments.points,
         progress=progress,
-        **shared.options(arguments),
+        **shared.get_question_options(arguments),
     )
     progress.close()
     figure.savefig(arguments.out)

@@ -18,7 +18,7 @@ from ..tables.model import load
 from . import files
 from .composition import check_writable
 
-FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What begins a formula in spreadsheets, or hides what does."""
 
 
@@ -46,17 +46,19 @@ def run(arguments: argparse.Namespace) -> int:
     model = load(arguments.model)
     if arguments.probabilities and model.model != "logistic":
         raise ValueError(f"--probabilities: a model of kind {model.model!r} has none")
-    rows = Rows.read(arguments.data, files.written(arguments))
+    rows = Rows.read(arguments.data, files.read_format(arguments))
     predicted = model.rows(rows, allow_missing=arguments.allow_missing, probabilities=arguments.probabilities)
     to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
     header = [model.label, *(f"{model.label}={each}" for each in model.classes * arguments.probabilities)]
     with to as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerows([header, *predicted] if arguments.raw else (map(_inert, row) for row in (header, *predicted)))
+        writer.writerows(
+            [header, *predicted] if arguments.raw else (map(_mark_formula, row) for row in (header, *predicted))
+        )
     return 0
 
 
-def _inert(cell: str) -> str:
+def _mark_formula(cell: str) -> str:
     """A cell that no spreadsheet runs as a formula: a text that begins like one gets a quotation mark before it. Labels
     come from a model file, which others may have written. Numbers, such as -1, are left alone."""
-    return f"'{cell}" if cell.startswith(FORMULAS) and parse_number(cell) is None else cell
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) and parse_number(cell) is None else cell

@@ -31,26 +31,26 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the draft, and says what it is."""
-    out = arguments.out or files.beside(arguments.data, ".schema.json")
+    out = arguments.out or files.make_path_beside(arguments.data, ".schema.json")
     files.keep_apart("--out", out, arguments.data)
     if out.exists():
         raise ValueError(f"--out {out}: exists already, and may have been reviewed")
     check_writable("--out", out)
-    rows = Rows.read(arguments.data, files.written(arguments))
+    rows = Rows.read(arguments.data, files.read_format(arguments))
     drafted = draft_schema(rows, arguments.label, arguments.learn)
-    text = _written(drafted)
+    text = _write_schema(drafted)
     out.touch(mode=0o600)  # for whoever holds the data
     out.write_text(text, encoding="utf-8")
     print(f"tightdp: wrote {out}: {drafted['draft']}", file=sys.stderr)
     return 0
 
 
-def _written(schema: dict[str, Any]) -> str:
+def _write_schema(schema: dict[str, Any]) -> str:
     """JSON text with a line for each column, which is easy to go through."""
 
-    def plain(value: Any) -> str:
+    def dump_value(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
 
-    columns = ",\n".join(f"  {plain(name)}: {plain(how)}" for name, how in schema["columns"].items())
-    entries = [f" {plain(name)}: {plain(value)}" for name, value in schema.items() if name != "columns"]
+    columns = ",\n".join(f"  {dump_value(name)}: {dump_value(how)}" for name, how in schema["columns"].items())
+    entries = [f" {dump_value(name)}: {dump_value(value)}" for name, value in schema.items() if name != "columns"]
     return "{\n" + ",\n".join([*entries, f' "columns": {{\n{columns}\n }}']) + "\n}\n"

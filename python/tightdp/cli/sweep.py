@@ -17,7 +17,7 @@ from pathlib import Path
 from ..mechanisms import Gaussian, PoissonSampled
 from . import composition as shared
 from . import files
-from .number import numbers
+from .number import parse_numbers
 from .progress import Progress
 
 SETTINGS = ("noise_multiplier", "sampling_probability", "steps")
@@ -26,12 +26,12 @@ MOST_ROWS = 1_000_000
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--noise-multiplier", type=numbers, metavar="SIGMA", required=True, help="over the L2 norm")
-    p.add_argument("--sampling-probability", type=numbers, metavar="Q", default=[1.0], help="(default: 1)")
-    p.add_argument("--steps", type=numbers, metavar="K", default=[1.0], help="(default: 1)")
+    p.add_argument("--noise-multiplier", type=parse_numbers, metavar="SIGMA", required=True, help="over the L2 norm")
+    p.add_argument("--sampling-probability", type=parse_numbers, metavar="Q", default=[1.0], help="(default: 1)")
+    p.add_argument("--steps", type=parse_numbers, metavar="K", default=[1.0], help="(default: 1)")
     at = p.add_mutually_exclusive_group(required=True)
-    at.add_argument("--delta", type=numbers, help="bound epsilon there")
-    at.add_argument("--epsilon", type=numbers, help="bound delta there")
+    at.add_argument("--delta", type=parse_numbers, help="bound epsilon there")
+    at.add_argument("--epsilon", type=parse_numbers, help="bound delta there")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
     p.add_argument("--force", action="store_true", help="replace that file if there is one")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Rows on a terminal show by themselves how far it is.
     to_terminal = arguments.out is None and sys.stdout.isatty()
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not to_terminal), unit="rows")
-    asked = shared.options(arguments)
+    asked = shared.get_question_options(arguments)
     to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
     with to as out:
         writer = csv.writer(out, lineterminator="\n")

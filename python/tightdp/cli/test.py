@@ -17,15 +17,15 @@ from ..records.rows import Rows
 from ..statement.words import list_values
 from ..tables.model import load
 from . import files
-from .number import number
+from .number import parse_number
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("model", type=Path, help="model file that tightdp train wrote")
     p.add_argument("data", type=Path, help="CSV file with the model's columns and its label, or Parquet or Arrow")
-    p.add_argument("--epsilon", type=number, required=True)
-    p.add_argument("--delta", type=number, required=True)
-    p.add_argument("--confidence", type=number, default=0.95, help="of the error bars (default: 0.95)")
+    p.add_argument("--epsilon", type=parse_number, required=True)
+    p.add_argument("--delta", type=parse_number, required=True)
+    p.add_argument("--confidence", type=parse_number, default=0.95, help="of the error bars (default: 0.95)")
     p.add_argument("--matrix", action="store_true", help="release the confusion matrix in place of the accuracy")
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     files.add_arguments(p)
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     model = load(arguments.model)
     if not model.classes:
         raise ValueError(f"{arguments.model}: predicts numbers, of which there is no accuracy")
-    rows = Rows.read(arguments.data, files.written(arguments))
+    rows = Rows.read(arguments.data, files.read_format(arguments))
     true = np.array(rows.get_column(model.label), dtype=object)
     predicted = np.array([said for said, *_ in model.rows(rows, allow_missing=True)], dtype=object)
     if rows.mark_undeclared(model.label, model.classes).all():
@@ -49,16 +49,18 @@ def run(arguments: argparse.Namespace) -> int:
     files.check_output()
     if arguments.matrix:
         matrix = confusion_matrix(true, predicted, classes=model.classes, **budget, ledger=arguments.ledger)
-        _print(arguments, matrix, [f"Counts, each within {matrix.half_width:g} of the true one:", *_table(matrix)])
+        _print_found(
+            arguments, matrix, [f"Counts, each within {matrix.half_width:g} of the true one:", *_format_matrix(matrix)]
+        )
         return 0
     # Where nothing is predicted, no label may count as right: an empty one least of all.
     right = np.array([said != "" and said == label for said, label in zip(predicted, true, strict=True)])
     found = accuracy(np.ones(len(right), dtype=bool), right, **budget, ledger=arguments.ledger)
-    _print(arguments, found, _bars(found, arguments.confidence))
+    _print_found(arguments, found, _describe_accuracy(found, arguments.confidence))
     return 0
 
 
-def _bars(found: Accuracy, confidence: float) -> list[str]:
+def _describe_accuracy(found: Accuracy, confidence: float) -> list[str]:
     low, high = found.interval
     least, most = found.population
     return [
@@ -67,7 +69,7 @@ def _bars(found: Accuracy, confidence: float) -> list[str]:
     ]
 
 
-def _table(found: ConfusionMatrix) -> list[str]:
+def _format_matrix(found: ConfusionMatrix) -> list[str]:
     """Rows are true labels, columns predictions."""
     lines = [["true \\ predicted", *found.classes]]
     lines += [[label, *map(str, row)] for label, row in zip(found.classes, found.matrix.tolist(), strict=True)]
@@ -75,7 +77,7 @@ def _table(found: ConfusionMatrix) -> list[str]:
     return ["  ".join(cell.rjust(w) for cell, w in zip(line, wide, strict=True)) for line in lines]
 
 
-def _print(arguments: argparse.Namespace, found: Accuracy | ConfusionMatrix, lines: list[str]) -> None:
+def _print_found(arguments: argparse.Namespace, found: Accuracy | ConfusionMatrix, lines: list[str]) -> None:
     if not arguments.json:
         files.print_release("\n".join([str(found.statement), *lines]))
         return

@@ -32,7 +32,7 @@ from ..tables.model import REGRESSION, TableModel
 from . import declared, files
 from .composition import check_writable
 from .learned import fitted, number_of_classes, planned_pipeline, warn_of_bounds
-from .number import number, whole
+from .number import parse_integer, parse_number
 from .progress import Progress
 
 KEPT = ("number of records", "labels", "bounds of the target")
@@ -67,15 +67,25 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--target-bounds", metavar="LOW:HIGH", help="public bounds of the label, for --model ridge")
     p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
-    p.add_argument("--epsilon", type=number, help="target; without it, the algorithm's noise_multiplier sets the noise")
-    p.add_argument("--delta", type=number, required=True, help="of the guarantee; below one over the number of records")
-    p.add_argument("--public-size", type=whole, help="a public number of records (default: a noisy count is released)")
     p.add_argument(
-        "--regularization", type=number, help="of the weights (default: 0, and for --model ridge what the noise takes)"
+        "--epsilon", type=parse_number, help="target; without it, the algorithm's noise_multiplier sets the noise"
+    )
+    p.add_argument(
+        "--delta", type=parse_number, required=True, help="of the guarantee; below one over the number of records"
+    )
+    p.add_argument(
+        "--public-size", type=parse_integer, help="a public number of records (default: a noisy count is released)"
+    )
+    p.add_argument(
+        "--regularization",
+        type=parse_number,
+        help="of the weights (default: 0, and for --model ridge what the noise takes)",
     )
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
     p.add_argument("--test", type=Path, metavar="CSV", help="also print the accuracy on this file; that is not private")
-    p.add_argument("--seed", type=whole, help="reproducible noise, NOT for releases (default: the secure generator)")
+    p.add_argument(
+        "--seed", type=parse_integer, help="reproducible noise, NOT for releases (default: the secure generator)"
+    )
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     p.add_argument(
         "--dry-run", action="store_true", help="check everything, and print what it would charge; nothing is spent"
@@ -89,14 +99,14 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
-    out = arguments.out or files.beside(arguments.data, ".model.json")
+    out = arguments.out or files.make_path_beside(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
         files.keep_apart("--out", out, given)
     if arguments.dry_run:
         return _trained(arguments, out, None)
     check_writable("--out", out)
     files.keep_model(out, arguments.force)
-    with files.reserved("--out", out) as place:
+    with files.reserve_file("--out", out) as place:
         return _trained(arguments, out, place)
 
 
@@ -104,11 +114,15 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
     """Trains, and writes the model to ``place``, which is to become ``out``. Without a place it says what training
     would be charged."""
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
-    regressor, values, written = _make_regressor(arguments), declared.declared(arguments), files.written(arguments)
+    regressor, values, written = (
+        _make_regressor(arguments),
+        declared.read_declarations(arguments),
+        files.read_format(arguments),
+    )
     rows = Rows.read(arguments.data, written)
-    labels = () if regressor is not None else values.labels_of(rows)
+    labels = () if regressor is not None else values.list_labels(rows)
     planned = plan_columns(
-        rows, values.label, values.categories_of(rows), values.bounds, values.dropped, values.complete, values.fills
+        rows, values.label, values.list_categories(rows), values.bounds, values.dropped, values.complete, values.fills
     )
     columns = tuple(column for column in planned if not isinstance(column, LearnedColumn))
     X = encode_columns(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
@@ -154,7 +168,7 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
         raise OSError(
             f"--out {out}: {error.strerror}. The model, which cost budget, is on standard output: keep it"
         ) from error
-    files.put(place, out, arguments.force)
+    files.put_in_place(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
         score = classifier.score(
@@ -304,7 +318,7 @@ def _algorithm(name: str, settings: list[str]) -> Any:
 
 
 def _statement(
-    values: declared.Declared, columns: tuple[Column, ...], planned: tuple[Column | LearnedColumn, ...], made: Statement
+    values: declared.Declarations, columns: tuple[Column, ...], planned: tuple[Column | LearnedColumn, ...], made: Statement
 ) -> Statement:
     """The statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
     learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}

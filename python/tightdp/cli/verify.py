@@ -48,14 +48,16 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what was checked. ValueError, with one line, where something differs."""
-    statement, verdict, at = _checked(arguments.file, arguments.patient)
+    statement, verdict, at = _check_document(arguments.file, arguments.patient)
     if arguments.model is not None:
-        hashed = _hash(arguments.model, arguments.patient)
+        hashed = _hash_parameters(arguments.model, arguments.patient)
         if statement.parameters != hashed:
             raise ValueError(f"{arguments.file}: is about {statement.parameters}, and {arguments.model} is {hashed}")
         verdict.record_comparison(f"{at}parameters", f"is the hash of {arguments.model}")
     if arguments.ledger is not None:
-        verdict.record_comparison(f"{at}ledger", _charged(arguments.file, statement, Ledger(arguments.ledger)))
+        verdict.record_comparison(
+            f"{at}ledger", _check_ledger_entry(arguments.file, statement, Ledger(arguments.ledger))
+        )
     parts = {"recomputed": verdict.recomputed, "compared": verdict.compared, "no file can show": verdict.unseen}
     if arguments.json:
         print(json.dumps({"file": str(arguments.file), "guarantee": statement.guarantee, **parts}))
@@ -67,18 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if statement.version == __version__ else 3
 
 
-def _hash(model: Path, patient: bool) -> str:
+def _hash_parameters(model: Path, patient: bool) -> str:
     """Returns the hash of a model's parameters, by the kind of its file."""
     if model.suffix in READERS:
         return READERS[model.suffix](model)
     return read_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
 
 
-_Checked = tuple[Statement, Verdict, str]
+_CheckedFile = tuple[Statement, Verdict, str]
 """The statement of a file, what was checked of the file, and what stands before the statement's entries there."""
 
 
-def _checked(file: Path, patient: bool) -> _Checked:
+def _check_document(file: Path, patient: bool) -> _CheckedFile:
     check_file(file)
     try:
         text = file.read_text(encoding="utf-8")
@@ -86,11 +88,11 @@ def _checked(file: Path, patient: bool) -> _Checked:
         raise ValueError(f"{file}: must be a model, a statement or its page, and is no text in UTF-8") from None
     kept = find_statement_in_page(text) if text.startswith("<!DOCTYPE html>") else None
     if kept is not None:
-        return _page(file, text, kept, patient)
-    return read_file(file, lambda plain: _of(plain, patient))
+        return _check_page(file, text, kept, patient)
+    return read_file(file, lambda plain: _check_plain_values(plain, patient))
 
 
-def _of(plain: Any, patient: bool) -> _Checked:
+def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
     if isinstance(plain, dict) and "tightdp_model" in plain:
         model = TableModel.from_dict(plain, patient=patient)
         verdict = build_verdict(model.statement).place_under("statement")
@@ -107,7 +109,7 @@ def _of(plain: Any, patient: bool) -> _Checked:
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
 
 
-def _page(file: Path, text: str, kept: str, patient: bool) -> _Checked:
+def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile:
     try:
         statement = Statement.from_json(kept, patient=patient)
     except ValueError as error:
@@ -119,7 +121,7 @@ def _page(file: Path, text: str, kept: str, patient: bool) -> _Checked:
     return statement, verdict, ""
 
 
-def _charged(file: Path, statement: Statement, ledger: Ledger) -> str:
+def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
     if statement.ledger is None or ledger.identity not in statement.ledger:
         raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
     if statement.ledger != name_of(ledger):
