@@ -33,14 +33,17 @@ COMMANDS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and how to get help."""
+    """A parser whose errors take one line, and say how to get help."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
 def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentParser:
-    """The parser of ``command``, or of ``every`` one. Others are listed and not imported: one needs scikit-learn."""
+    """Returns the parser of ``command``, or of ``every`` command.
+
+    Other commands are listed and not imported, since one needs scikit-learn.
+    """
     parser = _Parser(prog="tightdp", description="Certified differential privacy accounting and private training.")
     parser.add_argument("--version", action="version", version=f"tightdp {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
@@ -57,7 +60,7 @@ def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentP
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; returns 0, 2 after one line about bad input, or 3 where a budget does not cover it."""
+    """Runs a command. Returns 0, 2 after one line about bad input, or 3 if a budget does not cover it."""
     argv = sys.argv[1:] if argv is None else argv
     if sys.stdout is None:  # it was closed before we began
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
@@ -68,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result: int = arguments.run(arguments)
         sys.stdout.flush()
         return result
-    except BrokenPipeError:  # the reader of our output closed the pipe, which is no error
+    except BrokenPipeError:  # the reader of the output closed the pipe, which is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, TypeError, OSError, ImportError) as error:
@@ -83,5 +86,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _make_error_printable(error: Exception) -> str:
-    """Without what a terminal would obey: names of columns are the file's."""
+    """Returns an error as one line without characters that a terminal obeys: a file may name columns in any way."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(str(error).split()))

@@ -11,6 +11,7 @@ from .number import parse_number
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("--epsilon", type=parse_number, required=True)
     p.add_argument("--delta", type=parse_number, required=True)
     shared.add_training(p, noise=False)
@@ -18,7 +19,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the noise multiplier and its bounds."""
+    """Prints the noise multiplier and the bounds that it gives."""
     asked = shared.get_question_options(arguments)
     sigma = noise_multiplier(arguments.epsilon, arguments.delta, *shared.get_sampling(arguments), **asked)
     run = shared.build_training(arguments, sigma)

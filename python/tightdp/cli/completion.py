@@ -11,6 +11,7 @@ import argparse
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("shell", choices=("bash", "zsh", "tcsh"))
 
 

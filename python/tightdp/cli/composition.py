@@ -1,4 +1,4 @@
-"""What the accounting commands share: the composition, how to ask about it, and how to print a bound."""
+"""Parts that the accounting commands share: the composition, the options of a question, and the text of a bound."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .expression import parse_composition
 from .number import parse_integer, parse_number
 
 DIGITS = ".12g"
-"""How ends of bounds are printed, rounded outward."""
+"""Format of the printed ends of bounds, which are rounded outward."""
 
 
 def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
-    """DP-SGD in three numbers; with ``noise`` also any other composition."""
+    """Adds the options for DP-SGD in three numbers; with ``noise``, also the option for any other composition."""
     if noise:
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument(
@@ -43,13 +43,13 @@ def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """How to ask and to answer."""
+    """Adds the options of a question, and --json."""
     add_query(parser)
     parser.add_argument("--json", action="store_true", help="print JSON; an infinite bound is null")
 
 
 def add_query(parser: argparse.ArgumentParser) -> None:
-    """How to ask."""
+    """Adds the options of a question."""
     parser.add_argument(
         "--neighbors",
         choices=NEIGHBORS,
@@ -68,7 +68,7 @@ def add_query(parser: argparse.ArgumentParser) -> None:
 
 
 def build_composition(arguments: argparse.Namespace) -> Composition:
-    """The composition that the arguments name."""
+    """Returns the composition that the arguments name."""
     if arguments.composition is not None:
         if arguments.sampling_probability is not None or arguments.steps is not None:
             raise ValueError("--composition: write the sampling probability and the number of steps into it")
@@ -77,13 +77,13 @@ def build_composition(arguments: argparse.Namespace) -> Composition:
 
 
 def build_training(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
-    """DP-SGD with that noise."""
+    """Returns the composition of DP-SGD with this noise."""
     q, steps = get_sampling(arguments)
     return PoissonSampled(Gaussian(noise_multiplier), q) * _check.count("steps", steps)
 
 
 def get_sampling(arguments: argparse.Namespace) -> tuple[float, int]:
-    """The sampling probability and the number of steps."""
+    """Returns the sampling probability and the number of steps."""
     q, steps = arguments.sampling_probability, arguments.steps
     return 1.0 if q is None else q, 1 if steps is None else steps
 
@@ -91,7 +91,7 @@ def get_sampling(arguments: argparse.Namespace) -> tuple[float, int]:
 def make_bound_command(
     quantity: str, at: str
 ) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], int]]:
-    """``add_arguments`` and ``run`` of a command that bounds one quantity ``at`` a given other one."""
+    """Returns ``add_arguments`` and ``run`` of a command that bounds one quantity ``at`` a given other one."""
 
     def add_arguments(p: argparse.ArgumentParser) -> None:
         add_training(p)
@@ -112,7 +112,7 @@ _GIVEN_HELP = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 
 def get_question_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The keyword arguments of a query."""
+    """Returns the keyword arguments of a question."""
     names = ("neighbors", "engine", "width", "eps_error", "delta_error")
     return {name: getattr(arguments, name) for name in names}
 
@@ -120,7 +120,7 @@ def get_question_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def print_bound(
     arguments: argparse.Namespace, bound: Bound, quantity: str, given: dict[str, float], run: object
 ) -> None:
-    """Prints a bound of ``quantity`` at what is ``given``, and where it is from."""
+    """Prints a bound of ``quantity`` at the ``given`` values, with its engine and relation."""
     if arguments.json:
         plain = {**bound.to_dict(), **given, "neighbors": arguments.neighbors, "build_composition": repr(run)}
         print(json.dumps(plain, allow_nan=False))
@@ -141,7 +141,7 @@ def print_bound(
 
 
 def check_writable(name: str, out: Path) -> None:
-    """ValueError, before any work and any release, if ``out`` cannot be written."""
+    """Raises ValueError, before any work and any release, if ``out`` cannot be written."""
     if not out.parent.is_dir():
         raise ValueError(f"{name} {out}: there is no folder {str(out.parent)!r}")
     if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):

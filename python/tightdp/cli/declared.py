@@ -1,4 +1,7 @@
-"""Which labels and categories a model file may name: declared ones, or all that occur where those are public."""
+"""Declarations on the command line: the labels and categories that a model file may name, bounds, and the like.
+
+Labels and categories are declared, or are all that occur, if these are public, or are learned.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,25 @@ from ..tables.model import REGRESSION
 
 @dataclass(frozen=True)
 class Declarations:
-    """What was declared on the command line, before the file is read."""
+    """Declarations of the command line or a schema, before the file is read."""
 
     classes: tuple[str, ...] | Literal["learn"] | None
-    """None of a regression, ()."""
+    """Labels of a classifier; () for a regression, which has none."""
     categories: Mapping[str, tuple[str, ...] | Literal["learn"] | None]
-    """Of each text column. None, here and above, stands for the values that occur: declared public."""
+    """Categories of each text column.
+
+    None, here and above, stands for the values that occur, which are declared public.
+    """
     label: str
     bounds: Mapping[str, Bounds]
     dropped: frozenset[str] = frozenset()
     fills: Mapping[str, Fill] = field(default_factory=dict)
-    """What stands for missing numbers."""
+    """Numbers that replace missing ones, by column."""
     complete: bool = False
-    """Whether a column that is not declared is an error; else it is a number in [0, 1]."""
+    """True if a column that is not declared is an error; otherwise it is a number in [0, 1]."""
 
     def list_labels(self, rows: Rows) -> tuple[str, ...] | Literal["learn"]:
+        """Returns the declared labels, or those that occur if these are public. Raises ValueError for a single one."""
         if self.classes == LEARN:
             return LEARN
         labels = _list_occurring_values(rows, self.label, "--classes ") if self.classes is None else self.classes
@@ -43,6 +50,7 @@ class Declarations:
         return labels
 
     def list_categories(self, rows: Rows) -> dict[str, tuple[str, ...] | Literal["learn"]]:
+        """Returns the declared categories of each text column, or those that occur if these are public."""
         for column, values in self.categories.items() if not self.complete else ():
             for value in () if values is None or values == LEARN else values:
                 other, equals, _ = value.partition("=")
@@ -60,11 +68,11 @@ class Declarations:
 
 OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values", "fill", "learn_classes",
            "learn_bounds", "learn_categories")  # fmt: skip
-"""The options that a schema replaces."""
+"""Options that a schema replaces."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    """The options that declare something."""
+    """Adds the options that declare something."""
     p.add_argument("--schema", type=Path, metavar="JSON", help="a file that declares all of these (tightdp schema)")
     p.add_argument("--label", metavar="COLUMN", help="the column to predict")
     p.add_argument("--classes", metavar="LABEL,...", help="the labels that the model may predict")
@@ -92,7 +100,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def read_declarations(arguments: argparse.Namespace) -> Declarations:
-    """What the options declare, or the schema. ValueError where something is left undeclared."""
+    """Returns the declarations of the options or the schema. Raises ValueError if something is left undeclared."""
     if arguments.schema is not None:
         if arguments.model == REGRESSION:
             raise ValueError(f"--schema: must be left out with --model {REGRESSION}, since it declares classes")
@@ -149,11 +157,12 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
 
 
 def _split_names(given: list[str]) -> list[str]:
-    """a,b and c as three names. An empty option names the column that has an empty name."""
+    """Returns names between commas: a,b and c are three. An empty option names the column that has an empty name."""
     return [name for option in given for name in option.split(",") if name or not option]
 
 
 def _parse_fills(given: list[str]) -> dict[str, Fill]:
+    """Returns the replacements of missing numbers by column."""
     found: dict[str, Fill] = {}
     for part in _split_names(given):
         name, equals, text = part.rpartition("=")
@@ -165,6 +174,7 @@ def _parse_fills(given: list[str]) -> dict[str, Fill]:
 
 
 def _parse_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
+    """Returns the bounds by column. Raises ValueError unless they are finite and ascend."""
     bounds = {}
     for part in ",".join(given).split(","):
         if not part:
@@ -182,7 +192,7 @@ def _parse_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
 
 
 def _parse_values(option: str, text: str) -> tuple[str, ...]:
-    """a,b,"c,d" as three values."""
+    """Returns values between commas: a,b,"c,d" are three."""
     values = tuple(value.strip() for value in next(csv.reader([text], skipinitialspace=True), []))
     if not values or not all(values) or len(set(values)) < len(values):
         raise ValueError(f"{option}: must be one or more different values with commas between")
@@ -192,6 +202,7 @@ def _parse_values(option: str, text: str) -> tuple[str, ...]:
 
 
 def _list_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
+    """Returns all values of a column. Raises ValueError, which names ``option``, for none or too many."""
     found = set(rows.get_column(column)).difference(NO_VALUE)
     without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
     if not found:

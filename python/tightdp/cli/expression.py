@@ -1,4 +1,4 @@
-"""Compositions from text: constructors of mechanisms, numbers, lists, ``+``, ``*``, ``/``. Nothing else is read."""
+"""Reads compositions from text. It accepts constructors of mechanisms, numbers, lists, ``+``, ``*`` and ``/`` alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONSTRUCTORS: dict[str, Any] = {
 
 
 def parse_composition(text: str) -> Composition:
-    """The composition that ``text`` writes down; ValueError with one line for anything else.
+    """Returns the composition that ``text`` writes down. Raises ValueError, with one line, for anything else.
 
     >>> parse("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
     (Laplace(noise_multiplier=20.0), 2)
@@ -33,6 +33,7 @@ def parse_composition(text: str) -> Composition:
 
 
 def _evaluate_node(node: ast.expr) -> Any:
+    """Returns the value of a node of the syntax tree. Raises ValueError for a node that is not accepted."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return number

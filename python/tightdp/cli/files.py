@@ -1,4 +1,4 @@
-"""What the commands share that read tables and write files beside them."""
+"""Checks and helpers of the commands that read tables and write files beside them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..records.rows import TextFormat
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    """Adds the options that say how files are written."""
+    """Adds the options that describe the format of tables."""
     p.add_argument("--delimiter", default=",", help="between cells, such as ; or tab (default: a comma)")
     p.add_argument("--encoding", default="utf-8-sig", help="of CSV files, such as latin-1 (default: UTF-8)")
     p.add_argument("--decimal", default=".", help="the decimal mark of numbers, a point or a comma (default: a point)")
@@ -28,14 +28,14 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def read_format(arguments: argparse.Namespace) -> TextFormat:
-    """The format that the options describe."""
+    """Returns the format that the options describe."""
     delimiter = "\t" if arguments.delimiter in ("tab", "\\t") else arguments.delimiter
     missing = frozenset(text.strip() for option in arguments.missing for text in option.split(","))
     return TextFormat(delimiter, arguments.encoding, arguments.decimal, missing)
 
 
 def make_path_beside(data: Path, suffix: str) -> Path:
-    """people.csv.gz gives people.model.json."""
+    """Returns the path of a file beside the data: people.csv.gz gives people.model.json."""
     if not data.name:
         raise ValueError(f"{data}: must be a file of records")
     plain = data.with_suffix("") if data.suffix == ".gz" else data
@@ -43,20 +43,22 @@ def make_path_beside(data: Path, suffix: str) -> Path:
 
 
 def keep_apart(option: str, out: Path, given: Path | None) -> None:
-    """ValueError if ``out`` would replace what is read."""
+    """Raises ValueError if ``out`` would replace a file that is read."""
     if given is not None and given.exists() and out.exists() and out.samefile(given):
         raise ValueError(f"{option} {out}: must not be the file that records are read from")
 
 
 def keep_existing(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
-    """Raises ValueError if there is a file already, which may be anybody's, unless ``force`` is given, or the file
-    begins with the ``mark`` of what is written."""
+    """Raises ValueError if there is a file already, which may be anybody's.
+
+    ``force`` allows it, and so does a file that begins with the ``mark`` of files that the command writes.
+    """
     if out.is_file() and not force and not (mark is not None and _has_mark(out, mark)):
         raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
 
 
 def keep_model(out: Path, force: bool) -> None:
-    """ValueError if there is a file already: it may be a model, which cost budget that nothing brings back."""
+    """Raises ValueError if there is a file already. It may be a model, which cost budget that nothing brings back."""
     for suffix in ("-journal", "-wal", "-shm"):
         ledger = out.with_name(out.name.removesuffix(suffix))
         if ledger != out and ledger.is_file() and _has_mark(ledger, b"SQLite format 3"):
@@ -69,8 +71,10 @@ def keep_model(out: Path, force: bool) -> None:
 
 @contextmanager
 def reserve_file(option: str, out: Path) -> Iterator[Path]:
-    """A new file beside ``out``, for ``put_in_place``, which is gone at the end. ValueError where none can be made:
-    before anything is spent on what is to stand in it."""
+    """Makes a new file beside ``out``, for ``put_in_place``, and removes it at the end.
+
+    Raises ValueError if none can be made, before anything is spent on its contents.
+    """
     if out.is_symlink() and not out.exists():
         raise ValueError(f"{option} {out}: must be a file, and this is a link to none")
     if out.exists() and not out.is_file():
@@ -87,8 +91,11 @@ def reserve_file(option: str, out: Path) -> Iterator[Path]:
 
 
 def put_in_place(place: Path, out: Path, force: bool) -> None:
-    """Gives a reserved file its name. ValueError, which names where it is, if another run has made that file meanwhile:
-    without ``force`` it is not replaced."""
+    """Gives a reserved file its name.
+
+    Raises ValueError, which says where the file is now, if another run has made ``out`` meanwhile and there is no
+    ``force`` to replace it.
+    """
     try:
         if not force:
             return out.hardlink_to(place)
@@ -102,7 +109,7 @@ def put_in_place(place: Path, out: Path, force: bool) -> None:
 
 
 def keep_budget(out: Path) -> None:
-    """ValueError if ``out`` would replace a model or a ledger, for which budget was spent."""
+    """Raises ValueError if ``out`` would replace a model or a ledger, for which budget was spent."""
     if out.is_file() and (_has_mark(out, b"SQLite format 3") or _has_mark(out, b'"tightdp_model"')):
         raise ValueError(
             f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
@@ -110,22 +117,22 @@ def keep_budget(out: Path) -> None:
 
 
 def _has_mark(path: Path, mark: bytes) -> bool:
-    """Whether the mark is among the first bytes."""
+    """Tells whether the mark is among the first bytes of a file."""
     with path.open("rb") as file:
         return mark in file.read(64)
 
 
 def check_output() -> None:
-    """ValueError where nothing can be printed: before anything is spent on what is to be printed."""
+    """Raises ValueError if nothing can be printed, before anything is spent on a release."""
     if sys.__stdout__ is None:
         raise ValueError("the standard output is closed: what is released could not be printed. Nothing was spent")
 
 
 def print_release(text: str) -> None:
-    """Prints what budget was spent on: where the standard output cannot be written, on that of errors."""
+    """Prints a release, for which budget was spent, on standard error if standard output cannot be written."""
     try:
         print(text, flush=True)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in its buffer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # drops the rest of its buffer
         print(text, file=sys.stderr)
         raise ValueError(f"the standard output cannot be written ({error.strerror}): the release is above") from None

@@ -16,6 +16,7 @@ from .number import parse_number
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--column", required=True)
     p.add_argument("--epsilon", type=parse_number, required=True)

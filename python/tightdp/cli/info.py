@@ -14,11 +14,12 @@ from ..accounting.engines.auto import NAMES
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints what is found."""
+    """Prints the version and the devices, instructions and engines that it finds."""
     found = {
         "version": __version__,
         "python": platform.python_version(),

@@ -27,6 +27,7 @@ A spend that the budget does not cover is refused, with exit code 3, and charges
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     actions = p.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(p))
 
     def add_action(name: str, summary: str) -> argparse.ArgumentParser:
@@ -55,7 +56,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does one of the four, and prints the ledger as it is then."""
+    """Performs one of the four actions, and prints the ledger as it is afterwards."""
     if arguments.action == "create":
         expected = None if arguments.expected is None else parse_composition(arguments.expected)
         names = ("dataset", "epsilon", "delta", "neighbors", "family", "failure")
@@ -73,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _to_plain_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
+    """Returns the budget and how much is spent as values for JSON; with ``entries``, the history too."""
     history, spent = ledger.history, ledger.spent
     plain: dict[str, Any] = {
         "dataset": ledger.dataset,
@@ -96,6 +98,7 @@ def _write_releases(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> s
 
 
 def _describe_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
+    """Returns the lines that describe the ledger and its entries, if ``plain`` has them."""
     share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [

@@ -8,11 +8,11 @@ import math
 from decimal import Decimal, InvalidOperation
 
 MOST_IN_RANGE = 100_000
-"""Values of one range: a table of more is rather written by a program."""
+"""Largest number of values of a range. A longer table is better written by a program."""
 
 
 def parse_number(text: str) -> float:
-    """A decimal number, or a fraction ``a/b`` rounded to the nearest double."""
+    """Returns a decimal number, or a fraction ``a/b`` rounded to the nearest double."""
     top, slash, bottom = text.partition("/")
     try:
         return float(top) / float(bottom) if slash else float(top)
@@ -21,7 +21,7 @@ def parse_number(text: str) -> float:
 
 
 def parse_integer(text: str) -> int:
-    """An integer, also as ``1e4`` or ``20/2``."""
+    """Returns an integer, which may be written as ``1e4`` or ``20/2``."""
     try:
         return int(text)
     except ValueError:
@@ -32,7 +32,9 @@ def parse_integer(text: str) -> int:
 
 
 def parse_numbers(text: str) -> list[float]:
-    """Numbers and ranges between commas: ``1,2,4``, ``.6:2:.1`` (both ends included), ``10:1000:x10`` (by factors).
+    """Returns the values of numbers and ranges between commas.
+
+    Examples are ``1,2,4``, ``.6:2:.1`` (both ends included) and ``10:1000:x10`` (by factors).
 
     >>> numbers(".6:.9:.1"), numbers("1,256/60000"), numbers("10:1000:x10")
     ([0.6, 0.7, 0.8, 0.9], [1.0, 0.004266666666666667], [10.0, 100.0, 1000.0])
@@ -43,7 +45,7 @@ def parse_numbers(text: str) -> list[float]:
 
 
 def _parse_range(text: str) -> list[float]:
-    """In decimal arithmetic, so that 0.6 + 4 * 0.1 is 1."""
+    """Returns the values of a range in decimal arithmetic, where 0.6 + 4 * 0.1 is 1."""
     expected = argparse.ArgumentTypeError(
         f"expected start:stop:step or start:stop:xfactor, upwards and with at most {MOST_IN_RANGE} values, got {text!r}"
     )

@@ -17,6 +17,7 @@ from .progress import Progress
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     shared.add_training(p)
     p.add_argument(
         "--and",

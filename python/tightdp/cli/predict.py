@@ -19,10 +19,11 @@ from . import files
 from .composition import check_writable
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What begins a formula in spreadsheets, or hides what does."""
+"""Characters that begin a formula in spreadsheets, or hide such a beginning."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("model", type=Path, help="model file")
     p.add_argument(
         "data", type=Path, help="CSV, Parquet or Arrow file with the model's columns in any order, among others"
@@ -59,6 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _mark_formula(cell: str) -> str:
-    """A cell that no spreadsheet runs as a formula: a text that begins like one gets a quotation mark before it. Labels
-    come from a model file, which others may have written. Numbers, such as -1, are left alone."""
+    """Returns a cell that no spreadsheet runs as a formula: a text that begins like one gets a quotation mark before
+    it.
+
+    Labels come from a model file, which others may have written. Numbers, such as -1, are left alone.
+    """
     return f"'{cell}" if cell.startswith(FORMULA_STARTS) and parse_number(cell) is None else cell

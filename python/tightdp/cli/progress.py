@@ -7,12 +7,16 @@ import time
 from typing import TextIO
 
 WIDTH = 30
+"""Characters of the bar."""
 INTERVAL = 0.1
 """Seconds between two redraws: often enough to look alive, and too rarely to cost time."""
 
 
 class Progress:
-    """Call it with (done, total), in ``unit``; total None draws a count alone. Draws nothing unless ``shown``."""
+    """A bar that is drawn when it is called with (done, total), in ``unit``.
+
+    With a total of None it draws a count alone. It draws nothing unless ``shown``.
+    """
 
     def __init__(self, shown: bool, stream: TextIO | None = None, unit: str = "releases") -> None:
         self._shown, self._unit, self._stream = shown, unit, stream or sys.stderr
@@ -33,6 +37,7 @@ class Progress:
         self._stream.flush()
 
     def close(self) -> None:
+        """Removes the bar."""
         if self._shown and self._drawn >= 0:
             self._stream.write("\r" + " " * 70 + "\r")
             self._stream.flush()

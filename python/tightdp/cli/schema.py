@@ -22,6 +22,7 @@ from .composition import check_writable
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
     p.add_argument("--out", type=Path, help="the schema (default: DATA.schema.json)")
@@ -30,7 +31,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the draft, and says what it is."""
+    """Writes the draft, and prints a line that says what it is."""
     out = arguments.out or files.make_path_beside(arguments.data, ".schema.json")
     files.keep_apart("--out", out, arguments.data)
     if out.exists():
@@ -39,14 +40,14 @@ def run(arguments: argparse.Namespace) -> int:
     rows = Rows.read(arguments.data, files.read_format(arguments))
     drafted = draft_schema(rows, arguments.label, arguments.learn)
     text = _write_schema(drafted)
-    out.touch(mode=0o600)  # for whoever holds the data
+    out.touch(mode=0o600)  # only the holder of the data may read it
     out.write_text(text, encoding="utf-8")
     print(f"tightdp: wrote {out}: {drafted['draft']}", file=sys.stderr)
     return 0
 
 
 def _write_schema(schema: dict[str, Any]) -> str:
-    """JSON text with a line for each column, which is easy to go through."""
+    """Returns JSON text with one line for each column, which is easy to review."""
 
     def dump_value(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)

@@ -21,11 +21,13 @@ from .number import parse_numbers
 from .progress import Progress
 
 SETTINGS = ("noise_multiplier", "sampling_probability", "steps")
+"""Settings that have a column each, in this order."""
 MOST_ROWS = 1_000_000
-"""What a spreadsheet holds: a table of more is rather written by a program."""
+"""Largest number of rows, which is that of a spreadsheet. A longer table is better written by a program."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("--noise-multiplier", type=parse_numbers, metavar="SIGMA", required=True, help="over the L2 norm")
     p.add_argument("--sampling-probability", type=parse_numbers, metavar="Q", default=[1.0], help="(default: 1)")
     p.add_argument("--steps", type=parse_numbers, metavar="K", default=[1.0], help="(default: 1)")
@@ -54,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         files.keep_existing("--out", arguments.out, arguments.force)
         shared.check_writable("--out", arguments.out)
-    # Rows on a terminal show by themselves how far it is.
+    # No bar is needed if the rows themselves appear on a terminal.
     to_terminal = arguments.out is None and sys.stdout.isatty()
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not to_terminal), unit="rows")
     asked = shared.get_question_options(arguments)

@@ -21,6 +21,7 @@ from .number import parse_number
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("model", type=Path, help="model file that tightdp train wrote")
     p.add_argument("data", type=Path, help="CSV file with the model's columns and its label, or Parquet or Arrow")
     p.add_argument("--epsilon", type=parse_number, required=True)
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments, matrix, [f"Counts, each within {matrix.half_width:g} of the true one:", *_format_matrix(matrix)]
         )
         return 0
-    # Where nothing is predicted, no label may count as right: an empty one least of all.
+    # A record without a prediction never counts as right, not even if its label is empty.
     right = np.array([said != "" and said == label for said, label in zip(predicted, true, strict=True)])
     found = accuracy(np.ones(len(right), dtype=bool), right, **budget, ledger=arguments.ledger)
     _print_found(arguments, found, _describe_accuracy(found, arguments.confidence))
@@ -61,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _describe_accuracy(found: Accuracy, confidence: float) -> list[str]:
+    """Returns a line with the accuracy and its error bars."""
     low, high = found.interval
     least, most = found.population
     return [
@@ -70,7 +72,7 @@ def _describe_accuracy(found: Accuracy, confidence: float) -> list[str]:
 
 
 def _format_matrix(found: ConfusionMatrix) -> list[str]:
-    """Rows are true labels, columns predictions."""
+    """Returns the lines of a table whose rows are true labels and whose columns are predictions."""
     lines = [["true \\ predicted", *found.classes]]
     lines += [[label, *map(str, row)] for label, row in zip(found.classes, found.matrix.tolist(), strict=True)]
     wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -78,6 +80,7 @@ def _format_matrix(found: ConfusionMatrix) -> list[str]:
 
 
 def _print_found(arguments: argparse.Namespace, found: Accuracy | ConfusionMatrix, lines: list[str]) -> None:
+    """Prints the statement and the release: as ``lines``, or as JSON."""
     if not arguments.json:
         files.print_release("\n".join([str(found.statement), *lines]))
         return

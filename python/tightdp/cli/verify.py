@@ -32,6 +32,7 @@ example:
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("file", type=Path, help="a model file, a statement as JSON, or the page of a statement")
     p.add_argument(
         "--model",
@@ -47,7 +48,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints what was checked. ValueError, with one line, where something differs."""
+    """Prints the verdict. Raises ValueError, with one line, if something differs."""
     statement, verdict, at = _check_document(arguments.file, arguments.patient)
     if arguments.model is not None:
         hashed = _hash_parameters(arguments.model, arguments.patient)
@@ -77,10 +78,11 @@ def _hash_parameters(model: Path, patient: bool) -> str:
 
 
 _CheckedFile = tuple[Statement, Verdict, str]
-"""The statement of a file, what was checked of the file, and what stands before the statement's entries there."""
+"""The statement of a file, the verdict on the file, and the prefix of the statement's entries in the verdict."""
 
 
 def _check_document(file: Path, patient: bool) -> _CheckedFile:
+    """Reads and checks a file: a model, a statement or its page."""
     check_file(file)
     try:
         text = file.read_text(encoding="utf-8")
@@ -93,6 +95,7 @@ def _check_document(file: Path, patient: bool) -> _CheckedFile:
 
 
 def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
+    """Checks a model or a statement that is given as plain values."""
     if isinstance(plain, dict) and "tightdp_model" in plain:
         model = TableModel.from_dict(plain, patient=patient)
         verdict = build_verdict(model.statement).place_under("statement")
@@ -110,6 +113,7 @@ def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
 
 
 def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile:
+    """Checks a page against the statement ``kept`` that it holds."""
     try:
         statement = Statement.from_json(kept, patient=patient)
     except ValueError as error:
@@ -122,6 +126,7 @@ def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile
 
 
 def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
+    """Returns a line that names the ledger's entries for this charge. Raises ValueError if there are none."""
     if statement.ledger is None or ledger.identity not in statement.ledger:
         raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
     if statement.ledger != name_of(ledger):
