@@ -154,7 +154,7 @@ class Mechanism(Composable):
     __slots__ = ()
     relations: ClassVar[frozenset[Neighbors]]
     """Relations with a proved dominating pair. No other relation is answered (docs/theory/conversions.md section 1)."""
-    narrow: ClassVar[str] = "no dominating pair is proved here"
+    unproved_reason: ClassVar[str] = "no dominating pair is proved here"
     """Reason why no other relation is answered."""
     symmetric: ClassVar[bool]
     """True if (P, Q) and (Q, P) have the same privacy curve, so that "add" and "remove" agree."""

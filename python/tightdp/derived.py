@@ -37,8 +37,11 @@ class Derived(Mechanism):
         return EVERY.intersection(*(mechanism.relations for mechanism, _ in self.parts))
 
     @property
-    def narrow(self) -> str:  # type: ignore[override]
-        return next((mechanism.narrow for mechanism, _ in self.parts if mechanism.relations != EVERY), Mechanism.narrow)
+    def unproved_reason(self) -> str:  # type: ignore[override]
+        return next(
+            (mechanism.unproved_reason for mechanism, _ in self.parts if mechanism.relations != EVERY),
+            Mechanism.unproved_reason,
+        )
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
@@ -49,7 +52,7 @@ class Derived(Mechanism):
         return all(mechanism.any_size for mechanism, _ in self.parts)
 
 
-def _simplify_run(run: Any) -> Composable:
+def _reduce_run(run: Any) -> Composable:
     """Returns the mechanism of a composition of one mechanism; otherwise the composition. Refuses anything else."""
     if not isinstance(run, Composable):
         raise TypeError(f"mechanism must be a Mechanism or a Composition, got {run!r}")
@@ -95,7 +98,7 @@ class RepeatAndSelect(Derived):
         mean = _check.positive("mean", self.mean)
         if shape != POISSON and mean < 1:
             raise ValueError(f"mean must be a number in [1, inf) unless shape is 'poisson', got {mean!r}")
-        _set_checked_fields(self, mechanism=_simplify_run(self.mechanism), mean=mean, shape=shape)
+        _set_checked_fields(self, mechanism=_reduce_run(self.mechanism), mean=mean, shape=shape)
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.mean == 1 and self.shape != POISSON and isinstance(self.mechanism, Mechanism):
@@ -130,7 +133,7 @@ class Group(Derived):
 
     def __post_init__(self) -> None:
         size = _check.count("size", self.size, most=MOST_RECORDS)
-        run = _simplify_run(self.mechanism)
+        run = _reduce_run(self.mechanism)
         most = _count_most_records(run._to_composition().parts)
         if size > most:
             raise ValueError(

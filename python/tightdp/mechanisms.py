@@ -310,7 +310,7 @@ class SampledWithReplacement(Mechanism):
     """
 
     relations, symmetric, any_size = SIZED, False, False
-    narrow = "adding or removing a record changes the size of the data set that the sample is drawn from"
+    unproved_reason = "adding or removing a record changes the size of the data set that the sample is drawn from"
     mechanism: Gaussian
     sample_size: int
     dataset_size: int
@@ -330,7 +330,7 @@ class FixedSizeSampled(Mechanism):
     """
 
     symmetric, any_size = True, False
-    narrow = "adding or removing a record changes the size of the data set that the sample is drawn from"
+    unproved_reason = "adding or removing a record changes the size of the data set that the sample is drawn from"
     mechanism: Mechanism
     sample_size: int
     dataset_size: int
@@ -424,7 +424,7 @@ class TreeAggregation(Mechanism):
     steps: int
     own_steps: bool = False
     symmetric, any_size = True, True
-    narrow = (
+    unproved_reason = (
         "batches by position shift all records behind the one that is added or removed (own_steps=True says that "
         "the step of each record does not depend on which other records there are)"
     )

@@ -26,7 +26,8 @@ def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
     for mechanism in _narrow(parts):
         if neighbors not in mechanism.relations:
             answered = [repr(one) for one in NEIGHBORS if one in mechanism.relations]
-            return f"neighbors must be {' or '.join(answered) or 'none at all'} for {mechanism!r}: {mechanism.narrow}"
+            accepted = " or ".join(answered) or "none at all"
+            return f"neighbors must be {accepted} for {mechanism!r}: {mechanism.unproved_reason}"
     return None
 
 
