@@ -17,8 +17,8 @@ from . import printed
 class ContradictionError(RuntimeError):
     """Error that is raised if two certified bounds of one quantity exclude each other, so that at least one is wrong.
 
-    Either this library has an error, which its authors want to hear of, or the machine's arithmetic is not what the
-    proofs assume (docs/theory/closed-forms.md section 1). Do not rely on any bound from the same question.
+    Either this library has an error, which its authors want to hear of, or the machine's arithmetic is not the one that
+    the proofs assume (docs/theory/closed-forms.md section 1). Do not rely on any bound from the same question.
     """
 
 

@@ -101,7 +101,7 @@ def bound_table(table: LossTable, hidden: float | None, error: float) -> tuple[C
 
 
 def _bound_stated_hidden(stated: float | None, least: float, most: float) -> tuple[float, float]:
-    """Returns bounds of Q's mass where P has none, which is between ``least`` and ``most`` whatever was stated.
+    """Returns bounds of Q's mass where P has none, which is between ``least`` and ``most``.
 
     A stated mass that agrees with the losses is believed if they leave it no more than ``TOLERANCE``. A stated mass of
     at least ``most`` is an upper bound.

@@ -194,10 +194,11 @@ class PrivacyLoss(Mechanism):
         array.
 
         The assumptions are that every value is within ``error`` of the truth, and that P[Y = inf] is ``infinity``. Then
-        bounds hold whatever the loss does between the ``points`` evenly spaced arguments from ``low`` to ``high``: for
-        upper ones mass moves up to the next argument, and beyond ``high`` to infinity; for lower ones down to the last.
-        Each step thus adds up to one spacing to epsilon, and delta is known up to steps times (P[Y > high] + error).
-        Give ``mirrored`` if it applies: without it the curve of (Q, P) is known up to steps times one spacing only.
+        bounds hold for any loss between the ``points`` evenly spaced arguments from ``low`` to ``high``: for upper
+        bounds mass moves up to the next argument, and beyond ``high`` to infinity; for lower bounds down to the one
+        before. Each step thus adds up to one spacing to epsilon, and delta is known up to steps times (P[Y > high] +
+        error). Give ``mirrored`` if it applies: without it the curve of (Q, P) is known up to steps times one spacing
+        only.
         """
         low, high = _check.real("low", low), _check.real("high", high)
         if not low < high:

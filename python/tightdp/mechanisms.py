@@ -245,7 +245,7 @@ class MixtureOfGaussians(Mechanism):
 class PoissonSampled(Mechanism):
     """Runs ``mechanism`` on a batch that holds each record independently with probability ``sampling_probability``.
 
-    Shuffled batches and batches of fixed size are not Poisson batches, and must not be accounted as such.
+    Shuffled batches and batches of fixed size are not Poisson batches, and must not be accounted as Poisson batches.
     """
 
     symmetric, any_size = False, True
@@ -413,9 +413,9 @@ class TreeAggregation(Mechanism):
     that many Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over disjoint steps,
     take the deepest tree. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021), Theorem 4.1.
 
-    The account assumes that no other record changes its step. Batches by position, such as those of a shuffled list,
-    keep the others' steps where a record is replaced, and not where it is added or removed, which shifts all that
-    follow. So "add_or_remove" is refused unless ``own_steps`` says that the step of each record does not depend on
+    The account assumes that no other record changes its step. Batches by position, such as the batches of a shuffled
+    list, keep the others' steps if a record is replaced, but not if it is added or removed, which shifts all records
+    behind it. So "add_or_remove" is refused unless ``own_steps`` says that the step of each record does not depend on
     which other records there are: it is drawn for itself, or known from the record, and a step may have any number of
     records.
     """

@@ -98,7 +98,7 @@ def accuracy(
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
     ledger : is charged first, with ``note``
 
-    Each record adds one to one count. The number of records stays private. Guarantee: that of
+    Each record adds one to one count. The number of records stays private. The guarantee is that of
     Gaussian(noise_multiplier), add/remove one record.
 
     >>> import tightdp as dp

@@ -15,7 +15,7 @@ _DIGITS = 18
 """Number of significant digits that read back as the same double, whichever way they were rounded: their last place is
 less than half the distance between two doubles."""
 _BEFORE_POINT = 400
-"""Number larger than that of the digits before the point of any double, or of a hundred times it."""
+"""Bound on the number of digits before the point of any double, and of a hundred times it."""
 
 
 def format_up(x: float, spec: str = "") -> str:

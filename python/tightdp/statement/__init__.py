@@ -1,4 +1,4 @@
-"""Privacy statements: what a bound covers, what it rests on, and what it does not cover, for whoever signs."""
+"""Privacy statements: the cover, the assumptions and the limits of a bound, for the person who signs."""
 
 from .statement import Statement
 

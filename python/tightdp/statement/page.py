@@ -68,7 +68,7 @@ def render_page(statement: Statement) -> str:
 
 
 def find_statement_in_page(text: str) -> str | None:
-    """Returns the JSON of the statement that a page was made of; None if the text is no such page."""
+    """Returns the JSON of the statement that a page was made of; None for other text."""
     found = re.search(rf'<meta name="{META_NAME}" content="([^"]*)">', text)
     return None if found is None else unescape(found[1])
 

@@ -45,7 +45,7 @@ FORMAT = 1
 _VALUES = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
          "ledger", "version", "settings", "parameters", "dataset", "date")  # fmt: skip
 WORDS = ("guarantee", "meaning", "charged", "warnings", "not_covered", "check")
-"""Entries of a statement that say in words what its values say. Reading compares both."""
+"""Entries of a statement that repeat its values in words. Reading compares both."""
 CHECKED_BY = "tightdp verify FILE"
 """Command that checks a statement."""
 _CLAIMED_VALUES: Mapping[str, Any] = {"epsilon_lower": float | None, "epsilon": float | None, "engine": str}
@@ -80,22 +80,22 @@ class Statement:
 
     Parameters
     ----------
-    subject : what was released and by what means, one line
+    subject : the release and the means by which it was made, in one line
     privacy : ``Bound`` on epsilon at ``delta``, of ``charged``
     delta : in (0, 1)
     charged : the composition that the run was charged with
     neighbors : the relation that ``privacy`` is about
-    released : what may be published, one line for each part
-    public : what was taken to be public, and how it is known: such as {"labels": "declared: no, yes"}
+    released : the parts that may be published, one line for each
+    public : the facts that were taken to be public, and how each is known, as in {"labels": "declared: no, yes"}
     size : the number of records that the run used, given as public or released with noise; None if there is none
     taken : the names in ``public`` of facts that were read off the data, and so declared public: a warning names each
-    arithmetic : "exact" if what was released is what is charged to the last bit; "idealised gradients" if sums and
-        noise are exact, and what is summed is not; else "idealised"
+    arithmetic : "exact" if the release agrees with the charge to the last bit; "idealised gradients" if sums and noise
+        are exact, and the summed gradients are not; else "idealised"
     seeded : whether the noise came from a seed
-    outside : what the bound leaves out, besides what every bound leaves out
-    ledger : which ledger was charged, if one was
-    settings : what the run was made with, by name
-    parameters : the hash of what was released, as "sha256:" and 64 digits, if it is known
+    outside : facts that the bound leaves out, besides those that every bound leaves out
+    ledger : the ledger that was charged, if there is one
+    settings : the settings of the run, by name
+    parameters : the hash of the released parameters, as "sha256:" and 64 digits, if it is known
     dataset : the name of the data, if they have one
     date : when it was made, YYYY-MM-DD in UTC
 

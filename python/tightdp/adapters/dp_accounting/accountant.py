@@ -42,19 +42,20 @@ class _ComposedEvents(NamedTuple):
 class TightDPAccountant(PrivacyAccountant):
     """A ``dp_accounting.PrivacyAccountant`` whose epsilon and delta are certified upper bounds.
 
-    Takes the place of ``PLDAccountant``: ``TightDPAccountant(relation)``; ``RdpAccountant`` of this package takes that
-    of theirs. ``value_discretization_interval`` changes no answer; it is the grid of ``privacy_loss_distribution``.
-    ``orders`` changes no answer either; it is what ``get_epsilon_and_optimal_order`` chooses from.
+    ``TightDPAccountant(relation)`` takes the place of ``PLDAccountant``, and ``RdpAccountant`` of this package that of
+    dp_accounting's. ``value_discretization_interval`` is the grid of ``privacy_loss_distribution``, and ``orders`` are
+    the choice of ``get_epsilon_and_optimal_order``; neither changes another answer.
 
-    ``noise_relative_to`` says what noise is relative to, which matters under REPLACE_ONE: the bound on one record's
-    "contribution", the "sensitivity" of the query under the relation, or that of a "clipped_sum", which is twice the
-    bound. By default events are read as dp_accounting defines them, relative to the contribution, and samples of a
-    fixed size as its ``RdpAccountant`` reads them, which alone knows them: relative to the sensitivity. Called as that
-    is, ``TightDPAccountant(orders, relation)``, it reads all noise relative to the sensitivity.
+    Under REPLACE_ONE it matters which bound noise is relative to, and ``noise_relative_to`` names it: the bound on one
+    record's "contribution", the "sensitivity" of the query under the relation, or the sensitivity of a "clipped_sum",
+    which is twice the bound on a contribution. By default events are read as dp_accounting defines them, relative to
+    the contribution. Samples of a fixed size, which only dp_accounting's ``RdpAccountant`` knows, are read as it reads
+    them, relative to the sensitivity. If it is called as ``TightDPAccountant(orders, relation)``, like that accountant,
+    all noise is relative to the sensitivity.
 
     All relations are served. For an event without a known bound, and for parameters out of their range,
-    ``supports(event)`` is False and ``compose`` raises UnsupportedEventError, whose message names them, and which is a
-    ValueError as well. For further questions ask ``accountant.composition`` under ``accountant.neighbors``.
+    ``supports(event)`` is False and ``compose`` raises UnsupportedEventError, which names them and is a ValueError as
+    well. For further questions ask ``accountant.composition`` under ``accountant.neighbors``.
 
     Threads may compose and ask at once. Copies, by ``copy`` or ``pickle``, are new accounts.
     """
@@ -180,7 +181,7 @@ class TightDPAccountant(PrivacyAccountant):
 
     @property
     def rdp(self) -> NDArray[np.float64]:
-        """Upper bounds on the Renyi divergences of ``orders``, of which that of 1 is at most any other."""
+        """Upper bounds on the Renyi divergences of ``orders``. The divergence of order 1 is at most any other."""
         run, neighbors = self._translate_to_question()
         if has_revealing_part(run) or not run:
             return np.full(self._orders.shape, math.inf if run else 0.0)

@@ -44,7 +44,7 @@ _COARSER = 10.0
 """Largest factor on the tolerance. It grows with the interval over the default one, because whoever asks for a coarse
 grid is in haste."""
 _FIRST, _FIRST_SLOW = 256, 32
-"""Number of intervals to begin with, of which those with too high a chord are halved. There are many where one question
+"""Number of intervals to begin with; an interval with too high a chord is halved. There are many where one question
 about many epsilons costs less than many questions about few, and few where each epsilon takes long."""
 _INFLATED = 1 + 1e-6
 """Factor on each delta, by the default width of an answer: the distribution is then not below the upper end of another
@@ -56,14 +56,18 @@ def privacy_loss_distribution(
 ) -> Any:
     """Returns a ``PrivacyLossDistribution`` whose delta is above that of ``run`` at every epsilon.
 
-    ``neighbors`` is "add_or_remove", "replace" or "replace_special". Where adding and removing differ, the result has a
-    distribution for each of them.
-    Between points of the default grid it exceeds delta by about one part in 10^4, or one in 500 where the grid engine
-    answers, times the number of distinct mechanisms; by one part in 50 at most, and where an answer takes more than
-    some ten milliseconds; up to ten times that on coarser grids; and everywhere by 1e-15. It takes about a second, and
-    more for many distinct mechanisms. Repeated samples of a fixed size under "replace" are those of the joined pair
-    (docs/theory/grid.md, section 6.2), up to twice above their delta, and take some twenty seconds, as
-    repeat-and-select does. It may be composed with other distributions of dp_accounting.
+    ``neighbors`` is "add_or_remove", "replace" or "replace_special". If adding and removing differ, the result has a
+    distribution for each of them. It may be composed with other distributions of dp_accounting.
+
+    Between points of the default grid it exceeds delta by about one part in 10,000, or one part in 500 if the grid
+    engine answers, times the number of distinct mechanisms. The excess is one part in 50 at most, and is that much if
+    an answer takes more than about ten milliseconds. On coarser grids it is up to ten times as large. Everywhere delta
+    is also larger by 1e-15. Repeated samples of a fixed size under "replace" have the distribution of the joined pair
+    (docs/theory/grid.md, section 6.2), whose delta is up to twice theirs.
+
+    It takes about a second, and more for many distinct mechanisms. Repeated samples of a fixed size, and
+    repeat-and-select, take about twenty seconds.
+
     Raises ValueError if the losses span more than 2^26 intervals.
     """
     if not isinstance(run, Composable):

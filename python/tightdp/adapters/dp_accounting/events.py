@@ -132,7 +132,7 @@ def _read_discrete_gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
 
 
 def _read_tree_aggregation(event: Any, reading: Reading) -> m.Mechanism | None:
-    """Returns the mechanism of noise on the nodes of trees, of which a record is in one."""
+    """Returns the mechanism of noise on the nodes of trees. Each record is in one tree."""
     # A record that is left out would shift all later ones to other steps, and a record in its place may be in any.
     if reading.relation != SPECIAL:
         raise ValueError(
@@ -169,7 +169,7 @@ def read_randomized_response(event: Any, reading: Reading) -> m.Mechanism | None
 
 
 def _compare_to_uniform_answer(p: float, buckets: int) -> PrivacyLoss:
-    """Returns the pair of an answer and that of the special record, which is uniform.
+    """Returns the pair of an answer and the answer of the special record, which is uniform.
 
     docs/theory/conversions.md section 11 has the proof.
     """
@@ -223,7 +223,7 @@ def _build_fixed_size_reader(
     """Returns the reader of events on samples of a fixed size, drawn with or without replacement as ``kind`` says."""
 
     def read_fixed_size_sample(event: Any, reading: Reading) -> m.Mechanism | None:
-        """Returns the mechanism of such a sample; None if nothing is drawn or released."""
+        """Returns the mechanism of an event on a sample of fixed size; None if nothing is drawn or released."""
         if reading.relation == ADD_OR_REMOVE:
             raise ValueError(
                 f"neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `{type(event).__name__}`. Found "

@@ -4,9 +4,10 @@
 
     pld.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(1000).get_epsilon_for_delta(1e-5)
 
-What is composed is kept as mechanisms, and a question goes to the engine that answers it best. The distribution on a
+A composition is kept as mechanisms, and a question goes to the engine that answers it best. The distribution on a
 grid, which other libraries read, is made when it is read, or when it is composed with a distribution of dp_accounting.
-Lower estimates (``pessimistic_estimate=False``), truncated noise, and whatever is not here are dp_accounting's own.
+Lower estimates (``pessimistic_estimate=False``), truncated noise, and all names that are missing here are
+dp_accounting's own.
 """
 
 from __future__ import annotations

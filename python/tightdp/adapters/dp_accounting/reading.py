@@ -1,4 +1,4 @@
-"""The way in which an event is read: its neighbouring relation, and what its noise is relative to.
+"""The way in which an event is read: its neighbouring relation, and the bound that its noise is relative to.
 
 dp_accounting's own accountants differ in the second. ``PLDAccountant`` reads noise relative to the bound on one
 record's contribution, of which REPLACE_ONE changes two; ``RdpAccountant`` relative to the sensitivity under the
@@ -63,7 +63,7 @@ class Reading(NamedTuple):
         """Returns the reading of noise on a sample of fixed size.
 
         The pair of such a sample is that of any two samples that differ in one record (docs/theory/grid.md section
-        6.2), so that the sensitivity is all that it needs.
+        6.2), so that only the sensitivity is needed.
         """
         return self._replace(unit="sensitivity") if self.unit is None else self
 

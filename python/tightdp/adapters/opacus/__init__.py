@@ -2,10 +2,10 @@
 
 Importing this module registers the accountant as "tightdp": ``opacus.PrivacyEngine(accountant="tightdp")`` and
 ``get_noise_multiplier(..., accountant="tightdp")`` then use it. Our ``PrivacyEngine`` also clips, adds up and draws
-noise by our kernels. For Opacus 1.6 and torch 2.13.
+noise by our kernels. It is made for Opacus 1.6 and torch 2.13.
 
-What the charge covers: given the per-example gradients, what leaves the optimiser is the Gaussian mechanism to the last
-bit. The gradients themselves are idealised. PyTorch computes them in batches of floats, so the last bits of one
+The charge covers the optimiser: given the per-example gradients, its output is that of the Gaussian mechanism to the
+last bit. The gradients themselves are idealised. PyTorch computes them in batches of floats, so the last bits of one
 example's gradient may depend on which others are in its batch; the proof assumes that each is a function of its
 example.
 """

@@ -1,4 +1,4 @@
-"""The data loader that a user hands over: which batches may be replaced, and what is public about them."""
+"""Checks of the data loader that a user hands over, and the public facts about its batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DECLARED = "_declared_batch_size"
 def require_replaceable_batches(data_loader: Any) -> None:
     """Raises ValueError unless an epoch of the loader visits each record once, in batches of a fixed size.
 
-    Poisson batches stand in for such batches alone. A sampler with weights or with replacement draws other batches than
+    Poisson batches stand in for no other batches. A sampler with weights or with replacement draws other batches than
     those that are charged, and a sampler of a subset leaves out records that Poisson batches would hold.
     """
     if isinstance(data_loader, DPDataLoader) or isinstance(data_loader.batch_sampler, CountingSampler):
@@ -57,10 +57,10 @@ def remember_batch_size(loader: Any, data_loader: Any) -> None:
 
 
 def prepare_empty_batches(loader: Any) -> None:
-    """Tells the loader's collation how an empty batch looks, whatever the first batch is.
+    """Tells the loader's collation how an empty batch looks, so that the first batch may be empty.
 
     Opacus learns the form from the first batch that has a record, and guesses one of lists before, which fails for
-    records that are dicts. Shapes and types of record 0 are public, as of every record.
+    records that are dicts. Shapes and types of all records are taken to be public, and so are those of record 0.
     """
     collate = loader.collate_fn
     if isinstance(collate, CollateFnWithEmpty) and collate.first_batch is None and len(loader.dataset):

@@ -25,7 +25,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
     """``opacus.PrivacyEngine``, with the same methods and parameters, made of tightdp's parts.
 
     - The account is ``Accountant``, and ``make_private_with_epsilon`` finds the smallest noise multiplier
-      whose certified bound meets the target, counting what the account holds already.
+      whose certified bound meets the target, counting the steps that the account holds already.
     - The optimisers are ``DPOptimizer`` and its siblings: exact sums and noise. ``make_private(arithmetic="float")``
       asks for the idealised form. Ghost and adaptive clipping, which sum in floats, are left to Opacus' optimisers,
       with a warning.
@@ -34,8 +34,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
     - Sums are divided by ``batch_size`` of the data loader, which is public. Opacus divides by a number that depends on
       the number of records. The number of batches of an epoch, ``len(data_loader)``, is taken to be public.
 
-    Noise is secure without further packages. ``secure_mode=True`` refuses what is not secure: a ``noise_generator``, a
-    data loader's own generator, and the optimisers of Opacus. ``noise_generator`` makes the noise repeatable.
+    Noise is secure without further packages. ``secure_mode=True`` refuses parts that are not secure: a
+    ``noise_generator``, a data loader's own generator, and the optimisers of Opacus. ``noise_generator`` makes the
+    noise repeatable.
     """
 
     def __init__(self, *, accountant: str = Accountant.mechanism(), secure_mode: bool = False) -> None:

@@ -281,12 +281,12 @@ class DPOptimizer(ExactOptimizer, optimizers.DPOptimizer):
     the real line, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). It is added once a
     logical step, to an empty batch too. An example with an infinity or NaN in its gradient adds zeros.
 
-    What is idealised: the per-example gradients come from PyTorch's batched products of floats.
+    The per-example gradients are idealised: they come from PyTorch's batched products of floats.
 
-    Parameters are those of Opacus, and
+    The parameters are those of Opacus, and these:
 
     max_grad_norm : float in [1e-30, 1e30]
-    expected_batch_size : positive number, where ``loss_reduction`` is "mean"
+    expected_batch_size : positive number, if ``loss_reduction`` is "mean"
     noise_multiplier : float in [0, 2^15]; with 0 nothing is protected, and sums are of floats
     generator : torch.Generator, optional
         The noise repeats if the generator does: for experiments, not for releases. It is read at the first noisy step,

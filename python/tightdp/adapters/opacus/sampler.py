@@ -1,4 +1,4 @@
-"""Batches of indices: Poisson batches with the probability that is charged, and samplers that count what they drew."""
+"""Batches of indices: Poisson batches with the probability that is charged, and samplers that count their batches."""
 
 from __future__ import annotations
 

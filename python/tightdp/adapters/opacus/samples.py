@@ -11,10 +11,10 @@ _Sampler = Callable[[Any, Any, Any], Mapping[Any, Any]]
 
 
 def keep_per_example_gradients(hooks: Any) -> None:
-    """Makes Opacus' hooks keep what their samplers return, without a copy into zeros.
+    """Makes Opacus' hooks keep the gradients that their samplers return, without a copy into zeros.
 
-    The copy serves gradients that are added to, or that lack examples at the end, as of packed sequences. It is left to
-    Opacus for those, and for a result that shares its memory, which a later addition in place would change.
+    Opacus still copies gradients that others are added to, gradients that lack examples at the end, as those of packed
+    sequences do, and gradients that share their memory, which a later addition in place would change.
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {

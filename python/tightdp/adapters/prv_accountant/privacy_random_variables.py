@@ -53,7 +53,7 @@ class PrivacyRandomVariable:
         return 0.0
 
     def _build_mechanisms(self) -> RoundedMechanisms:
-        """Returns the mechanism of this loss, on whose distribution function nothing is rounded."""
+        """Returns the mechanism of this loss for both sides, because none of its parameters is rounded."""
         infinity = _check.closed_unit("pm_inf", self.pm_inf)
 
         def cdf(t: NDArray[np.float64]) -> NDArray[np.float64]:
