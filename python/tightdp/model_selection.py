@@ -316,7 +316,7 @@ class PrivateSearchCV(BaseEstimator):
             released=(*made.released, "the settings of the best run", "its noisy number of right predictions"),
             public={
                 **public,
-                "settings to choose from": f"declared: {len(self._candidates()):,}",
+                "settings to choose from": f"declared: {len(self._list_candidates()):,}",
                 "share of records that are held out": f"declared: {self.holdout:g}",
             },
             size=made.size,
