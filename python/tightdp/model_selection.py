@@ -133,7 +133,9 @@ class PrivateSearchCV(BaseEstimator):
         in_memory = any(getattr(each, "in_memory", False) for each in algorithms)
         blocks = as_blocks(X, y, in_memory, texts=isinstance(self.estimator, PrivatePipeline))
         if blocks is None:
-            labels, classes, width = self._check_labelled_table(X, require_typed_labels(y) if must_learn(declared) else y)
+            labels, classes, width = self._check_labelled_table(
+                X, require_typed_labels(y) if must_learn(declared) else y
+            )
             records = len(labels)
         else:
             width = blocks.width

@@ -12,7 +12,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
 from tightdp.gate.selection import ExactCoins
-from tightdp.model_selection import PrivateSearchCV, build_score_query, compute_fewest_records, find_covering_run, fewest
+from tightdp.model_selection import (
+    PrivateSearchCV,
+    build_score_query,
+    compute_fewest_records,
+    draw_another_run,
+    find_covering_run,
+)
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
 from tightdp.train import DPSGD, ArrayBlocks, LogisticRegression, NoisyGD

@@ -25,7 +25,7 @@ from ..printed import format_up
 from ..records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
 from ..records.rows import Rows
 from ..records.schema import MOST
-from ..records.text import parse_number
+from ..records.text import parse_cell_number
 from ..statement import Statement
 from ..statement.words import AGAIN, list_values, make_one_line
 from ..tables.model import REGRESSION, TableModel
@@ -243,7 +243,7 @@ def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
             f"--target-bounds LOW:HIGH must be given with --model {REGRESSION}: public bounds of the label"
         )
     low, _, high = text.partition(":")
-    ends = parse_number(low), parse_number(high)
+    ends = parse_cell_number(low), parse_cell_number(high)
     if ends[0] is None or ends[1] is None or not -math.inf < ends[0] < ends[1] < math.inf:
         raise ValueError(f"--target-bounds {text}: must be LOW:HIGH with LOW < HIGH, both finite")
     return Ridge(
@@ -318,7 +318,10 @@ def _algorithm(name: str, settings: list[str]) -> Any:
 
 
 def _statement(
-    values: declared.Declarations, columns: tuple[Column, ...], planned: tuple[Column | LearnedColumn, ...], made: Statement
+    values: declared.Declarations,
+    columns: tuple[Column, ...],
+    planned: tuple[Column | LearnedColumn, ...],
+    made: Statement,
 ) -> Statement:
     """The statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
     learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}

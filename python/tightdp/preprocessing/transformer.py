@@ -77,7 +77,9 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         spent, delta = self._plan_budget()
         source, book = make_random_source(self.random_state), open_ledger(self.ledger)
         values, charge = self._prepare_input(X), self._charge(spent)
-        self._types = list_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
+        self._types = (
+            list_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
+        )
         self._run(values, spent, source, delta, partial(spend_from_ledger, book, charge, f"{type(self).__name__}.fit"))
         self.statement_ = self._build_statement(delta, self.random_state is not None, name_of(book) if charge else None)
         return self

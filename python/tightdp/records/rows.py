@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import arrow
-from .text import MISSING, convert_to_text, find_repeated_names, is_encoding, join_names, parse_number
+from .text import MISSING, convert_to_text, find_repeated_names, is_encoding, join_names, parse_cell_number
 
 LONGEST = 2**24
 """Characters of a line: a thousand for each of 16,000 columns. A file without ends of lines is not read whole."""
@@ -50,7 +50,7 @@ class TextFormat:
     def is_missing(self, cell: str) -> bool:
         """Tells whether the cell is one of those that are declared to be missing."""
         whole, mark, decimals = cell.partition(self.decimal)
-        if mark and decimals and not decimals.strip("0") and parse_number(cell, self.decimal) is not None:
+        if mark and decimals and not decimals.strip("0") and parse_cell_number(cell, self.decimal) is not None:
             return cell in self.missing or whole in self.missing
         return cell in self.missing
 
@@ -193,7 +193,7 @@ class Rows:
             missing = cell.lower() in MISSING
             if missing and not allow_missing:
                 raise ValueError(f"{self.file}: record {record} has no {name}; see --allow-missing")
-            number = None if missing else parse_number(cell, self.decimal)
+            number = None if missing else parse_cell_number(cell, self.decimal)
             if number is not None and not math.isfinite(number):
                 raise ValueError(f"{self.file}: record {record}, column {name}: must be a finite number")
             if number is None and not missing:

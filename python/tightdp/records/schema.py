@@ -15,7 +15,7 @@ from .. import _check
 from .._strict_json import check_entries, check_format, construct_object, read_file, read_value
 from .columns import LEARN, Bounds, Fill, Number, run_all_attempts
 from .rows import Rows
-from .text import MISSING, NO_VALUE, join_names, parse_number
+from .text import MISSING, NO_VALUE, join_names, parse_cell_number
 
 FORMAT = 1
 MOST = 1000
@@ -144,7 +144,7 @@ def _is_identifier(cells: list[str], decimal: str) -> bool:
     known = [cell for cell in cells if cell.lower() not in MISSING]
     if len(known) < FEWEST or len(set(known)) < len(known):
         return False
-    numbers = [parse_number(cell, decimal) for cell in known]
+    numbers = [parse_cell_number(cell, decimal) for cell in known]
     return any(number is None for number in numbers) or all(DIGITS.fullmatch(cell) for cell in known)
 
 
@@ -152,7 +152,7 @@ def _draft_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]
     """Returns bounds for numbers, with a number for those that are missing, and categories for a few texts that come
     back; anything else is to be dropped."""
     known = [cell for cell in cells if cell.lower() not in MISSING]
-    numbers = [parse_number(cell, decimal) for cell in known]
+    numbers = [parse_cell_number(cell, decimal) for cell in known]
     finite = [number for number in numbers if number is not None and np.isfinite(number)]
     if finite and len(finite) == len(known) and not any(CODE.fullmatch(cell) for cell in known):
         low, high = min(finite), max(finite)

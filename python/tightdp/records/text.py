@@ -27,7 +27,7 @@ def convert_to_text(cell: Any) -> str:
     return str(cell)
 
 
-def parse_number(cell: str, decimal: str = ".") -> float | None:
+def parse_cell_number(cell: str, decimal: str = ".") -> float | None:
     """Returns None for text, and for 1_0, which only Python reads as a number. Where ``decimal`` is a comma, a point
     would separate thousands or decimals, and a cell that has one counts as text."""
     if decimal == ",":
@@ -43,7 +43,7 @@ def join_names(names: Iterable[str]) -> str:
     cells of a record, and are not quoted."""
     found = list(names)
     cells = found if len(found) > 1 else re.split(r"[\s;|]+", " ".join(found))  # one name may be a line of many
-    if any(parse_number(cell) is not None for cell in cells):
+    if any(parse_cell_number(cell) is not None for cell in cells):
         return f"{len(found):,} that are not listed, as the first line holds numbers: it must hold the names"
     more = f", and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
     return ", ".join(name or "''" for name in found[:SHOWN]) + more
