@@ -22,6 +22,7 @@ WHEELS = ROOT / "build" / "wheels" / str(sys.implementation.cache_tag)
 SOURCES = "CMakeLists.txt", "pyproject.toml", "cmake/*", "cpp/**/*", "python/**/*.py*"
 SKIPPED = ROOT / "build" / "skipped.json"
 """What the last `test` skipped: most of it needs libraries that `peers` installs."""
+QUICK = "-m", "not hunt and not slow"
 
 SMOKE = "tests/test_api.py", "tests/test_statement.py", "tests/train/test_gate.py"
 """Tests of less than a minute that touch most of what can differ between versions of Python and NumPy."""
@@ -76,13 +77,14 @@ def pytest(place: Path, *options: str) -> None:
 
 
 def test() -> None:
-    """Every test that this machine can run without other libraries than scikit-learn."""
+    """Runs the tests that take five minutes on two cores and need no larger library than scikit-learn."""
     install("test")
-    pytest(VENV, f"--skipped-to={SKIPPED}")
+    pytest(VENV, *QUICK, f"--skipped-to={SKIPPED}")
 
 
 def peers() -> None:
-    """What `test` skipped, and what tests more with PyTorch, other accountants and readers of tables installed."""
+    """Runs the tests that `test` leaves out: slow ones, and those that need PyTorch, other accountants or readers of
+    tables, or test more with them."""
     place = ROOT / ".venv-peers"
     install("test", "peers", place=place)
     pytest(place, *([f"--skipped-in={SKIPPED}"] if SKIPPED.exists() else []))
@@ -119,7 +121,7 @@ def pythons() -> None:
             bind(python, objects, package / "tightdp")
             run(python, "tools/import_all.py", PYTHONPATH=str(package))
             demonstrate(python, PYTHONPATH=str(package))
-            run(python, "-m", "pytest", "-q", *SMOKE, PYTHONPATH=str(package), PYTHONHASHSEED="0")
+            run(python, "-m", "pytest", "-q", *QUICK, *SMOKE, PYTHONPATH=str(package), PYTHONHASHSEED="0")
 
 
 def bind(python: Path, objects: Path, package: Path) -> None:

@@ -59,7 +59,7 @@ def pytest_configure(config):
 
 def pytest_addoption(parser):
     parser.addoption("--skipped-to", metavar="FILE", help="write down what was skipped")
-    parser.addoption("--skipped-in", metavar="FILE", help="run what is written down there, and what is marked peers")
+    parser.addoption("--skipped-in", metavar="FILE", help="run what is written down there or marked peers or slow")
 
 
 SKIPPED = set()
@@ -108,7 +108,8 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [
             item
             for item in items
-            if {name_of(item.nodeid), item.nodeid.split("::")[0]} & skipped or item.get_closest_marker("peers")
+            if {name_of(item.nodeid), item.nodeid.split("::")[0]} & skipped
+            or any(item.get_closest_marker(marker) for marker in ("peers", "slow"))
         ]
     if SEED:
         random.Random(SEED).shuffle(items)

@@ -167,6 +167,7 @@ def test_a_law_from_below_is_below_its_pair_and_near_it(unknown):
         assert mirrored <= float(adding(q, mu, epsilon)) + 1e-12
 
 
+@pytest.mark.slow
 def test_a_thousand_steps():
     """[13.36, 14.82] by pairs that are fixed in advance; 13.435 to 13.436 by those two chosen anew at every step."""
     joined = (RUN * STEPS).epsilon(1e-5, neighbors="replace", engine="grid")
@@ -215,6 +216,7 @@ def test_negative_epsilons_by_symmetry():
             assert other == pytest.approx(-math.expm1(-epsilon) + math.exp(-epsilon) * one, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_far_beyond_the_lattice():
     run = RUN * 3
     near = run.delta(5.0, neighbors="replace")

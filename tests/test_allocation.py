@@ -32,7 +32,7 @@ def holds(bound, truth):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize("at", [-0.5, 0.0, 0.25, 2.0])
+@pytest.mark.parametrize("at", [-0.5, *(pytest.param(at, marks=pytest.mark.slow) for at in (0.0, 0.25)), 2.0])
 def test_two_gaussian_steps_by_quadrature(sigma, at, direction):
     with mp.workdps(40):
         truth = reference.two_gaussian_steps(sigma, at, direction == "add")
@@ -41,6 +41,7 @@ def test_two_gaussian_steps_by_quadrature(sigma, at, direction):
     assert bound.width <= 1e-5 * bound.upper or bound.upper < 1e-12
 
 
+@pytest.mark.slow
 def test_two_gaussian_steps_far_out():
     with mp.workdps(60):
         for direction in DIRECTIONS:
@@ -105,7 +106,7 @@ def test_a_mean_of_one_is_the_mechanism():
                 assert truth.lower <= laws.upper.delta(at, direction) <= truth.upper * 1.001 + 1e-6
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(SIGMAS, st.integers(2, 3000), st.floats(0.0, 3.0), st.sampled_from(DIRECTIONS))
 def test_between_one_poisson_step_and_fewer_steps(sigma, steps, at, direction):
     inner = dp.Gaussian(sigma)
@@ -116,7 +117,7 @@ def test_between_one_poisson_step_and_fewer_steps(sigma, steps, at, direction):
     assert found.lower <= inner.delta(at).upper
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(SIGMAS, st.integers(2, 1000), st.floats(1e-30, 0.1))
 def test_epsilon_and_delta_agree_and_renyi_does_not_contradict(sigma, steps, delta):
     run = dp.RandomAllocation(dp.Gaussian(sigma), steps)
@@ -149,7 +150,9 @@ def test_levels_bound_the_same_truth_and_converge():
     assert gaps[1] < gaps[0] / 8 and gaps[2] < gaps[1] / 8  # of second order: 16
 
 
-@pytest.mark.parametrize("sigma", [1e-3, 0.05, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize(
+    "sigma", [1e-3, *(pytest.param(sigma, marks=pytest.mark.slow) for sigma in (0.05, 1.0, 1e3)), 1e6]
+)
 @pytest.mark.parametrize("steps", [2, 1000, 10**9])
 def test_the_corners_of_the_box(sigma, steps):
     for selected in (1, 2):
@@ -453,7 +456,15 @@ def _of_binary_steps(eta, share, steps, selected, epsilon, direction):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("eta, steps, selected", [(1.0, 10, 9), (3.0, 5, 4), (4.5, 4, 3), (6.0, 3, 2), (10.0, 5, 3)])
+@pytest.mark.parametrize(
+    "eta, steps, selected",
+    [
+        (3.0, 5, 4),
+        (4.5, 4, 3),
+        (10.0, 5, 3),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((1.0, 10, 9), (6.0, 3, 2))),
+    ],
+)
 def test_bounded_range_in_most_of_the_steps(eta, steps, selected, direction):
     """Formulas know more of the class than its pair, which no member attains: they do not contradict each other."""
     run = dp.RandomAllocation(dp.BoundedRange(eta), steps, selected)

@@ -226,6 +226,7 @@ dp.nonexistent  # E: nonexistent
 """
 
 
+@pytest.mark.slow
 def test_type_checkers_tell_a_name_that_does_not_exist(tmp_path):
     """Each line of the snippet that names what is expected of it is an error, and no other line is."""
     pytest.importorskip("mypy", reason="needs mypy")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import tightdp as dp
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=25, deadline=None)
 
 
 def logarithmic(low, high):

@@ -18,7 +18,7 @@ MODULES = sorted(
     if ">>> " in source.read_text()
 )
 KINDS = {"python", "bash", *pages.WITH}
-RUNNING = [page for page in pages.PAGES if {block.kind for block in pages.blocks(page)} & KINDS]
+RUNNING = {page: kinds for page in pages.PAGES if (kinds := {block.kind for block in pages.blocks(page)}) & KINDS}
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -30,8 +30,11 @@ def test_docstrings(name):
     assert found.attempted > 0 and found.failed == 0
 
 
-@pytest.mark.peers
-@pytest.mark.parametrize("page", RUNNING, ids=pages.name_of)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.peers] * bool(kinds & pages.WITH)) for page, kinds in RUNNING.items()],
+    ids=pages.name_of,
+)
 @pytest.mark.filterwarnings("ignore:Full backward hook")  # Opacus' hooks
 def test_pages(page, tmp_path, monkeypatch):
     """Every example runs, in a folder of its own, and prints what the page says."""

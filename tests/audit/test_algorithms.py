@@ -33,13 +33,16 @@ def test_clip_and_noise(noise_multiplier):
     assert found.excludes(dp.Gaussian(1.2 * noise_multiplier))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * case.slow) for name, case in CASES.items()]
+)
 def test_lower_stays_below_upper(name):
     case = CASES[name]
     run, claim = case.build(sum(map(ord, name)))
     held_to_claim(evidence(run, case.trials, thresholds=case.thresholds), claim, case.least_mu)
 
 
+@pytest.mark.slow
 def test_twice_the_noise_is_refuted():
     run, claim = CASES["DPSGD"].build(2)
     assert claim == dp.PoissonSampled(dp.Gaussian(0.4), 0.5) * 2

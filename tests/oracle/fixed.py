@@ -65,6 +65,8 @@ GROUPED: list[dp.Mechanism | dp.Composition] = [
 ]
 CASES = [Case(run, relation) for run, relation in product(RUNS, RELATIONS)]
 CASES += [Case(run, relation, k) for run, relation, k in product(GROUPED, RELATIONS, (2, 3))]
+SLOW = (Case(dp.ZCDP(0.2, 0.3), "replace"),)
+"""Cases whose width takes seconds to compare."""
 
 ONE_BY_ONE = dp.TruncatedPoissonSampled(G(0.2), 0.5, 1, 3)
 COMBINED = [

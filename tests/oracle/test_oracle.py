@@ -99,7 +99,11 @@ def test_an_accountant_answers_as_the_run(case):
     assert case.truth.least_delta(np.ones(1))[0] <= account.delta(1.0, neighbors=case.relation).upper * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("case", fixed.CASES, ids=lambda case: str(case)[:120])
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] * (case in fixed.SLOW)) for case in fixed.CASES],
+    ids=lambda case: str(case)[:120],
+)
 def test_no_answer_is_much_wider_than_the_page_states(case):
     names = set(cases.kinds(case.parts))
     if not any(refused(part, case.relation) for part, _ in case.parts):
@@ -117,7 +121,10 @@ def test_fixed_bins_are_the_same_in_every_epoch(relation):
     assert (below.least(EPSILONS) <= run.profile(EPSILONS, neighbors=relation).upper * (1 + 1e-9)).all()
 
 
-@pytest.mark.parametrize("name", cases.constructors())
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "RepeatAndSelect")) for name in cases.constructors()],
+)
 def test_what_is_drawn_is_compared(name):
     """Some cases of every public constructor, of which most are neither refused nor without data sets."""
     report = cases.Report()

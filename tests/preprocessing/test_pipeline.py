@@ -47,6 +47,7 @@ def mixed_numbers():
     return ColumnTransformer([("n", Chain([("fill", SimpleImputer()), ("scale", MinMaxScaler())]), [0, 1])])
 
 
+@pytest.mark.slow
 def test_scikit_learn_accepts_it():
     steps = [("s", MinMaxScaler(noise_multiplier=1e-3, delta=1e-6)), ("m", LogisticRegression(LOUD, delta=1e-5))]
     failing = {

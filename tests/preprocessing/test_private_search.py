@@ -32,6 +32,7 @@ def records():
     return x, np.where(x[:, 0] > 0.4, "yes", "no")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X has features beyond 10")  # of scikit-learn's own tables
 def test_scikit_learn_accepts_it():
     model, failing = LogisticRegression(NoisyGD(steps=60, max_norm=5.0)), {"check_estimators_nan_inf": "it would tell"}

@@ -282,10 +282,12 @@ def test_a_release_that_cannot_be_printed_is_not_lost(tmp_path, command, options
     def run(line):
         return subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True)
 
-    model = "m.json " if command == "test" else ""
-    made = run(f"{tightdp} train a.csv --label owner --bounds age=20:70 --classes no,yes --epsilon 1 --delta 1e-5 "
-               "--out m.json")  # fmt: skip
-    assert made.returncode == 0, made.stderr
+    model = ""
+    if command == "test":
+        model = "m.json "
+        declared = ["--label", "owner", "--bounds", "age=20:70", "--classes", "no,yes"]
+        asked = ["--epsilon", "1", "--delta", "1e-5", "--out", str(tmp_path / "m.json")]
+        assert main(["train", str(tmp_path / "a.csv"), *declared, *asked]) == 0
     asked = f"{tightdp} {command} {model}a.csv {options} --epsilon 1 --delta 1e-6 --ledger a.ledger"
     closed = run(f"{asked} >&-")
     assert closed.returncode == 2 and "Nothing was spent" in closed.stderr and spent(ledger) == 0

@@ -448,6 +448,7 @@ def test_pipes_and_devices_are_no_files(tmp_path, capsys):
     assert capsys.readouterr().err.count("must be a file") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixtures", "groups of mixtures", "samples", "discrete"])
 def test_heavy_accounts_end_in_seconds(kind):
     """They took from 9 to 80 seconds, as JSON or as a page. Now each takes no more than the budget of a question."""
