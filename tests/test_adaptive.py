@@ -197,6 +197,7 @@ def test_one_step_is_the_pair_that_attains_it():
     assert (RUN * 1).delta(0.4, neighbors="replace").upper == pytest.approx(float(truth), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_more_steps_and_larger_samples_cost_more_and_blocks_bound_steps():
     at, runs = 1e-6, [dp.FixedSizeSampled(dp.Gaussian(2.0), size, 100) * count for size, count in
                       ((2, 40), (2, 60), (3, 60))]  # fmt: skip

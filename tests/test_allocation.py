@@ -31,7 +31,7 @@ def holds(bound, truth):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("sigma", [0.3, pytest.param(1.0, marks=pytest.mark.slow), 4.0])
 @pytest.mark.parametrize("at", [-0.5, *(pytest.param(at, marks=pytest.mark.slow) for at in (0.0, 0.25)), 2.0])
 def test_two_gaussian_steps_by_quadrature(sigma, at, direction):
     with mp.workdps(40):
@@ -223,7 +223,9 @@ def test_several_selected_against_all_outcomes(steps, selected):
                 assert holds(dp.RandomAllocation(dp.PureDP(1.0), steps, selected).delta(at, neighbors=direction), truth)
 
 
-@pytest.mark.parametrize(("sigma", "steps", "selected"), [(1.0, 1000, 10), (0.6, 60, 3), (2.0, 4000, 40)])
+@pytest.mark.parametrize(
+    ("sigma", "steps", "selected"), [(1.0, 1000, 10), pytest.param(0.6, 60, 3, marks=pytest.mark.slow), (2.0, 4000, 40)]
+)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_several_selected_from_below_and_above(sigma, steps, selected, direction):
     run = dp.RandomAllocation(dp.Gaussian(sigma), steps, selected)
@@ -373,6 +375,7 @@ def test_bounds_of_several_selected_hold_the_sum_over_all_outcomes(epsilon, step
         assert bound.lower <= exact.upper and exact.lower <= bound.upper
 
 
+@pytest.mark.slow
 def test_the_largest_product_of_several_ratios():
     """The curve of taking part for sure, moved by the logarithm of the number of choices, is attained up to a little:
     a test that looks at the largest ratio alone was 2.3 below."""

@@ -215,6 +215,7 @@ SLOW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_slow_bounds_meet_the_target_within_a_part_of_their_width(name, monkeypatch):
     """The result's own bound meets the target, and few sharp bounds are taken on the way."""

@@ -82,7 +82,7 @@ def test_bounded_range(eta, q, direction):
         is_it(sampled(dp.BoundedRange(eta), q).delta(eps, neighbors=direction), supremum)
 
 
-@pytest.mark.parametrize("eta", [0.4, 1.0])
+@pytest.mark.parametrize("eta", [pytest.param(0.4, marks=pytest.mark.slow), 1.0])
 def test_bounded_range_under_replace(eta):
     for eps in (0.0, 0.3, 0.7):
         # With both ratios of range eta about the middle one, theirs to each other has a range of 2 eta.
@@ -100,7 +100,7 @@ def test_bounded_range_under_replace(eta):
     assert members.replaced(few, math.exp(0.05), 0.3, fixed=True) <= fixed.upper
 
 
-@pytest.mark.parametrize("direction", ["add", "remove"])
+@pytest.mark.parametrize("direction", [pytest.param("add", marks=pytest.mark.slow), "remove"])
 def test_an_allocation_composes_the_members_of_bounded_range(direction):
     """The envelope, composed, is above all of them: the lower end has to be a member's."""
     kind = members.bounded_range(1.0, shifts(1.0, 0.261, 0.727, 0.45, 0.813))

@@ -88,12 +88,14 @@ def test_plot(capsys, tmp_path, suffix):
     assert file.stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_plot_of_a_wide_band(tmp_path, capsys):
     file = tmp_path / "wide.png"
     output(capsys, "plot", "--composition", "ZCDP(0.01)", "--out", file, "--points", 11, "--json")
     assert file.exists()
 
 
+@pytest.mark.slow
 def test_plot_of_several_runs(tmp_path, capsys):
     from tightdp import plots
 

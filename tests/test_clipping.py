@@ -216,6 +216,7 @@ print(_core.isa(), h.hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_the_instruction_set_changes_no_bit():
     assert len(every_instruction_set(DIGEST)) == 1
 

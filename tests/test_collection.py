@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_only_files_that_need_a_missing_library_skip(tmp_path):
     for name, library in (("needs", "scipy.stats"), ("misspelt", "scypi")):
         (tmp_path / f"test_{name}.py").write_text(f'raise ModuleNotFoundError("No module named {library!r}")\n')

@@ -82,9 +82,9 @@ def test_fresh_sample_against_ball_arithmetic():
         assert holds(lower, truth, upper), (seed, sigma, q, steps, target, add, lower, truth, upper)
         narrow += upper - lower <= 1e-6 * upper
         checked += 1
-        if checked == 60:
+        if checked == 30:
             # Where the tilt jumps across a far lobe the bound is wide, and rightly so.
-            assert narrow >= 55, seed
+            assert narrow >= 27, seed
             return
     pytest.fail(f"only {checked} values could be checked")
 

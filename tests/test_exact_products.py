@@ -149,7 +149,7 @@ def floats(width):
     return st.floats(width=width, allow_nan=True, allow_infinity=True)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data(), st.sampled_from([32, 64]), st.booleans(), st.floats(1e-30, 1e30))
 def test_one_record_stays_within_the_bound_in_rational_arithmetic(data, width, bias, max_norm):
     """Any bit patterns: entries that overflow, underflow, cancel or are not finite."""
@@ -313,6 +313,7 @@ print(_core.isa(), h.hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_the_instruction_set_changes_no_bit():
     assert len(every_instruction_set(DIGEST)) == 1
 

@@ -130,6 +130,7 @@ def test_huge_powers_leave_the_constant_coefficient_and_nothing_else():
     assert _core.rfft_power(spectrum, 10**18).tolist() == [1, 0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
 def test_instruction_sets_agree(isa):
     """Each variant in a process of its own; a machine without it runs the next narrower one."""

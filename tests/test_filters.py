@@ -35,7 +35,11 @@ FILTERS = [
     (dp.PrivacyFilter(1.0, 1e-6, family="gaussian"), dp.Gaussian(50.0)),
     (dp.PrivacyFilter(1.0, 1e-6, failure=5e-7), dp.ApproximateDP(0.01, 1e-9)),
     (dp.PrivacyFilter(1.0, 1e-6, neighbors="replace"), dp.Gaussian(50.0)),
-    (dp.PrivacyFilter(1.0, 1e-6, neighbors="replace"), dp.FixedSizeSampled(dp.Gaussian(5.0), 10, 1000)),
+    pytest.param(
+        dp.PrivacyFilter(1.0, 1e-6, neighbors="replace"),
+        dp.FixedSizeSampled(dp.Gaussian(5.0), 10, 1000),
+        marks=pytest.mark.slow,
+    ),
 ]
 
 

@@ -54,14 +54,12 @@ FAINT = dp.FixedSizeSampled(dp.PureDP(0.01), 1, 1000)
 STRONG = [
     dp.Gaussian(1.0) * 1,
     dp.PoissonSampled(dp.Gaussian(0.5), 0.2) * 3,
-    dp.Laplace(2.0) * 2,
-    dp.BoundedRange(0.5) * 2,
     dp.Gaussian(2.0).group(2),
-    dp.PureDP(0.3) * 2 + dp.Gaussian(2.0),
 ]
+SLOW = dp.Laplace(2.0) * 2, dp.BoundedRange(0.5) * 2, dp.PureDP(0.3) * 2 + dp.Gaussian(2.0)
 
 
-@pytest.mark.parametrize("run", STRONG, ids=repr)
+@pytest.mark.parametrize("run", [*STRONG, *(pytest.param(run, marks=pytest.mark.slow) for run in SLOW)], ids=repr)
 def test_who_sees_a_sample_of_fixed_size_besides_learns_no_less_by_any_measure(run):
     """Each answer under "replace" is that about the pairs of replacing, whatever stands beside them."""
     more, asked = run + FAINT, {"neighbors": "replace"}

@@ -342,7 +342,7 @@ def test_no_parameters_crash_hang_or_cross(parts, log_delta, eps, direction):
 def test_many_epsilons_are_read_off_few_curves(direction):
     """Each answer bounds what is asked one by one, and is not much wider than that was to be."""
     run = dp.PoissonSampled(dp.Laplace(1.3), 0.02) * 300 + dp.Gaussian(4.0)
-    at = np.linspace(-0.5, 4.0, 40)
+    at = np.linspace(-0.5, 4.0, 11)
     found = ENGINE.above(run._to_composition().parts, direction, at, Request(width=1e-4))
     for epsilon_, upper in zip(at, found, strict=True):
         alone = delta(run, float(epsilon_), direction, 1e-6)

@@ -206,7 +206,9 @@ def check(parts, direction, target, epsilons, request):
             assert least >= target * (1 - mp.mpf(10) ** -40), (here, inverse)
 
 
-@pytest.mark.parametrize("settings", [60, pytest.param(1000, marks=pytest.mark.hunt)])
+@pytest.mark.parametrize(
+    "settings", [20, pytest.param(60, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.hunt)]
+)
 def test_a_fresh_sample_of_the_box(settings):
     draw = Draw(random.randrange(10**9))
     for _ in range(settings):
@@ -242,7 +244,15 @@ def test_settings_that_are_hard_to_bound(run, target, epsilon, direction):
 
 
 # All of Q is where P has next to nothing, a little of it is, or all but a little.
-@pytest.mark.parametrize(("sigma", "sensitivity"), [(0.152, 8), (0.3, 15), (0.3, 20), (0.2, 11), (0.5, 24), (0.9, 42)])
+@pytest.mark.parametrize(
+    ("sigma", "sensitivity"),
+    [
+        (0.152, 8),
+        (0.3, 15),
+        (0.9, 42),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((0.3, 20), (0.2, 11), (0.5, 24))),
+    ],
+)
 @pytest.mark.parametrize("probability", [7e-9, 0.1, 0.9])
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_none_of_the_neighbour_is_lost(sigma, sensitivity, probability, direction):

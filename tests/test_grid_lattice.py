@@ -203,8 +203,14 @@ def weighed(x, w, eps):
     return mp.fsum(mp.mpf(p) * -mp.expm1(eps - mp.mpf(y)) for y, p in zip(x, w, strict=True) if p > 0 and y > eps)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("h", [2.0**-2, 2.0**-7])
+@pytest.mark.parametrize(
+    ("name", "h"),
+    [
+        pytest.param(name, h, marks=[pytest.mark.slow] * (name == "wide" and h < 0.1))
+        for name in CASES
+        for h in (2.0**-2, 2.0**-7)
+    ],
+)
 @pytest.mark.parametrize("tilt", [0.0, 2.0])
 def test_lattices_hold_the_curve_between_them(name, h, tilt):
     """At points, in the middle of cells and elsewhere, with nothing allowed for rounding but the stated slack."""

@@ -127,6 +127,7 @@ def test_order_changes_no_more_than_roundings():
     assert ask(sum(few)) == ask(sum(reversed(few)))
 
 
+@pytest.mark.slow
 def test_a_law_at_the_address_of_one_that_is_gone_is_another_law():
     """Laws of the same shape are made and dropped by turns, so that memory is used again."""
     expected = {}

@@ -29,7 +29,7 @@ RUNS = [
 RELATIONS = ["add", "remove", "add_or_remove", "replace"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.sampled_from(RUNS),
     st.sampled_from(RELATIONS),

@@ -64,6 +64,7 @@ def test_nor_to_exact_releases(grid):
     assert not betrayed(releases(release, EMPTY), releases(release, CANARY), dp.Gaussian(MULTIPLIER))
 
 
+@pytest.mark.slow
 def test_nor_to_micro_batches():
     grid = dp.exact_grid(BOUND)
 

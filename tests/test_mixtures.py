@@ -104,8 +104,8 @@ def reversed_(pair):
     return Pair(pair.q, pair.p)
 
 
-@pytest.mark.parametrize("sigma", [0.6, 1.0, 3.0])
-@pytest.mark.parametrize(("m", "n"), [(1, 10), (5, 8), (3, 1000)])
+@pytest.mark.parametrize("sigma", [0.6, pytest.param(1.0, marks=pytest.mark.slow), 3.0])
+@pytest.mark.parametrize(("m", "n"), [(1, 10), (5, 8), pytest.param(3, 1000, marks=pytest.mark.slow)])
 def test_zeroed_in_a_sample_of_fixed_size(sigma, m, n):
     """For x >= 1 the others opposed are the worst, for x < 1 others that are like the record."""
     mu, q = 1 / sigma, m / n
@@ -176,7 +176,10 @@ def draws(b, n):
     return [(k, math.comb(b, k) * (1 / n) ** k * (1 - 1 / n) ** (b - k)) for k in range(b + 1)]
 
 
-@pytest.mark.parametrize(("sigma", "b", "n"), [(1.0, 2, 5), (3.0, 6, 3), (0.8, 1, 1), (2.0, 10, 40)])
+@pytest.mark.parametrize(
+    ("sigma", "b", "n"),
+    [(1.0, 2, 5), (0.8, 1, 1), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((3.0, 6, 3), (2.0, 10, 40)))],
+)
 def test_draws_with_replacement(sigma, b, n):
     run = dp.SampledWithReplacement(dp.Gaussian(sigma), b, n)
     one, none = [(k / sigma, w) for k, w in draws(b, n)], [(0.0, 1.0)]
@@ -215,7 +218,7 @@ def test_vectors_that_were_drawn_at_random_stay_below():
                 assert value <= run.delta(eps, neighbors="replace_special").upper + 1e-6
 
 
-@pytest.mark.parametrize("sigma", [1e-300, 1e-3, 1e3, 1e300])
+@pytest.mark.parametrize("sigma", [1e-300, pytest.param(1e-3, marks=pytest.mark.slow), 1e3, 1e300])
 def test_no_noise_is_too_little_or_too_much(sigma):
     one = dp.Gaussian(sigma)
     for run, relations in (

@@ -29,7 +29,10 @@ def test_gaussians(count, mu):
 
 
 @pytest.mark.parametrize("count", [2**21, 51_152_598, 10**12])
-@pytest.mark.parametrize("noise_multiplier", [1e-3, 0.0023323271818666822, 0.01, 0.02, 0.03, 0.1])
+@pytest.mark.parametrize(
+    "noise_multiplier",
+    [0.0023323271818666822, 0.1, *(pytest.param(noise, marks=pytest.mark.slow) for noise in (1e-3, 0.01, 0.02, 0.03))],
+)
 def test_steps_that_reveal_almost_all(noise_multiplier, count):
     """At losses that nearly all of Q has, P's mass is no double."""
     run = dp.Gaussian(noise_multiplier) * count
@@ -102,12 +105,12 @@ def test_sampled_laplace_noise(scale, q, count):
         dp.Laplace(1.0),
         dp.PoissonSampled(dp.Laplace(1.0), 1e-3),
         dp.PoissonSampled(dp.PureDP(1.0), 1e-9),
-        dp.BoundedRange(1e-8),
-        dp.PoissonSampled(dp.DiscreteGaussian(100.0), 1e-6),
+        pytest.param(dp.BoundedRange(1e-8), marks=pytest.mark.slow),
+        pytest.param(dp.PoissonSampled(dp.DiscreteGaussian(100.0), 1e-6), marks=pytest.mark.slow),
         dp.PoissonSampled(dp.Gaussian(1.0), 1e-8),
-        dp.MixtureOfGaussians(1e7, (0.0, 1.0, 3.0), (0.5, 0.3, 0.2)),
+        pytest.param(dp.MixtureOfGaussians(1e7, (0.0, 1.0, 3.0), (0.5, 0.3, 0.2)), marks=pytest.mark.slow),
         dp.ApproximateDP(1e-8, 1e-18),
-        dp.TruncatedPoissonSampled(dp.Gaussian(100.0), 1e-6, 30, 10**6),
+        pytest.param(dp.TruncatedPoissonSampled(dp.Gaussian(100.0), 1e-6, 30, 10**6), marks=pytest.mark.slow),
     ],
     ids=lambda mechanism: type(mechanism).__name__,
 )

@@ -36,6 +36,7 @@ def test_colours_can_be_told_apart(eyes):
         assert np.linalg.norm(lab(one, SEEN_BY[eyes]) - lab(other, SEEN_BY[eyes])) > FAR, (one, other)
 
 
+@pytest.mark.slow
 def test_a_slow_engine_draws_what_is_known(tmp_path, capsys):
     """The curves ask for hundreds of deltas, each a composition of its own with this engine: more than a question's
     budget of work allows."""

@@ -60,6 +60,7 @@ def test_rounded_to_the_nearest_a_number_looks_as_python_prints_it(spec):
         assert format_rounded(-x, spec, ROUND_HALF_EVEN) == format(-x, spec)
 
 
+@pytest.mark.slow
 def test_ten_thousand_bounds_in_every_format():
     """The text of the upper end states at least that, of the lower end at most that, and each the closest such number
     on the grid of what the format can state."""

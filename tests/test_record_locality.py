@@ -240,7 +240,13 @@ def table_of(at, rows, labels, folder):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("made", "at"), [case[1:] for case in CASES], ids=[f"{c[0]}-{c[2].__name__}" for c in CASES])
+@pytest.mark.parametrize(
+    ("made", "at"),
+    [
+        pytest.param(made, at, id=f"{name}-{at.__name__}", marks=[pytest.mark.slow] * (made is search))
+        for name, made, at in CASES
+    ],
+)
 def test_one_record_moves_the_integers_by_no_more_than_is_declared(made, at, tmp_path):
     try:
         X, y = table_of(at, ROWS, LABELS, tmp_path)

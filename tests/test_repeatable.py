@@ -50,6 +50,7 @@ def drawn(folder, hunt, *options):
     return found
 
 
+@pytest.mark.slow
 def test_what_tests_draw(tmp_path):
     ordinary = drawn(tmp_path, 0)
     assert drawn(tmp_path, 0) == ordinary != drawn(tmp_path, 1, "--hypothesis-seed=1")

@@ -242,6 +242,7 @@ print(_core.isa(), h.hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_every_instruction_set_draws_the_same():
     assert len(every_instruction_set(DIGEST)) == 1
 

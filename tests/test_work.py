@@ -53,6 +53,7 @@ def test_the_trade_off_of_next_to_no_privacy():
     assert np.all(found.lower >= 0) and np.all(found.upper < 1e-9)
 
 
+@pytest.mark.slow
 def test_many_distinct_parts_that_only_moments_serve():
     """An eighth of the parts, eight times each, is nearly the same run, and is searched over more orders."""
 
@@ -65,6 +66,7 @@ def test_many_distinct_parts_that_only_moments_serve():
     assert few.upper < many.upper < 1.2 * few.upper
 
 
+@pytest.mark.slow
 def test_work_that_no_budget_is_charged_for_is_bounded():
     """The curve of a sample of fixed size asks for 10,901 deltas at once, and its budget ends before the last."""
     run = dp.FixedSizeSampled(dp.ZCDP(1.162), 10, 60000) * 100
@@ -74,6 +76,7 @@ def test_work_that_no_budget_is_charged_for_is_bounded():
     assert passed <= UNITS and passed - spent <= UNITS / 20
 
 
+@pytest.mark.slow
 def test_a_trade_off_whose_deltas_take_long():
     """A group of 300, of which about thirty are drawn: an attacker hardly errs."""
     run = (sampled(1.0, 0.01, 10)).group(300)
@@ -133,6 +136,7 @@ def test_what_is_kept_is_charged():
     assert _core.work_spent() - between == between - before > 10**5
 
 
+@pytest.mark.slow
 def test_a_question_that_takes_more_than_the_grid_engine_may_spend():
     """A thousand distinct distributions. The answer is what was known when the work was spent: sound, and wider than
     what was asked for."""
@@ -210,6 +214,7 @@ except KeyboardInterrupt:
     assert int(alone(code)) < (KERNELS if name in OF_KERNELS else HEARD)
 
 
+@pytest.mark.slow
 def test_bounds_in_a_sample_of_the_box():
     rng = np.random.default_rng(11)
     for _ in range(12):

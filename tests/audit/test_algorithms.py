@@ -49,6 +49,7 @@ def test_twice_the_noise_is_refuted():
     assert evidence(run, 4000).excludes(dp.PoissonSampled(dp.Gaussian(0.8), 0.5) * 2)
 
 
+@pytest.mark.slow
 def test_pure_epsilon_of_a_selection_is_seen():
     run, claim = CASES["selection, permute-and-flip"].build(6)
     assert 0.5 < evidence(run, 12_000, thresholds=[0.5]).epsilon(0.0) <= claim.nominal_epsilon

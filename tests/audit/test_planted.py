@@ -45,6 +45,7 @@ class Unclipped(Quiet):
     share = 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaks", [False, True])
 def test_noise_for_another_norm_than_the_sum_has(leaks):
     algorithm = DPSGD(batch_size=4.0, epochs=1.0, max_norm=10.0, noise_multiplier=2.0, average=0.0)

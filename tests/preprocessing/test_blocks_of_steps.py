@@ -151,6 +151,7 @@ def test_collections_of_dask(table, many):
     same(held.fit(DaskBlocks(X_, y_)).best_estimator_, alone)
 
 
+@pytest.mark.slow
 def test_a_search_holds_out_the_same_records(table):
     X, y = np.nan_to_num(table[0]), table[1]
     sampled = LogisticRegression(DPSGD(batch_size=400, epochs=1), public_size=N, bounds=(0, 100))

@@ -262,6 +262,7 @@ def test_what_is_not_parsed(tmp_path, text, capsys):
             read(text)
 
 
+@pytest.mark.slow
 def test_a_refusal_has_a_budget_of_work():
     """Ten allocations of several steps took 4.6 seconds, most of which no budget was charged for."""
     run = sum((dp.RandomAllocation(dp.Gaussian(1 + k / 50), 1000, selected=3) * 1 for k in range(10)), dp.Composition())

@@ -38,6 +38,7 @@ NUMBERS = {"age": "61.7391853", "hours": "23.9174628"}
 DECLARED = ["--label", "income", "--classes", "low,high", "--categories", "clinic=north,south", "--categories"]
 DECLARED += ["sex=f,m", "--bounds", "age=18:90,hours=0:80", "--drop", "name", "--delta", "1e-6", "--epsilon", "1"]
 DECLARED += ["--regularization", "0.01"]
+FEW_STEPS = {"noisy-gd": ["--set", "steps=3"], "dp-agd": ["--set", "selections=2"]}
 
 
 def rows():
@@ -75,8 +76,8 @@ def test_no_file_holds_one(tmp_path, algorithm, model, capfd):
     model_file, page, ledger, new = files.values()
     budget = ["--dataset", "people", "--epsilon", "8", "--delta", "1e-5", "--failure", "5e-6"]
     assert main(["ledger", "create", ledger, *budget]) == 0
-    few = {"noisy-gd": ["--set", "steps=3"], "dp-agd": ["--set", "selections=5"]}.get(algorithm, [])
-    options = [*DECLARED, "--algorithm", algorithm, "--model", model, "--ledger", ledger, "--delimiter", ";", *few]
+    options = [*DECLARED, "--algorithm", algorithm, "--model", model, "--ledger", ledger, "--delimiter", ";"]
+    options += FEW_STEPS.get(algorithm, [])
     code = main(["train", str(data), *options])
     if model == "svm" and "perturbation" in algorithm:
         assert code == 2  # which needs a smooth loss
@@ -123,6 +124,7 @@ def test_what_is_learned_holds_none(tmp_path, algorithm, classes, capfd):
     assert main(["ledger", "create", ledger, *budget]) == 0
     labels = [classes, "low,high"] if classes == "--classes" else [classes]
     options = [*LEARNED, *labels, "--algorithm", algorithm, "--ledger", ledger, "--delimiter", ";", "--json"]
+    options += FEW_STEPS.get(algorithm, [])
     code = main(["train", str(data), *options])
     assert code == 0 or "would exceed" in capfd.readouterr().err
     if code == 0:
@@ -148,6 +150,7 @@ def test_drafts_for_learning_and_frequent_values_hold_none(tmp_path, capfd):
     assert len(scanned(tmp_path, capfd.readouterr(), canaries)) == 1
 
 
+@pytest.mark.slow
 def test_pickles_of_what_was_learned_hold_none():
     """Fitted pipelines and searches, which may be kept as files."""
     canaries, everyone = TEXTS | NUMBERS, list(rows())

@@ -211,7 +211,10 @@ def test_a_ledger_is_charged_for_every_run(table, tmp_path):
     assert ledger.spent > spent > 0
 
 
-@pytest.mark.parametrize("algorithm", [NoisyGD(), DPSGD(), DPAGD(selections=20), AdaCliP()])
+@pytest.mark.parametrize(
+    "algorithm",
+    [NoisyGD(), DPAGD(selections=20), *(pytest.param(one, marks=pytest.mark.slow) for one in (DPSGD(), AdaCliP()))],
+)
 def test_regression_by_gradients(algorithm):
     g = np.random.default_rng(0)
     X = g.uniform(0, 10, size=(20_000, 2))

@@ -174,8 +174,13 @@ class Zeros:
         return -float(np.linalg.norm(found.parameters))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "algorithm", [OutputPerturbation(), NoisyGD(steps=2, average=0.0, learning_rate=1.0, momentum=0.0)]
+    "algorithm",
+    [
+        OutputPerturbation(),
+        NoisyGD(steps=2, average=0.0, learning_rate=1.0, momentum=0.0),
+    ],
 )
 @pytest.mark.parametrize("leaks", [False, True])
 def test_an_observer_learns_no_more_of_the_number_than_is_charged(algorithm, leaks):
@@ -185,6 +190,7 @@ def test_an_observer_learns_no_more_of_the_number_than_is_charged(algorithm, lea
     assert evidence.excludes(claim) == leaks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaks", [False, True])
 def test_an_observer_learns_no_more_from_steps_whose_scale_follows_from_releases(leaks):
     """As above. From the second step on, records of zeros are off AdaCliP's centre, and the record more pulls too."""

@@ -30,10 +30,15 @@ WEIGHTED = EXCEPTIONS | {
     ("estimator", "exceptions"),
     [
         (LogisticRegression(LOUD, delta=1e-5, max_sample_weight=4.0), WEIGHTED),
-        (LinearSVC(LOUD, delta=1e-5, max_sample_weight=4.0), WEIGHTED),
-        (SGDRegressor(QUIET, delta=1e-5, target_bounds=(-300, 300), max_sample_weight=4.0), WEIGHTED),
-        (Ridge(noise_multiplier=1e-3, delta=1e-5, target_bounds=(-300, 300)), EXCEPTIONS),
-        (DPPCA(1, noise_multiplier=1e-3, delta=1e-5), EXCEPTIONS),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (LinearSVC(LOUD, delta=1e-5, max_sample_weight=4.0), WEIGHTED),
+                (SGDRegressor(QUIET, delta=1e-5, target_bounds=(-300, 300), max_sample_weight=4.0), WEIGHTED),
+                (Ridge(noise_multiplier=1e-3, delta=1e-5, target_bounds=(-300, 300)), EXCEPTIONS),
+                (DPPCA(1, noise_multiplier=1e-3, delta=1e-5), EXCEPTIONS),
+            )
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -18,7 +18,13 @@ def ledger(tmp_path):
 
 @pytest.mark.parametrize("size", [None, 400])
 @pytest.mark.parametrize(
-    "algorithm", [NoisyGD(steps=5), DPSGD(batch_size=40, epochs=1), DPAGD(), ObjectivePerturbation()]
+    "algorithm",
+    [
+        NoisyGD(steps=5),
+        pytest.param(DPSGD(batch_size=40, epochs=1), marks=pytest.mark.slow),
+        DPAGD(),
+        ObjectivePerturbation(),
+    ],
 )
 def test_a_fit_spends_what_it_is_charged(ledger, algorithm, size):
     options = {"classes": [False, True], "public_size": size, "ledger": ledger, "random_state": 0}

@@ -107,6 +107,7 @@ def test_settings_are_checked(blobs, options, error, message):
         MLPClassifier(DPSGD(noise_multiplier=1.0), delta=1e-5, **options).fit(*blobs)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X has features beyond 10")  # of scikit-learn's own tables
 def test_scikit_learn_accepts_it():
     loud = NoisyGD(noise_multiplier=1e-3, steps=300, learning_rate=0.5, max_norm=5.0, momentum=0.9)

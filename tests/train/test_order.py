@@ -121,6 +121,7 @@ def digests():
     return {name: hashlib.sha256(fit(*table()).tobytes()).hexdigest() for name, fit in FITS.items() if name != "DPPCA"}
 
 
+@pytest.mark.slow
 def test_blas_and_the_instruction_set_change_nothing():
     """Steps and components are also computed from what was released, by BLAS; minima nowhere."""
     code, expected = DIGESTS.format(here=os.path.dirname(__file__)), digests()

@@ -127,6 +127,7 @@ class Halved(Gate):
         super()._add_noise(deviation / 2, value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", [False, True])
 def test_an_audit_finds_what_was_claimed_and_half_the_noise_out(bug, monkeypatch):
     """The record (1, 1) is there or not, clipped to (1, 1)/sqrt(2), and the coefficient is the score: a shift of 1/2

@@ -48,6 +48,7 @@ ALGORITHMS = {
     "DPIS": DPIS(0.9, 1, optimizer=SGD(1.0), average=0, noise_multiplier=3.73),
     "ObjectivePerturbation": ObjectivePerturbation(),
 }
+SLOW = "NoisyGD, defaults", "AdaCliP", "DPAGD", "DPIS", "ObjectivePerturbation"
 RUNS = 4000
 
 
@@ -111,7 +112,7 @@ def shown(draw, runs=RUNS):
     return best
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in ALGORITHMS])
 def test_the_last_digits_of_a_model_show_nothing_beyond_the_claim(name):
     assert shown(lambda inside, seed: coefficient(ALGORITHMS[name], inside, seed)) <= 0.3
 
@@ -136,7 +137,13 @@ ATTACKED = {
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("NoisyGD", 1.0), ("OutputPerturbation", 1.0), ("second moment", 1.0), ("network", 0.6)]
+    ("name", "least"),
+    [
+        ("NoisyGD", 1.0),
+        pytest.param("OutputPerturbation", 1.0, marks=pytest.mark.slow),
+        ("second moment", 1.0),
+        ("network", 0.6),
+    ],
 )
 def test_the_same_attack_finds_floating_point_noise(name, least):
     """Some percent of the runs with the canary end in digits that no run without it ends in."""

@@ -97,7 +97,9 @@ def values(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("algorithm", QUICK)
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param(kind, marks=[pytest.mark.slow] * (kind is DPAGD)) for kind in QUICK]
+)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("regularization", [0.0, 0.1])
 @pytest.mark.parametrize("public_size", [None, N])

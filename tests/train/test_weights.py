@@ -67,7 +67,9 @@ def rare():
 
 
 @pytest.mark.parametrize("public_size", [None, 5000])
-@pytest.mark.parametrize("algorithm", [None, DPSGD(), AdaCliP()])
+@pytest.mark.parametrize(
+    "algorithm", [None, *(pytest.param(one, marks=pytest.mark.slow) for one in (DPSGD(), AdaCliP()))]
+)
 def test_weights_of_classes_predict_as_many_positives_as_scikit_learn(rare, algorithm, public_size):
     """These are .36 of the records. Gradients that are clipped after they are weighted give next to none."""
     X, y = rare
