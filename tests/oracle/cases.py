@@ -291,6 +291,8 @@ class Report:
         self.refused: Counter[tuple[str, str, int]] = Counter()
         self.unseen: Counter[tuple[str, str, int]] = Counter()
         self.cases: Counter[str] = Counter()
+        self.wide: list[str] = []
+        """Complaints about answers that are right and needlessly wide."""
 
     def add(self, case: Case, refused: bool = False, late: bool = False) -> None:
         """Counts a case once: a refusal, a case that was not asked to the end, and one of which no data sets are
@@ -316,4 +318,5 @@ class Report:
                 cells.append("/".join(map(str, sums)))
             lines.append(f"{name:58}" + "".join(f"{cell:>17}" for cell in cells))
         groups = Counter({k: sum(n for (_, _, g), n in self.compared.items() if g == k) for k in range(1, 5)})
-        return "\n".join([*lines, f"by size of the group: {dict(groups)}", str(dict(self.cases))])
+        return "\n".join([*lines, f"by size of the group: {dict(groups)}", str(dict(self.cases)),
+                          f"needlessly wide answers: {len(self.wide)}", *self.wide])  # fmt: skip

@@ -1,4 +1,8 @@
-"""Draws cases and checks them: `cd tests && python -m oracle.hunt --seed 1 --cases 1000`."""
+"""Draws cases and checks them: `cd tests && python -m oracle.hunt --seed 1 --cases 1000`.
+
+A wrong end is an ALARM and fails the hunt. An end that is right and needlessly wide is printed as WIDE and counted; it
+fails the hunt with --wide alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import argparse
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,27 +36,44 @@ def late(*_: object) -> None:
     raise TooLong
 
 
-def checks(case: Case, rng: np.random.Generator, curves: float = 0.2) -> Iterator[str]:
-    """What cannot be true of a case, or is needlessly wide; what takes long is asked of some."""
+class Complaint(NamedTuple):
+    """Something about the answers to one case."""
+
+    text: str
+    wide: bool
+    """Whether the answer is right and needlessly wide; a wrong one otherwise."""
+
+    def __str__(self) -> str:
+        return f"{'WIDE' if self.wide else 'ALARM'} {self.text}"
+
+
+def checks(case: Case, rng: np.random.Generator, curves: float = 0.2) -> Iterator[Complaint]:
+    """Yields what cannot be true of a case, and what is needlessly wide; what takes long is asked of some cases."""
     before = _core.work_spent()
-    yield from alarms(case, curves=bool(rng.random() < curves), patience=PATIENCE)
+    yield from complain_of_errors(alarms(case, curves=bool(rng.random() < curves), patience=PATIENCE))
     if _core.work_spent() - before > 10 * PATIENCE:
         return
-    yield from useless(case)
     names = set(kinds(case.parts))
-    yield from too_wide(case, names.pop() if len(names) == 1 else "")
+    for text in (*useless(case), *too_wide(case, names.pop() if len(names) == 1 else "")):
+        yield Complaint(text, wide=True)
     if rng.random() < 0.3:
-        yield from disagreements(case)
+        yield from complain_of_errors(disagreements(case))
     if rng.random() < 0.3:
-        yield from overspent(case, float(rng.uniform(0.2, 8)), float(10 ** -rng.uniform(0.3, 5)))
+        yield from complain_of_errors(overspent(case, float(rng.uniform(0.2, 8)), float(10 ** -rng.uniform(0.3, 5))))
+
+
+def complain_of_errors(texts: Iterable[str]) -> Iterator[Complaint]:
+    """Returns them as complaints about wrong answers."""
+    return (Complaint(text, wide=False) for text in texts)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=100, help="how many are drawn")
     parser.add_argument("--each", type=float, default=15.0, help="seconds of CPU for one case")
     parser.add_argument("--curves", type=float, default=0.3, help="share of cases with all derived curves")
+    parser.add_argument("--wide", action="store_true", help="fail for answers that are right and needlessly wide, too")
     parser.add_argument("--only", type=int, help="the number of one case, to repeat it")
     arguments = parser.parse_args()
     signal.signal(signal.SIGPROF, late)
@@ -62,24 +84,25 @@ def main() -> int:
         kinds = [None, *constructors()]
         case = draw(rng, kinds[rng.integers(len(kinds))])
         signal.setitimer(signal.ITIMER_PROF, arguments.each)
-        texts = []
+        errors = 0
         try:
-            for text in checks(case, rng, arguments.curves):
-                texts.append(text)
-                print(f"ALARM [{arguments.seed}, {number}] {text}", flush=True)
+            for complaint in checks(case, rng, arguments.curves):
+                errors += not complaint.wide
+                report.wide += [complaint.text] * complaint.wide
+                print(f"[{arguments.seed}, {number}] {complaint}", flush=True)
             report.add(case)
         except Refused:
             report.add(case, refused=True)
         except TooLong:
             slow += 1
             report.add(case, late=True)
-            print(f"SLOW [{arguments.seed}, {number}] {case}", flush=True)
+            print(f"[{arguments.seed}, {number}] SLOW {case}", flush=True)
         except Exception:
-            texts.append("")
-            print(f"ALARM [{arguments.seed}, {number}] {case}: {traceback.format_exc()}", flush=True)
+            errors += 1
+            print(f"[{arguments.seed}, {number}] ALARM {case}: {traceback.format_exc()}", flush=True)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        found += bool(texts)
+        found += bool(errors)
         for kept in (candidates, composed, ceiling):
             kept.cache_clear()
         KNOWN.clear()
@@ -88,7 +111,7 @@ def main() -> int:
     print(f"{number} cases, {found} with alarms, {slow} not asked to the end")
     if report.too_few:
         print("too few were compared")
-    return bool(found) or report.too_few
+    return bool(found) or report.too_few or (arguments.wide and bool(report.wide))
 
 
 if __name__ == "__main__":

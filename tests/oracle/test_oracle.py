@@ -1,4 +1,7 @@
-"""Every answer against enumerated truth. The fixed cases are the same in every run; hunts draw others."""
+"""Every answer against enumerated truth. The fixed cases are the same in every run; hunts draw others.
+
+Needlessly wide answers fail for fixed cases alone: a new draw would fail for widths that were there before.
+"""
 
 import inspect
 
@@ -8,9 +11,8 @@ import pytest
 import tightdp as dp
 from tightdp.options import NEIGHBORS
 
-from . import cases, fixed
+from . import cases, fixed, hunt
 from .check import Case, Refused, alarms, disagreements, overspent, useless
-from .hunt import checks
 from .mechanisms import EPSILONS
 from .noise import Continuous, laws
 from .pairs import Pair
@@ -213,18 +215,30 @@ def test_the_oracle_itself():
     assert Pair(np.array([0.9, 0.1]), np.array([0.5, 0.5])).least(np.array([0.0]))[0] == pytest.approx(0.4)
 
 
+def test_a_wide_answer_is_told_apart_from_a_wrong_one(monkeypatch):
+    monkeypatch.setattr(hunt, "alarms", lambda case, **_: [f"{case} is wrong"])
+    monkeypatch.setattr(hunt, "useless", lambda case: [f"{case} is wide"])
+    monkeypatch.setattr(hunt, "too_wide", lambda case, name: [f"{name} is wide"])
+    found = list(hunt.checks(Case(dp.Gaussian(1.0), "add"), np.random.default_rng(1)))
+    words = [str(complaint).split()[0] for complaint in found]
+    assert words == ["ALARM", "WIDE", "WIDE"] and [complaint.wide for complaint in found] == [False, True, True]
+
+
 @pytest.mark.hunt
 @pytest.mark.parametrize("name", [None, *cases.constructors()], ids=lambda name: name or "any")
 def test_fresh_draws(name):
+    """New cases in every run: a wrong end fails, and one that is needlessly wide is printed."""
     rng, report = np.random.default_rng(), cases.Report()
     while sum(report.cases.values()) < HUNT or report.cases["compared"] < HUNT // 2:
         assert sum(report.cases.values()) < 8 * HUNT, f"too few were compared:\n{report}"
         case = cases.draw(rng, name)
+        found = []
         try:
-            found = list(checks(case, rng))
+            found = list(hunt.checks(case, rng))
             report.add(case)
         except Refused:
-            found = []
             report.add(case, refused=True)
-        assert not found, "\n".join(found)
+        report.wide += [complaint.text for complaint in found if complaint.wide]
+        wrong = [complaint.text for complaint in found if not complaint.wide]
+        assert not wrong, "\n".join(wrong)
     print(report)
