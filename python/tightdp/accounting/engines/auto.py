@@ -7,7 +7,7 @@ well. "auto" stops at the first that meets the asked width; where none does, the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from ... import _core
 from ...bound import Bound, ContradictionError
 from ...composition import FEW_PARTS, Parts, sort_parts
 from ...derived import Derived, Group
+from ...losses import PrivacyLoss
 from ...mechanisms import ZCDP
 from ...options import Direction
 from .. import known_curve
@@ -22,6 +23,7 @@ from ..known_curve import Ask, KnownCurve, cut
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import affords, one_question
 from ..pairs.dominating import dominating
+from ..pairs.kinds import any_of
 from ..pairs.largest import largest_of, largest_within
 from ..pairs.looked_at import looked_at
 from ..pairs.members import members, reveals_nothing
@@ -45,13 +47,16 @@ ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", kno
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
 """Units of work of one step of a search that Python does, of one whose run is made of another one (both ends, and the
 upper one alone), and of one answer of the engine "renyi": about a millisecond each million, as measured."""
+_WHOLE_CURVE, _DEEPER = 10**9, 8
+"""Units of work of all curves that are looked at everywhere for one composition: a second. Where it is within a run
+that another curve is made of, they are divided by so much."""
 _NOTHING = Bound(0.0, INF, "trivial", {})
 """What is known of any epsilon."""
 
 
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Bounds on epsilon(delta) for one direction; of "auto" with all that is known of the curve."""
-    if derived.single(parts) is None:
+    if not any_of(parts, Derived):
         return _known_epsilon(engine, parts, direction, delta, request)
     with one_question():
         return _known_epsilon(engine, parts, direction, delta, request)
@@ -71,7 +76,7 @@ def _known_epsilon(engine: str | Engine, parts: Parts, direction: Direction, del
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     """Bounds on delta(epsilon) for one direction; of "auto" with all that is known of the curve."""
-    if derived.single(parts) is None:
+    if not any_of(parts, Derived):
         return _known_delta(engine, parts, direction, epsilon, request)
     with one_question():
         return _known_delta(engine, parts, direction, epsilon, request)
@@ -113,7 +118,7 @@ def _epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: fl
     def ask(candidate: Engine, parts: Parts) -> Bound:
         return candidate.epsilon(_ordered(candidate, parts), direction, delta, request)
 
-    question = _Question(parts, direction, "epsilon", delta, _NOTHING, request.width, request.above)
+    question = _Question(parts, direction, "epsilon", delta, _NOTHING, request)
     found = _answer(engine, question, ask)
     if engine == "auto" and (alone := derived.single(parts)):
         found = _both(
@@ -137,7 +142,7 @@ def _delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: fl
 
 
 def _about_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> _Question:
-    return _Question(parts, direction, "delta", epsilon, any_delta(epsilon), request.width, request.above)
+    return _Question(parts, direction, "delta", epsilon, any_delta(epsilon), request)
 
 
 def _known(parts: Parts, direction: Direction) -> derived.Known:
@@ -162,6 +167,29 @@ def _run(run: Parts, direction: Direction, request: Request) -> derived.Run:
         if key not in kept:
             kept[key] = _unseen_run(*key)
         found: derived.Run = kept[key]
+        return found
+
+
+def _dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
+    """Compositions that dominate ``parts``, cheap ones first."""
+    yield from dominating(parts)
+    if any_of(parts, Derived) and derived.single(parts) is None:
+        units = _WHOLE_CURVE // sum(isinstance(mechanism, Derived) for mechanism, _ in parts)
+        yield from dominating(parts, lambda mechanism: _dominating_loss(mechanism, direction, request, units))
+
+
+def _dominating_loss(mechanism: Derived, direction: Direction, request: Request, units: int) -> PrivacyLoss:
+    """A loss that stands for a repeated run or a group beside others, once for all parts of a question."""
+    with one_question() as kept:
+        key = "loss", mechanism, direction, request
+        if key not in kept:
+            depth = kept["depth"] = kept.get("depth", 0) + 1  # a curve within a curve leaves most of the work to it
+            with _core.Budget(units // _DEEPER ** (depth - 1)):
+                links = _links(mechanism, direction, replace(request, above=True))
+                known = _known(((mechanism, 1),), direction)
+                kept[key] = derived.dominating(mechanism, links, known, direction)
+            kept["depth"] = depth - 1
+        found: PrivacyLoss = kept[key]
         return found
 
 
@@ -235,8 +263,7 @@ class _Question(NamedTuple):
     curve: str
     at: float
     trivial: Bound
-    width: float
-    above: bool
+    request: Request
 
 
 def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Bound]) -> Bound:
@@ -244,12 +271,12 @@ def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Pa
     known = members(parts)
     loose = known != (parts,)
     if engine == "auto":
-        found = _auto(question, ask, loose or question.above)
-        for other in dominating(parts):
+        found = _auto(question, ask, loose or question.request.above)
+        for other in _dominating(parts, direction, question.request):
             upper = _auto(question._replace(parts=other), ask, loose=True)
             if upper.upper < found.upper:
                 found = Bound(min(found.lower, upper.upper), upper.upper, upper.engine, upper.error_budget)
-        if not loose or question.above:
+        if not loose or question.request.above:
             return found
         each = [_auto(question._replace(parts=member), ask, loose=False).lower for member in known]
         return _raised(found, max(each), question)
@@ -285,7 +312,7 @@ def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: boo
             continue
         if engine is renyi.ENGINE:
             # Asked for whatever is left, as it has an upper end. For one zCDP mechanism it searches the best member.
-            affords(_IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.above else 1))
+            affords(_IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1))
         found = ask(engine, question.parts)
         below = best.lower if loose else found.lower  # a lower bound of the pair is none of the class
         if below > best.lower or found.upper < best.upper:
@@ -301,9 +328,9 @@ def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: boo
                 best = found
             else:
                 best = Bound(lower, upper, "+".join(names), found.error_budget if tighter else best.error_budget)
-        if engine is closed_form.ENGINE or (not loose and _narrow(best, question.width)):
+        if engine is closed_form.ENGINE or (not loose and _narrow(best, question.request.width)):
             break
-        if question.above and _narrow(found, question.width) and _has_one_pair(question):
+        if question.request.above and _narrow(found, question.request.width) and _has_one_pair(question):
             break
     return best
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ... import mechanisms as m
 from ...composition import Parts, sort_parts
-from ...derived import Group
+from ...derived import Derived, Group
 from ..numerics.outward import Range, exp, sqrt, up
 from .groups import mixture
 from .kinds import any_of
+from .largest import largest_of
 from .neighbors import replaced
 from .replaced import Replaced
 
@@ -20,18 +22,30 @@ _MOST_SIGMA = 1e4
 """Of one discrete Gaussian: up to there its atoms are looked at."""
 
 
-def dominating(parts: Parts) -> tuple[Parts, ...]:
-    """Compositions that dominate ``parts``, which are translated already; none where nothing is gained."""
-    if not any_of(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Group):
+def dominating(parts: Parts, of_derived: Callable[[Derived], m.Mechanism] | None = None) -> tuple[Parts, ...]:
+    """Compositions that dominate ``parts``, which are translated already; none where nothing is gained.
+
+    ``of_derived`` returns a mechanism that dominates a repeated run or a group; without it, one that is known by its
+    largest loss stands for all that have no larger one (derived.md section 3).
+    """
+    if not any_of(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
         return ()
     found: dict[m.Mechanism, int] = {}
     gained = False
     for mechanism, count in parts:
         others = _smooth(mechanism)
+        if others is None and isinstance(mechanism, Derived):
+            others = (of_derived(mechanism),) if of_derived else _pure(mechanism)
         gained = gained or others is not None
         for other in others or (mechanism,):
             found[other] = found.get(other, 0) + count
     return (sort_parts(tuple(found.items())),) if gained else ()
+
+
+def _pure(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
+    """Returns the class of all mechanisms with no larger loss than ``mechanism`` has, if that is finite."""
+    largest = largest_of(((mechanism, 1),), "remove")
+    return (m.PureDP(largest),) if largest < math.inf else None
 
 
 def _smooth(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | None:

@@ -6,13 +6,13 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...complete_pairs import TOLERANCE, CompletePair
 from ..numerics.outward import up
+from .hull import Point, lower_hull, slope
 
 MOST_NODES = 2000
 """Of the curve that is made: slopes between them are computed exactly, some ten microseconds each."""
@@ -83,13 +83,9 @@ class _Curve:
 
 def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
     """The pair whose curve is the lower convex hull of the points from epsilon 0 on, and its own reversal below."""
-    points: list[_Point] = []
-    for epsilon, x, value in zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True):
-        point = _Point(epsilon, Fraction(x), min(Fraction(value), points[-1].value) if points else Fraction(value))
-        while len(points) > 1 and _slope(points[-2], points[-1]) >= _slope(points[-1], point):
-            points.pop()
-        points.append(point)
-    slopes = [_slope(*pair) for pair in pairwise(points)] + [Fraction(0)]
+    rows = zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True)
+    points = lower_hull(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
+    slopes = [slope(*pair) for pair in pairwise(points)] + [Fraction(0)]
     kinks = zip(points[1:], pairwise(slopes), strict=True)
     ahead = [(point.epsilon, up(float(point.x * (behind - before)), 2 * _ULP)) for point, (before, behind) in kinks]
     image = [(-epsilon, up(mass * math.exp(-epsilon), 2 * _ULP)) for epsilon, mass in reversed(ahead)]
@@ -101,13 +97,3 @@ def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
     losses, masses = np.array([y for y, _ in atoms]), np.array([mass for _, mass in atoms])
     slack = 2 * slack + 8 * _ULP * (1 + float(at[-1]))
     return CompletePair(losses, masses, infinity, infinity, slack, 8 * _ULP + 2 * slack)
-
-
-class _Point(NamedTuple):
-    epsilon: float
-    x: Fraction
-    value: Fraction
-
-
-def _slope(one: _Point, other: _Point) -> Fraction:
-    return (other.value - one.value) / (other.x - one.x)

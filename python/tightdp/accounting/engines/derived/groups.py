@@ -17,7 +17,7 @@ from ...numerics.work import affords
 from .base import Run
 from .lines import MOST, Lines
 
-_MARGIN = 1e-11
+MARGIN = 1e-11
 """More than a chain of 1000 products and sums of positive numbers errs by, relative to its result."""
 _LOOSE = 1e-4
 """How far lines may be above the curve, relatively, for all links together: a shift of epsilon."""
@@ -52,9 +52,9 @@ class Known(NamedTuple):
     @property
     def lines(self) -> list[Line]:
         """That of the largest loss is steep and begins at 0; at p = 0 the flatter one comes first, if both do."""
-        found: list[Line] = [(0.0, 1 + _MARGIN, self.looked_at)] if self.looked_at < 1 else []
+        found: list[Line] = [(0.0, 1 + MARGIN, self.looked_at)] if self.looked_at < 1 else []
         if self.largest <= MOST:
-            found.append((self.largest, math.exp(self.largest) * (1 + _MARGIN), 0.0))
+            found.append((self.largest, math.exp(self.largest) * (1 + MARGIN), 0.0))
         return found
 
 
@@ -69,7 +69,7 @@ def delta(links: Sequence[Run], epsilon: float, known: Known = ANY) -> float:
     return _search(
         links,
         known,
-        lambda chain: chain.log_slope <= at - 4 * _MARGIN,
+        lambda chain: chain.log_slope <= at - 4 * MARGIN,
         lambda steep, flat: _between(steep, flat, at),
         nothing=1.0,
     )
@@ -120,7 +120,7 @@ def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain]
 
     A chain is a tangent of a concave curve: the further to the right, the flatter and the higher.
     """
-    steep, gentle = _chain(links, known, 0.0), _chain(links, known, 1.0)
+    steep, gentle = chain_at(links, known, 0.0), chain_at(links, known, 1.0)
     if flat(steep):
         return steep, steep
     if not flat(gentle):
@@ -129,10 +129,10 @@ def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain]
     for step in range(_STEPS):
         if high - low <= _NARROW:
             break
-        at = _crossing(steep, gentle)
+        at = crossing(steep, gentle)
         crossed = step % 2 == 0 and 0 < at < 1 and low < math.log(at) < high
         middle = math.log(at) if crossed else 0.5 * (low + high)
-        between = _chain(links, known, at if crossed else math.exp(middle))
+        between = chain_at(links, known, at if crossed else math.exp(middle))
         if crossed and between.slope * at + between.height >= (gentle.slope * at + gentle.height) * (1 - _SAME):
             break  # no chain is below both
         if flat(between):
@@ -142,11 +142,11 @@ def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain]
     return steep, gentle
 
 
-def _crossing(steep: Chain, gentle: Chain) -> float:
+def crossing(steep: Chain, gentle: Chain) -> float:
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
-def _chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
+def chain_at(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
     """The lines that are lowest at ``p`` and at what they make of it; or one that is ``known``, if that is lower."""
     start = p
     log_slope, slope, height = 0.0, 1.0, 0.0
@@ -168,7 +168,7 @@ def _chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
 
 def _between(steep: Chain, flat: Chain, epsilon: float) -> float:
     """The height of the mean of two chains whose slope is e^epsilon; if one of them alone is flat enough, of that."""
-    target = math.exp(epsilon) * (1 - _MARGIN)
+    target = math.exp(epsilon) * (1 - MARGIN)
     if not flat.slope <= target:
         return 1.0
     best = flat.height
@@ -177,7 +177,7 @@ def _between(steep: Chain, flat: Chain, epsilon: float) -> float:
         best = min(best, share * steep.height + (1 - share) * flat.height)
     elif steep.slope <= target:
         best = min(best, steep.height)
-    return min(best * (1 + _MARGIN), 1.0)
+    return min(best * (1 + MARGIN), 1.0)
 
 
 def _slope_at(steep: Chain, flat: Chain, delta: float) -> float:

@@ -1,0 +1,66 @@
+"""A whole curve of a repeated run or of a group, as a pair that dominates it: a part of a longer composition
+(docs/theory/derived.md section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....derived import Derived, RepeatAndSelect
+from ....losses import PrivacyLoss
+from ....options import Direction
+from ...numerics.work import affords
+from ...pairs.hull import dominating_loss
+from ...pairs.repetitions import repetitions
+from . import repeated
+from .base import Run
+from .groups import MARGIN, Chain, Known, chain_at, crossing
+from .lines import Lines
+
+_LOOSE = 1e-3
+"""How far lines may be above a curve, and chords above lines, relatively."""
+_FAINT = 1e-40
+"""Heights below which no more lines are looked for."""
+_STEEPEST = 1e130
+"""Slope of the steepest chain: losses up to 299."""
+_UNITS = 1000
+"""Units of work of one link of one chain, as measured."""
+_MOST = 1000
+"""Chains that are looked at, of which the curve has that many corners."""
+
+
+def dominating(mechanism: Derived, links: Sequence[Run], known: Known, direction: Direction) -> PrivacyLoss:
+    """Returns a loss whose pair dominates that of ``mechanism`` in ``direction``, as far as the budget of work goes."""
+    if isinstance(mechanism, RepeatAndSelect):
+        links = [repeated.link(repetitions(mechanism), links[0])]
+    distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
+    chain = [distinct[id(run)] for run in links]
+    while True:
+        found = _lowest(chain, known)
+        used = {
+            (id(lines), i) for each in found for lines, i in zip(chain, each.used, strict=True) if each.height > _FAINT
+        }
+        refined = [lines.refine([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
+        if not any(refined) or not affords(0):
+            break
+    points = [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
+    return dominating_loss(points, known.largest, direction)
+
+
+def _lowest(links: Sequence[Lines], known: Known) -> list[Chain]:
+    """Returns chains that are lowest somewhere: all, but for those that are hardly below the ones beside them."""
+    lines = known.lines
+    steep, flat = chain_at(links, lines, 0.0), chain_at(links, lines, 1.0)
+    if not steep.slope <= _STEEPEST:
+        steep = chain_at(links, lines, 1 / _STEEPEST)
+    found = [steep, flat]
+    beside = [(steep, flat)]
+    while beside and len(found) < _MOST and affords(_UNITS * len(links)):
+        one, other = beside.pop(0)
+        at = crossing(one, other)
+        if not 0 < at < 1:
+            continue
+        between = chain_at(links, lines, at)
+        if between.slope * at + between.height < (one.slope * at + one.height) * (1 - _LOOSE):
+            found.append(between)
+            beside += [(one, between), (between, other)]
+    return found

@@ -1,0 +1,96 @@
+"""Convex curves through points, and the pairs that have them (docs/theory/derived.md section 3).
+
+A curve is a function of x = e^epsilon. Slopes are computed with fractions, so that the masses of a pair, which are
+differences of slopes, are known however close two points are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from ...losses import PrivacyLoss
+from ...options import Direction
+from ..numerics.outward import down, up
+
+_FAINTEST = Fraction(1, 10**290)
+"""Smallest mass of an atom; a smaller one counts as an infinite loss, since its logarithm is hardly known."""
+_ULP = 2.0**-53
+
+
+class Point(NamedTuple):
+    """A point of a curve at ``x``, whose logarithm is ``epsilon`` up to a rounding."""
+
+    epsilon: float
+    x: Fraction
+    value: Fraction
+
+
+def lower_hull(points: Iterable[Point]) -> list[Point]:
+    """Returns the corners of the lower convex hull of points that ascend, none of which counts as higher than those
+    before it."""
+    hull: list[Point] = []
+    for point in points:
+        if hull and point.value > hull[-1].value:
+            point = point._replace(value=hull[-1].value)
+        while len(hull) > 1 and slope(hull[-2], hull[-1]) >= slope(hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return hull
+
+
+def slope(one: Point, other: Point) -> Fraction:
+    return (other.value - one.value) / (other.x - one.x)
+
+
+def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
+    """Returns a loss whose pair, asked in ``direction``, dominates every pair with a curve at or below ``points``.
+
+    They are pairs of an x > 0 and an upper end of delta(log x); ``largest`` bounds the loss in both orders.
+    """
+    at = [Point(-math.inf, Fraction(0), Fraction(1))]
+    if largest < _FARTHEST:  # up to e^-largest the curve is 1 - x, and it is 0 from e^largest on
+        at.append(_point(down(math.exp(-largest), 2 * _ULP), 0.0))
+        at.append(_point(up(math.exp(largest), 2 * _ULP), 0.0))
+    at += [_point(x, value) for x, value in points]
+    hull = lower_hull(sorted(at, key=lambda point: (point.x, point.value)))
+    slopes = [slope(*pair) for pair in pairwise(hull)] + [Fraction(0)]
+    infinity, hidden = hull[-1].value, 1 + slopes[0]
+    atoms: list[tuple[float, Fraction, Fraction]] = []
+    for point, (before, behind) in zip(hull[1:], pairwise(slopes), strict=True):
+        q = behind - before
+        p = point.x * q
+        if min(p, q) < _FAINTEST:
+            infinity, hidden = infinity + p, hidden + q
+        else:
+            atoms.append((point.epsilon, p, q))
+    if direction == "add":  # a loss is given for the other direction
+        infinity, hidden = hidden, infinity
+        atoms = [(-epsilon, q, p) for epsilon, p, q in reversed(atoms)]
+    losses = [epsilon for epsilon, _, _ in atoms]
+    error = 8 * _ULP * (1 + max(map(abs, losses), default=0.0))
+    return PrivacyLoss(
+        tuple(losses),
+        tuple(float(p) for _, p, _ in atoms),
+        min(_rounded_up(infinity), 1.0),
+        min(_rounded_up(hidden), 1.0),
+        "any",
+        loss_error=error,
+    )
+
+
+_FARTHEST = 300.0
+"""Largest loss up to which a pair ends there; e^300 and its square are doubles."""
+
+
+def _point(x: float, value: float) -> Point:
+    """Returns a point, at least as high as the curve of two equal distributions, 1 - x."""
+    return Point(math.log(x), Fraction(x), max(Fraction(value), 1 - Fraction(x)))
+
+
+def _rounded_up(exact: Fraction) -> float:
+    found = float(exact)
+    return math.nextafter(found, math.inf) if Fraction(found) < exact else found
