@@ -14,6 +14,8 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp.torch import DPAdam
+from tightdp.torch.plan import plan
+from tightdp.torch.released_share import make_account
 from tightdp.train import DPIS, CallableModel, fit
 
 NOISE = 30.0
@@ -24,6 +26,34 @@ SETTINGS = {"algorithm": RELEASED, "batch_size": 60, "epochs": 3, "epsilon": 2.0
 def made(dataset=None, **settings):
     torch.manual_seed(8)
     return private(mlp(), table(600) if dataset is None else dataset, **{**SETTINGS, **settings})
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "algorithm", "epsilon"),
+    [
+        *[(5.0, DPIS(norm_share=None), epsilon) for epsilon in (0.1, 1.0, 10.0)],
+        (5.0, DPIS(norm_share=None, norm_noise=2000.0), 0.1),
+        (1e-3, DPIS(), 1.0),
+    ],
+)
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("records", [10, 1000, 10**6])
+def test_a_run_follows_every_charge(records, counted, batch_size, algorithm, epsilon):
+    """The plan alone, for as many records as are said: each epoch's steps are charged, whatever the sum says."""
+    paid = []
+    given = plan(
+        records, dp.Philox(3), epsilon=epsilon, delta=1e-7, batch_size=batch_size, epochs=2, max_norm=(1.0,),
+        noise_multiplier=None, public_size=None if counted else records, arithmetic="exact", own=algorithm,
+        size=10, pay=paid.append,
+    )  # fmt: skip
+    assert paid == [given.charged] and given.charged.epsilon(1e-7).upper <= epsilon
+    account = make_account(given, 10)
+    for share in (0.001, 1.0):
+        if algorithm.norm_share is None:
+            account.spend_sums()
+            account.choose(share * given.records)
+        account.spend(given.steps_per_epoch)
+    assert account.remaining == 0
 
 
 def steep(norm, records=600):

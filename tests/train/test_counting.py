@@ -9,8 +9,10 @@ import pytest
 
 import tightdp as dp
 from tightdp import audit
-from tightdp.algorithms.record_count import FREED, SHARE
+from tightdp.algorithms.algorithm import check_length
+from tightdp.algorithms.record_count import FREED, SHARE, _held, check_plannable
 from tightdp.models.linear import Logistic
+from tightdp.models.records import Records
 from tightdp.train import (
     DPAGD,
     DPIS,
@@ -216,8 +218,63 @@ def test_settings_that_no_number_of_records_mends_are_refused_before_the_count(a
     assert not released
 
 
-def test_a_released_count_without_a_plan_asks_for_a_public_one():
+class Choosy:
+    """Has plans for some numbers of records alone."""
+
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    def plan(self, public, target):
+        if public.records not in self.numbers:
+            raise ValueError(f"{public.records} records are not among {self.numbers}")
+        noise = dp.calibrate(dp.Gaussian, epsilon=target.epsilon, delta=target.delta)
+        return Plan(FixedPlan(dp.Gaussian(noise)), lambda oracle, gate, w: gate.gaussian(oracle.count(), noise).value)
+
+
+@pytest.mark.parametrize(("numbers", "charged"), [((10**6,), []), ((1,), []), ((1, 10**6), [1])])
+def test_a_number_of_records_without_a_plan_asks_for_a_public_one(numbers, charged):
+    """Before the count is charged, where it is one of those that are tried."""
+    model, released = LinearModel(FEATURES, Logistic(), intercept=False), []
+    more = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0, "callback": lambda done, total: released.append(done)}
+    with pytest.raises(ValueError, match="records are not among"):
+        fit(model, *rows(60), Choosy(*numbers), **more)
+    assert released == charged
+
+
+PLANNED_FOR_ANY_NUMBER = {
+    "adaptive": DPIS(epochs=3, adapt=1.0),
+    "released norms": DPIS(epochs=3, norm_share=None),
+    "both": DPIS(40.0, 3, norm_share=None, adapt=1.0),
+    "own noise of norms": DPIS(40.0, 2, norm_share=None, norm_noise=200.0),
+    "tiny batch, released norms": DPIS(1e-3, 3, norm_share=None),
+    "DPIS, tiny batch": DPIS(1e-3, 3),
+    "DPSGD, tiny batch": DPSGD(1e-3, 3),
+    "AdaCliP, tiny batch": AdaCliP(1e-3, 3),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [(name, e) for name in PLANNED_FOR_ANY_NUMBER for e in ((1.0,) if "tiny" in name else (0.1, 1.0, 10.0))],
+)
+def test_any_number_of_records_has_a_plan(name, epsilon):
+    algorithm, facts = PLANNED_FOR_ANY_NUMBER[name], Public(0, FEATURES)
     model = LinearModel(FEATURES, Logistic(), intercept=False)
-    algorithm = DPIS(epochs=2, adapt=1.0)
-    with pytest.raises(ValueError, match=r"^public_size must be given.*norm_noise must be larger"):
-        fit(model, *rows(60), algorithm, epsilon=1.0, delta=1e-5, random_state=0)
+    nothing = Oracle(model, Records(np.zeros((0, FEATURES)), np.zeros(0)), facts)
+    target = _held(algorithm, facts, Target(epsilon, 1e-5))[0].target
+    check_plannable(algorithm, facts, target, nothing)
+    for records in (10, 1000, 10**6):
+        plan = algorithm.plan(Public(records, FEATURES), target)
+        check_length(plan)
+        assert plan.budget.charge().epsilon(target.delta).upper <= target.epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 10.0])
+@pytest.mark.parametrize("name", ["adaptive", "released norms", "both"])
+@pytest.mark.parametrize("number", [10, 1000])
+def test_a_count_that_is_charged_is_followed_by_a_run(name, epsilon, number, tmp_path):
+    ledger = dp.Ledger.create(tmp_path / "l", dataset="d", epsilon=2 * epsilon, delta=1e-4, failure=5e-5)
+    clf = LogisticRegression(
+        PLANNED_FOR_ANY_NUMBER[name], epsilon=epsilon, delta=1e-5, classes=[0, 1], ledger=ledger, random_state=0
+    )
+    assert np.isfinite(clf.fit(*rows(number)).coef_).all() and clf.privacy_.upper <= epsilon

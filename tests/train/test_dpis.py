@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import tightdp as dp
+from tightdp.algorithms.algorithm import sampled
 from tightdp.algorithms.dpis import importance_sum_query
-from tightdp.train import DPIS, CallableModel, LogisticRegression, Oracle, Public, Records
+from tightdp.train import DPIS, CallableModel, LogisticRegression, Oracle, Public, Records, Target
 
 
 def vectors(X):
@@ -193,9 +195,41 @@ def test_sums_of_norms_that_take_everything_are_refused(blobs):
         ).fit(*blobs)
 
 
-@pytest.mark.parametrize("settings", [{"norm_share": None}, {"adapt": 1.0}])
-@pytest.mark.parametrize("public_size", [1, 100])
+@pytest.mark.parametrize("settings", [{"norm_share": None, "norm_noise": 2.0}, {"adapt": 1.0, "norm_noise": 2.0}])
+@pytest.mark.parametrize("public_size", [None, 1, 100, 10**6])
 def test_norms_that_take_all_of_epsilon_are_refused_by_name(settings, public_size):
     clf = LogisticRegression(DPIS(epochs=2, **settings), epsilon=1.0, delta=1e-5, public_size=public_size)
     with pytest.raises(ValueError, match=r"^norm_noise must be larger, or epochs fewer"):
         clf.fit(np.zeros((100, 2)), np.arange(100) % 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("adapt", [None, 1.0])
+@pytest.mark.parametrize("norm_share", [None, 0.5])
+@pytest.mark.parametrize("records", [10, 1000, 10**6])
+def test_sums_of_norms_take_at_most_half_of_epsilon_by_default(epsilon, adapt, norm_share, records):
+    settings, target = DPIS(epochs=4, adapt=adapt, norm_share=norm_share), Target(epsilon, 1e-5)
+    run = Epochs(settings, Public(records, 5), target)
+    assert settings.sums == (3 if adapt else 0) + (0 if norm_share else 4)
+    assert run.norms.epsilon(1e-5).upper <= epsilon / 2 * (1 + 1e-9)
+    assert run.norm_noise >= 0.02 * records
+    if settings.sums and 0.02 * records < run.norm_noise:  # the largest noise of the two: no less would do
+        less = Epochs(replace(settings, norm_noise=run.norm_noise / 1.3), Public(records, 5), target)
+        assert less.norms.epsilon(1e-5).lower > epsilon / 2
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("settings", [{"adapt": 1.0}, {"norm_noise": 3000.0}, {"reserve": 0.0}])
+@pytest.mark.parametrize("records", [10, 1000, 10**6])
+def test_every_epoch_has_a_plan_whatever_is_released(records, settings, epsilon):
+    """Shares of norms from none to all, in orders that steer the noise up and down; 100 is as if all numbers were."""
+    algorithm = DPIS(epochs=4, norm_share=None, **settings)
+    for most in (None, 100.0 / epsilon):
+        for shares in ((1.0, 0.01, 0.0, 1.0), (-1.0, 1.0, 0.3, 0.02)):
+            run = Epochs(algorithm, Public(records, 5), Target(epsilon, 1e-5), most)
+            budget = run.make_filter(algorithm.steps(run.public, run.target))
+            for epoch, share in enumerate(shares):
+                budget.spend(dp.Gaussian(run.norm_noise), 2 if settings.get("adapt") and epoch else 1)
+                chosen, noise = run.chosen(budget, epoch, share * records, 1.0)
+                assert min(share, 1.0) <= chosen <= 1 and noise <= run.largest_noise
+                budget.spend(sampled(noise, run.probability(chosen)), run.steps)

@@ -19,7 +19,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .algorithm import Plan, RepeatedRelease, batch_size
+from .algorithm import Plan, RepeatedRelease, batch_size, smallest_share
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .step_length import FRACTION, resolve_optimizer
 
@@ -37,7 +37,8 @@ class AdaCliP:
     Parameters
     ----------
     batch_size : expected batch size B, at most the public number of records less one, which stands for larger ones: the
-        mean of all records says nothing about their variance. None for a fiftieth of the public number
+        mean of all records says nothing about their variance. One with which the run would take over 2,500,000 steps is
+        enlarged to take so many. None for a fiftieth of the public number
     epochs : steps = ceil(epochs / q)
     h1, h2 : 0 < h1 <= h2, the range of the variances s_i^2. With h1 = h2 this is DP-SGD with
         max_norm = sqrt(h2 parameters / gamma), plus the centre. If the noise is much larger than the deviation to be
@@ -92,7 +93,9 @@ class AdaCliP:
 
     def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
         """Returns the releases of a run: how many, of which samples and with which noise."""
-        q = FRACTION if self.batch_size is None else limit_batch(self.batch_size, public.records) / public.records
+        q = FRACTION
+        if self.batch_size is not None:
+            q = limit_batch(self.batch_size, public.records, self.epochs) / public.records
         steps = math.ceil(self.epochs / q)
         noise = resolve_noise_multiplier(
             lambda noise: RepeatedRelease(q, noise, steps).releases, self.noise_multiplier, target
@@ -124,8 +127,10 @@ class AdaCliP:
         return Plan(FixedPlan(made.releases), run, steps, used)
 
 
-def limit_batch(batch_size: float, records: int) -> float:
-    """Returns an expected batch size that has a plan: in place of all records, all but one, or half of a single one."""
+def limit_batch(batch_size: float, records: int, epochs: float) -> float:
+    """Returns an expected batch size that has a plan: in place of all records, all but one, or half of a single one,
+    and in place of too few, so many that ``epochs`` end."""
+    batch_size = max(batch_size, records * smallest_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 
 

@@ -55,6 +55,18 @@ MOST_RELEASES = 10**7
 """Largest number of releases of a plan: with a thousand records they take an hour."""
 
 
+MOST_STEPS = MOST_RELEASES // 4
+"""Most steps that a small batch size makes of few epochs: past it batches are larger."""
+
+
+def smallest_share(epochs: float) -> float:
+    """Returns the least share of records in a batch, in (0, 1], with which ``epochs`` take ``MOST_STEPS`` at most.
+
+    A batch size is chosen before the number of records is released, so it needs a plan for any number. It stands for a
+    larger one where it is below this share of them."""
+    return min(1.0, epochs / MOST_STEPS)
+
+
 def check_release_count(name: str, value: Any) -> int:
     """Checks a setting that says how many releases there are."""
     return _check.count(name, value, most=MOST_RELEASES)

@@ -16,10 +16,11 @@ from typing import ClassVar
 import numpy as np
 
 from .. import _check
+from ..accounting.calibrate import calibrate
 from ..accounting.numerics.root import crossing
 from ..composition import Composition
 from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_multiplier
-from ..gate.gate import Gate
+from ..gate.gate import Gate, largest_noise
 from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
 from ..models.dense import grid_for
@@ -48,14 +49,16 @@ class DPIS:
     Parameters
     ----------
     batch_size : number of records aimed at in a step; None for a hundredth of the public number, so that with the
-        ``norm_share`` of .5 the sampling probability is that of ``DPSGD``
+        ``norm_share`` of .5 the sampling probability is that of ``DPSGD``. One with which the run would take over
+        2,500,000 steps is enlarged to take so many
     epochs : each of ceil(N / batch_size) steps
     max_norm : C in the first epoch
     norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. With a public number every release is
         known in advance and charged exactly. With None, as in the paper, the ratio is released in each epoch; q and the
         noise then depend on releases, a filter of one Renyi order covers them, and epsilon must be given
     noise_multiplier : over C; with ``norm_share``. None computes it from the estimator's epsilon and delta
-    norm_noise : noise multiplier of each released sum of norms, over the norm bound; None for 0.02 N
+    norm_noise : noise multiplier of each released sum of norms, over the norm bound; None for 0.02 N, or for what
+        keeps all of these sums to half of epsilon where that is more
     reach : k >= 1. A record is a candidate with at most k times the probability that it had when last looked at, so a
         step computes about k batch_size gradients; a norm that grew by more than k is clipped to k times the old one
     floor : smallest norm, over C, that a record is taken to have had
@@ -119,8 +122,8 @@ class DPIS:
     def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
         """The steps; with ``norm_share=None`` those of the largest cost, which steer the filter's choice of order and
         the length of steps."""
-        run = _DpisRun(self, public)
-        run.check_norms(target)
+        run = _DpisRun(self, public, target)
+        run.check_norms()
         q, count = (
             run.compute_sampling_probability(1.0 if self.norm_share is None else self.norm_share),
             self.epochs * run.steps,
@@ -136,28 +139,34 @@ class DPIS:
             check_stable("optimizer", public, self.optimizer)
         if self.norm_share is None and target.epsilon is None:
             raise ValueError("epsilon must be given where norm_share is None: the noise is chosen within that total")
-        run, made = _DpisRun(self, public), self.compute_steps(public, target)
+        run, made = _DpisRun(self, public, target), self.compute_steps(public, target)
         q, noise, count = made
         releases = made.releases + run.norm_releases
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
-            return Plan(FixedPlan(releases), run.build_fixed_run(q, noise), count + self.norm_sum_count, used)
-        budget = FilterBudget(target.epsilon, target.delta, expected=releases)
-        if not self.norm_sum_count * budget.cost(Gaussian(run.norm_noise)) < budget.cap:
+            return Plan(FixedPlan(made.releases + run.norms), run.build_fixed_run(q, noise), count + self.norm_sum_count, used)
+        budget = FilterBudget(target.make_filter(made)
+        return Plan(budget, run.adaptive(budget, q, noise), count + self.norm_sum_count * budget.cost(Gaussian(run.norm_noise)) < budget.cap:
             raise run.build_budget_error()
         return Plan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
 
 
 class EpochSettings:
-    """Sampling probability and noise of a run, fixed in advance or chosen epoch by epoch."""
+    """Sampling probability and noise of a run, fixed in advance or chosen epoch by epoch.
 
-    def __init__(self, settings: DPIS, public: Public) -> None:
-        self.settings, self.public = settings, public
-        self.part = FRACTION / 2 if settings.batch_size is None else settings.batch_size / public.records
-        """The batch size over the public number of records."""
-        self.steps = math.ceil(max(1.0, 1 / self.part))
+    ``most`` is the largest noise multiplier that a step can have, by default the gate's. Whatever the number of
+    records and whatever is released, each epoch has a plan (docs/theory/dpis.md, section 6).
+    """
+
+    def __init__(self, settings: DPIS, public: Public, target: Target, most: float | None = None) -> None:
+        self.settings, self.public, self.target = settings, public, target
+        self.largest_noise = largest_noise(public.size) if most is None else most
+        self.part = settings.share_of_records(public.records)
+        """The batch size over the public number of records, in (0, 1]."""
+        self.steps = math.ceil(1 / self.part)
         """The number of steps in an epoch."""
-        self.norm_noise = 0.02 * public.records if settings.norm_noise is None else settings.norm_noise
+        self.norm_noise = settings.norm_noise or max(0.02 * public.records, self._least_norm_noise())
+        """Noise multiplier of each released sum of norms."""
 
     @property
     def norm_releases(self) -> Composition:
@@ -166,21 +175,47 @@ class EpochSettings:
             Gaussian(self.norm_noise) * self.settings.norm_sum_count if self.settings.norm_sum_count else Composition()
         )
 
-    def check_norms(self, target: Target) -> None:
+    def _least_norm_noise(self) -> float:
+        """Noise multiplier with which all sums of norms take half of epsilon, in the account that the run has; 0 where
+        no epsilon is given."""
+        sums, (epsilon, delta, _) = self.settings.sums, self.target
+        if epsilon is None or not sums:
+            return 0.0
+        if self.settings.norm_share is not None:
+            return float(calibrate(lambda noise: Gaussian(noise) * sums, epsilon=epsilon / 2, delta=delta))
+        half = Filtered(epsilon / 2, delta)
+        return math.sqrt(sums * half.cost(Gaussian(1.0)) / half.cap) * (1 + 1e-9)  # a cost falls with the square
+
+    def check_norms(self) -> None:
         """Raises ValueError if released sums of norms leave nothing of the target for gradients."""
-        sums = self.settings.norm_sum_count
-        if target.epsilon is None or not sums:
+        if self.settings.norm_sum_count
+        if target.epsilon is None or not self.settings.sums:
             return
-        norms = self.norm_releases + (target.beside or Composition())
-        if not norms.epsilon(target.delta).upper < target.epsilon:
-            raise self.build_budget_error()
+        norms = self.norm_releases + (self.target.beside or Composition())
+        if not norms.epsilon(self.target.delta).upper < self.target.epsilon:
+            raise self._too_many_norms()
+
+    def make_filter(self, made: Steps) -> Filtered:
+        """Returns the filter of a run whose share of norms is released, of the order that is best for ``made`` if
+        that leaves enough for every epoch. Otherwise it is the order at which sums of norms cost least.
+
+        Raises ValueError if this leaves too little as well, which does not depend on the number of records.
+        """
+        assert self.target.epsilon is not None
+        for expected in (made.releases + self.norms, None):
+            budget = Filtered(self.target.epsilon, self.target.delta, expected=expected)
+            # The steps of an epoch in which all norms are C, with the largest noise: section 6.
+            epoch = 2 * math.expm1(min(budget.cost(Gaussian(self.largest_noise / 1.01)), 700.0))
+            room = budget.cap * (1 - 1e-6) - self.settings.sums * budget.cost(Gaussian(self.norm_noise))
+            if self.settings.epochs * epoch <= room:
+                return budget
+        raise self.build_budget_error()
 
     def build_budget_error(self) -> ValueError:
-        """The error of sums of norms that leave nothing for gradients."""
+        """Returns the error for sums of norms that leave nothing for gradients."""
         return ValueError(
             f"norm_noise must be larger, or epochs fewer: {self.settings.norm_sum_count} sums of norms with "
-            f"norm_noise={self.norm_noise:g} (None stands for 0.02 of the number of records, {self.public.records}) "
-            "take up the whole of epsilon"
+            f"norm_noise={self.norm_noise:g} take up the whole of epsilon. None keeps them to half of it"
         )
 
     def compute_sampling_probability(self, share: float) -> float:
@@ -194,10 +229,15 @@ class EpochSettings:
         # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
-        return share, self._choose_noise(budget, epoch, share)
+        noise = self._noise(budget, epoch, share)
+        while noise > self.largest_noise and share < 1:  # a larger share takes less noise, and is as unbiased
+            share = min(1.0, 2 * share)
+            noise = self._choose_noise(budget, epoch, share)
+        return share, noise
 
     def _choose_noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
-        """sigma / share for the smallest sigma that leaves room for the epochs to come."""
+        """sigma / share for the smallest sigma that leaves room for the epochs to come; infinite if it is far beyond
+        the largest noise."""
         later = self.settings.epochs - epoch - 1
         sums = Gaussian(self.norm_noise)
         ahead = later * (2 if self.settings.adapt is not None else 1) * budget.cost(sums)
@@ -211,11 +251,9 @@ class EpochSettings:
                 if worst == share
                 else budget.cost(build_sampled_gaussian(sigma / worst, self.compute_sampling_probability(worst)))
             )
-            return self.steps * (now + later * then) <= left
+            return self.steps * max(now + later * then, (1 + later) * now) <= left
 
-        _, sigma = crossing(lambda sigma: not is_affordable(sigma), 1.0, 1e-4, most=1e9)
-        if math.isinf(sigma):
-            raise ValueError("norm_noise must be larger: the sums of norms take up the whole of epsilon")
+        _, sigma = crossing(lambda sigma: not is_affordable(sigma), 1.0, 1e-4, most=2 * self.largest_noise)
         return sigma / share
 
 

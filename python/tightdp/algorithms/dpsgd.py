@@ -15,7 +15,7 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
-from .algorithm import Plan, batch_size
+from .algorithm import Plan, batch_size, smallest_share
 from .centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
 from .descent import build_descent
 from .optimizers import Optimizer, check_optimizer
@@ -31,8 +31,8 @@ class DPSGD:
 
     Parameters
     ----------
-    batch_size : expected batch size; at least the number of records means every record, every step. None for a
-        fiftieth of the public number
+    batch_size : expected batch size; at least the number of records means every record, every step, and one with which
+        the run would take over 2,500,000 steps is enlarged to take so many. None for a fiftieth of the public number
     epochs : steps = ceil(epochs / q)
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
     noise_multiplier : noise over ``max_norm``; None computes it from the estimator's epsilon and delta
@@ -70,7 +70,9 @@ class DPSGD:
 
     def plan(self, public: Public, target: Target) -> Plan:
         """Plans steps on Poisson samples, and one release of the centre if features are centred."""
-        q = FRACTION if self.batch_size is None else min(1.0, self.batch_size / public.records)
+        q = FRACTION
+        if self.batch_size is not None:
+            q = min(1.0, max(self.batch_size / public.records, smallest_share(self.epochs)))
         steps = math.ceil(self.epochs / q)
         share = self.center if can_be_centered(public) else 0.0
 

@@ -47,8 +47,8 @@ SLACK = 1e-7
 counts differ by less."""
 REFERENCE = 10**6
 """The number of records of the plan that says what any plan will cost; no other number may cost more."""
-NUMBERS = (REFERENCE, *(10**k for k in range(13) if 10**k != REFERENCE))
-"""Numbers of records for which settings are tried: those with a plan for none of them are refused."""
+NUMBERS = (REFERENCE, 1)
+"""Numbers of records for which settings are tried before a count is charged: it may be followed by any plan."""
 MOST_EPSILON = 1e4
 """Largest epsilon that the count's noise is computed from, for an algorithm that brings its own, tiny noise."""
 
@@ -78,8 +78,7 @@ def release_count_and_plan(
         plan = algorithm.plan(public, held.target)
     except ValueError as error:
         raise ValueError(
-            f"public_size must be given, a public number of records, or other settings: {algorithm!r} has no plan for "
-            f"{public.records}, which was released: {error}"
+            _explain_missing_plan(algorithm, f"{public.records} records, a number that was released", error)
         ) from None
     total = None if plan.releases is None else plan.releases + 1
     progress = None if callback is None else lambda done: callback(done + 1, total)
@@ -113,19 +112,25 @@ class _FirstReleaseReached(Exception):
 
 
 def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
-    """Raises the ValueError of the first attempt if the settings have a plan for no number of records.
+    """Raises ValueError if the settings have no plan for a usual number of records, or for a single one.
 
     The error comes before a count is charged. The true number is not read.
     """
-    first: Exception | None = None
     for records in NUMBERS:
         public = dataclasses.replace(facts, records=records)
         try:
             return rehearse_plan(algorithm.plan(public, target), oracle, public)
         except (ValueError, BudgetExceeded) as error:
-            first = first or error
-    assert first is not None
-    raise first
+            if records == REFERENCE:
+                raise
+            raise ValueError(_explain_missing_plan(algorithm, f"{records} record", error)) from None
+
+
+def _explain_missing_plan(algorithm: Algorithm, records: str, error: Exception) -> str:
+    return (
+        f"public_size must be given, a public number of records, or other settings: {algorithm!r} has no plan for "
+        f"{records}: {error}"
+    )
 
 
 def check_feasible(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:

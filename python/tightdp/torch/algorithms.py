@@ -60,8 +60,8 @@ def check_algorithm(
         raise ValueError(f"num_workers must be 0 for dpis, got {workers!r}: each step decides whom the next looks at")
 
 
-_MOST_EMPTY = 1e6
-"""Of batches one after the other, about: the loader draws up to the next that has a record before it reads."""
+MOST_RECORDS = 10**12
+"""Most records that a data set may turn out to have, where their number is not public."""
 
 
 def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
@@ -74,6 +74,14 @@ def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm
     return dataclasses.replace(settings, **said)
 
 
+def count_steps(records: int, batch_size: float, epochs: float) -> RepeatedRelease:
+    """Returns the number of steps that so many epochs take. ValueError where they are too many to be counted."""
+    turns = epochs * max(1.0, records / batch_size)
+    if not turns <= _check.MAX_COUNT:
+        raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")
+    return math.ceil(turns)
+
+
 def plan_steps(
     settings: Settings | None,
     batch_size: float,
@@ -81,16 +89,12 @@ def plan_steps(
     noise_multiplier: float | None,
     public: Public,
     target: Target,
-) -> RepeatedRelease:
+) -> Steps:
     """What is released: as ``tightdp.train`` plans it, where there are settings."""
-    turns = epochs * max(1.0, public.records / batch_size)
-    if not turns <= _check.MAX_COUNT:
-        raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")
-    if min(turns, 1.0 / batch_size) > _MOST_EMPTY:
-        raise ValueError(f"batch_size must be at least {1 / _MOST_EMPTY:g} for {turns:g} steps, got {batch_size:g}")
+    count = count_steps(public.records, batch_size, epochs)
     if settings is not None:
         return dataclasses.replace(settings, noise_multiplier=noise_multiplier).compute_steps(public, target)
-    q, count = min(1.0, batch_size / public.records), math.ceil(turns)
+    q = min(1.0, batch_size / public.records)
     return RepeatedRelease(
         q,
         resolve_noise_multiplier(lambda noise: build_sampled_gaussian(noise, q) * count, noise_multiplier, target),

@@ -15,8 +15,9 @@ from .. import _check
 from ..accounting.calibrate import calibrate
 from ..algorithms.adaclip import AdaCliP, limit_batch
 from ..algorithms.algorithm import build_sampled_gaussian
-from ..algorithms.dpis import DPIS
-from ..algorithms.record_count import PLAIN_SHARE
+from ..algorithms.algorithm import batch_size as check_batch_size
+from ..algorithms.dpis import DPIS, Epochs
+from ..algorithms.record_count import NUMBERS, PLAIN_SHARE
 from ..composition import Composition
 from ..gate.budget import FixedPlan, Target, check_noise_or_epsilon
 from ..gate.gate import Gate
@@ -29,7 +30,7 @@ from ..release.clipping import Arithmetic
 from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
 from ..statement.statement import warn_of_large_delta
-from .algorithms import Settings, fill_settings, plan_steps
+from .algorithms import MOST_RECORDS, Settings, count_steps, fill_settings, plan_steps
 from .released_loss import LossRelease
 
 LOOK = 100
@@ -97,6 +98,18 @@ class Plan:
     def mechanism(self) -> Mechanism:
         """What one step releases; where the share of norms is released, one of the largest share."""
         return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability)
+
+    @property
+    def planned_steps(self) -> Steps:
+        """Steps of the run as they are planned: where the share of norms is released, with the largest share."""
+        return Steps(self.sampling_probability, self.noise_multiplier, self.steps)
+
+    def choose_by_epoch(self, size: int) -> Epochs:
+        """Returns how the steps of each epoch follow from a released share of norms; ``size`` numbers are trained."""
+        assert isinstance(self.settings, DPIS) and self.rest is not None
+        target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
+        most = clipping.largest_deviation("int64", self.grid) / self.sensitivity * (1 - 2.0**-50)
+        return Epochs(self.settings, Public(self.records, size), target, most)
 
     @property
     def charged(self) -> Composition:
@@ -171,7 +184,7 @@ def plan(
     """
     target = Target.from_arguments(epsilon, delta)
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
-    expected, turns = _check.positive("batch_size", batch_size), _check.positive("epochs", epochs)
+    expected, turns = check_batch_size("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     check_noise_or_epsilon(noise, target)
     if arithmetic == "products" and len(max_norm) > 1:
@@ -180,7 +193,11 @@ def plan(
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
     def planned(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        batch = limit_batch(expected, records) if isinstance(own, AdaCliP) else expected
+        batch = expected
+        if isinstance(settings, AdaCliP):
+            batch = limit_batch(expected, records, turns)
+        elif isinstance(settings, DPIS):
+            batch = settings.share_of_records(records) * records
         found = plan_steps(settings, batch, turns, noise_multiplier, Public(records, size), target)
         noise = found.noise_multiplier
         rest = None
@@ -194,6 +211,8 @@ def plan(
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given
             raise ValueError(text.format(noise=noise, arithmetic=how))
+        if rest is not None:
+            made.choose_by_epoch(size).make_filter(made.planned_steps)  # refuses sums of norms that take everything
         return made
 
     if public_size is not None:
@@ -215,7 +234,10 @@ def plan(
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
     count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
     inner = Target(rest.nominal_epsilon, rest.nominal_delta)
-    planned(10**6, noise, inner)  # refuses settings before the number is released
+    if settings is None:
+        count_steps(MOST_RECORDS, expected, turns)
+    for tried in NUMBERS:  # refuses settings before the number is released
+        planned(tried, noise, inner)
     if released is None:
         pay(count + rest)
         query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))

@@ -38,13 +38,13 @@ class ShareAccount(Account):
 
     def __init__(self, plan: Plan, size: int) -> None:
         super().__init__(plan)
-        assert isinstance(plan.settings, DPIS) and plan.rest is not None
+        assert isinstance(plan.settings, DPIS)
         self._settings, self._now = plan.settings, plan
-        self._choice = EpochSettings(plan.settings, Public(plan.records, size))
+        self._choice = EpochSettings(plan.choose_by_epoch(size)
         self.norm_noise = self._choice.norm_noise
         """Noise multiplier of the sums of norms."""
         expected = plan.mechanism * plan.steps + self._choice.norm_releases
-        self._filter = FilterBudget(plan.rest.nominal_epsilon, plan.rest.nominal_delta, expected=expected)
+        self._filter = FilterBudget(plan._choice.make_filter(plan.planned_steps)
         self.epochs: list[dict[str, Any]] = []
 
     @property
