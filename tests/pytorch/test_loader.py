@@ -217,3 +217,24 @@ def test_a_buffer_that_is_filled_again_holds_no_other_record(kind, collate):
     (found, count) = RecordCollator(alone=collate is not None, in_order=False)(records)[0]
     x = found["x"] if kind == "dict" else found[0]
     assert count == 12 and x.tolist() == [[float(index)] * 3 for index in range(12)]
+
+
+class ReadOneByOne(TensorDataset):
+    """Another type than ``TensorDataset``, whose records are read one after the other."""
+
+
+def test_tensors_read_by_block_have_the_bits_of_records_read_one_by_one():
+    drawn = np.random.default_rng(4)
+    bits = torch.from_numpy(drawn.integers(0, 2**32, (50, 3, 2), dtype=np.uint32)).view(torch.float32)  # NaN among them
+    tensors = bits, torch.arange(50), torch.from_numpy(drawn.random((50, 2))).to(torch.bfloat16), bits.mT
+    one, other = (
+        [part for batch in PoissonLoader(kind(*tensors), 0.3, 20, rng=dp.Philox(7)) for part in batch.parts()]
+        for kind in (TensorDataset, ReadOneByOne)
+    )
+    assert [records for _, records in one] == [records for _, records in other]
+    for (found, _), (expected, _) in zip(one, other, strict=True):
+        assert type(found) is type(expected) and len(found) == len(expected)
+        for a, b in zip(found, expected, strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape
+            assert torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
+            assert all(a.data_ptr() != x.data_ptr() for x in tensors)
