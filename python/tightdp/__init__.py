@@ -2,12 +2,15 @@
 
 import typing as _typing
 
+from . import derived as _derived
 from ._core import __version__
 from .accounting.accountant import Accountant
 from .accounting.adaptive.filters import BudgetExceeded, Odometer, PrivacyFilter
 from .accounting.batch import epsilon_batch
 from .accounting.calibrate import calibrate, noise_multiplier
+from .accounting.questions import Question as _Question
 from .bound import Bound, ContradictionError, Curve
+from .composition import Composable as _Composable
 from .composition import Composition
 from .derived import Group, RepeatAndSelect
 from .losses import PrivacyLoss
@@ -33,6 +36,9 @@ from .mechanisms import (
     banded_factorization,
 )
 from .printed import format_down, format_up
+
+_Composable._open_question = _Question.of
+_Composable._see_as_group = _derived.grouped
 
 if _typing.TYPE_CHECKING:
     from . import audit as audit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from . import _check
 from .bound import Bound, Curve
@@ -19,6 +19,18 @@ FEW_PARTS = 8
 """Largest number of distinct mechanisms that an engine sees in canonical order, however they were composed."""
 
 
+class Questions(Protocol):
+    """The questions about one composition, under one relation and one engine. ``accounting/questions.py`` answers."""
+
+    def epsilon(self, delta: float) -> Bound: ...
+    def delta(self, epsilon: float) -> Bound: ...
+    def profile(self, epsilons: ArrayLike) -> Curve: ...
+    def tradeoff(self, alphas: ArrayLike) -> Curve: ...
+    def renyi(self, orders: ArrayLike) -> Curve: ...
+    def gdp(self, delta: float) -> Bound: ...
+    def bayes_risk(self, prior: ArrayLike) -> Curve: ...
+
+
 class Composable:
     """Base of mechanisms and compositions, with the questions that both answer.
 
@@ -29,6 +41,11 @@ class Composable:
     """
 
     __slots__ = ()
+    _open_question: ClassVar[Callable[..., Questions]]
+    """Question about a composition, with checked options. The package hands it in (``__init__.py``), because values
+    know nothing of the engines that answer."""
+    _see_as_group: ClassVar[Callable[[Composition, int], Composition]]
+    """The composition as a group of records sees it; handed in as well."""
 
     def _to_composition(self) -> Composition:
         """Returns the composition of this mechanism, or this composition itself."""
@@ -53,11 +70,11 @@ class Composable:
 
     __rmul__ = __mul__
 
-    def _to_question(self, options: Options) -> Question:
+    def _to_question(self, options: Options) -> Questions:
         """Returns the question about this composition: the one import of a higher layer (pyproject.toml names it)."""
         from .accounting.questions import Question
 
-        return Question.of(self._to_composition(), **options) if options else Question(self._to_composition())
+        return Composable._open_question(self._to_composition(), **options) if options else Question(self._to_composition())
 
     @accept_question_options
     def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
