@@ -20,7 +20,10 @@ FEW_PARTS = 8
 
 
 class Questions(Protocol):
-    """The questions about one composition, under one relation and one engine. ``accounting/questions.py`` answers."""
+    """The questions about one composition, under one relation and one engine.
+
+    ``accounting/questions.py`` answers them.
+    """
 
     def epsilon(self, delta: float) -> Bound: ...
     def delta(self, epsilon: float) -> Bound: ...
