@@ -7,11 +7,12 @@ that clips, adds up and adds noise, and an account. The model is not wrapped.
 from .adam import DPAdam
 from .group_norm import replace_batch_norm
 from .loader import Batch, PoissonLoader
+from .loss_release import LossRelease
 from .make import make_private
 from .options import AfterFailure, Batches
 from .plan import Plan
 from .record_locality import Audit
-from .released_loss import LossRelease, MeanLoss
+from .released_loss import MeanLoss
 from .run import PrivateRun
 
 __all__ = [

@@ -27,11 +27,11 @@ from .distributed.sharded import ShardedRun, check_sharding
 from .importance import ImportanceLoader
 from .key import NOISE, Key
 from .loader import RunLoader
+from .loss_release import LossRelease
 from .onepass.layers import check_layers
 from .options import AfterFailure, Batches, check_batches, check_loss_release, split_checkpoint
 from .plan import SumArithmetic, check_bounds, plan
 from .process_group import World
-from .released_loss import LossRelease
 from .released_share import make_account
 from .run import PrivateRun
 from .saved_run import SavedRun

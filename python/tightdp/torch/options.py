@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _check
 from ..algorithms.dpis import DPIS
-from .released_loss import LossRelease
+from .loss_release import LossRelease
 
 
 @dataclass(frozen=True)

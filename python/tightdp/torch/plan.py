@@ -31,7 +31,7 @@ from ..release.gradients import exact_grid
 from ..release.noise import RandomSource
 from ..statement.statement import warn_of_large_delta
 from .algorithms import MOST_RECORDS, Settings, count_steps, fill_settings, plan_steps
-from .released_loss import LossRelease
+from .loss_release import LossRelease
 
 LOOK = 100
 """Steps, at least, between two looks at whether a model or a data set keeps something."""
