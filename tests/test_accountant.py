@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from test_mechanisms import EVERY
+from every_mechanism import EVERY
 
 import tightdp as dp
 from tightdp.accounting import serial

@@ -1,7 +1,6 @@
 """The public names and their signatures, as other code calls them. A change here is a change of the contract."""
 
 import ast
-import inspect
 import os
 import re
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from signatures import shape
 from together import alone
 
 import tightdp as dp
@@ -144,13 +144,6 @@ COMMANDS = {
     "plot": ["--noise-multiplier", "--sampling-probability", "--steps", "--out"],
     "train": ["--label", "--schema", "--drop", "--model", "--algorithm", "--epsilon", "--delta", "--ledger"],
 }
-
-
-def shape(function):
-    """The signature without annotations."""
-    signature = inspect.signature(function)
-    plain = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
-    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
 
 
 def test_the_package_holds_these_names():

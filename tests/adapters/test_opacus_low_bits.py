@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from test_low_bits import BOUND, CANARY, EMPTY, MULTIPLIER, betrayed, releases
+from low_bits import BOUND, CANARY, EMPTY, MULTIPLIER, betrayed, releases
 
 import tightdp as dp
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from test_api import shape
+from signatures import shape
 
 pytest.importorskip("torch", reason="needs torch")
 

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
+from low_bits import BOUND, MULTIPLIER, TRIALS, betrayed
 from small import private
-from test_low_bits import BOUND, MULTIPLIER, TRIALS, betrayed
 from torch.utils.data import TensorDataset
 
 import tightdp as dp
