@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from low_bits import BOUND, CANARY, EMPTY, MULTIPLIER, betrayed, releases
+from low_bits import BOUND, CANARY, CHANCE, EMPTY, MULTIPLIER, betrayed, releases
+from scipy import stats
 
 import tightdp as dp
 
