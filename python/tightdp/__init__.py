@@ -38,7 +38,7 @@ from .mechanisms import (
 from .printed import format_down, format_up
 
 _Composable._open_question = _Question.of
-_Composable._see_as_group = _derived.grouped
+_Composable._see_as_group = _derived.group_composition
 
 if _typing.TYPE_CHECKING:
     from . import audit as audit

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
-    from .accounting.questions import Question
-
 FEW_PARTS = 8
 """Largest number of distinct mechanisms that an engine sees in canonical order, however they were composed."""
 
@@ -74,10 +72,8 @@ class Composable:
     __rmul__ = __mul__
 
     def _to_question(self, options: Options) -> Questions:
-        """Returns the question about this composition: the one import of a higher layer (pyproject.toml names it)."""
-        from .accounting.questions import Question
-
-        return Composable._open_question(self._to_composition(), **options) if options else Question(self._to_composition())
+        """Returns the question about this composition, with checked options."""
+        return Composable._open_question(self._to_composition(), **options)
 
     @accept_question_options
     def epsilon(self, delta: float, **options: Unpack[Options]) -> Bound:
@@ -149,9 +145,7 @@ class Composable:
         >>> f"{run.epsilon(1e-5):.2f}, {run.group(3).epsilon(1e-5):.2f}"
         '1.83, 6.35'
         """
-        from .accounting.questions import group_composition
-
-        return group_composition(self._to_composition(), size)
+        return Composable._see_as_group(self._to_composition(), size)
 
     @accept_question_options
     def advantage(self, **options: Unpack[Options]) -> Bound:

@@ -11,8 +11,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.algorithms.algorithm import sampled
-from tightdp.algorithms.dpis import importance_sum_query
+from tightdp.algorithms.algorithm import build_sampled_gaussian
+from tightdp.algorithms.dpis import EpochSettings, importance_sum_query
 from tightdp.train import DPIS, CallableModel, LogisticRegression, Oracle, Public, Records, Target
 
 
@@ -209,13 +209,13 @@ def test_norms_that_take_all_of_epsilon_are_refused_by_name(settings, public_siz
 @pytest.mark.parametrize("records", [10, 1000, 10**6])
 def test_sums_of_norms_take_at_most_half_of_epsilon_by_default(epsilon, adapt, norm_share, records):
     settings, target = DPIS(epochs=4, adapt=adapt, norm_share=norm_share), Target(epsilon, 1e-5)
-    run = Epochs(settings, Public(records, 5), target)
-    assert settings.sums == (3 if adapt else 0) + (0 if norm_share else 4)
-    assert run.norms.epsilon(1e-5).upper <= epsilon / 2 * (1 + 1e-9)
+    run = EpochSettings(settings, Public(records, 5), target)
+    assert settings.norm_sum_count == (3 if adapt else 0) + (0 if norm_share else 4)
+    assert run.norm_releases.epsilon(1e-5).upper <= epsilon / 2 * (1 + 1e-9)
     assert run.norm_noise >= 0.02 * records
-    if settings.sums and 0.02 * records < run.norm_noise:  # the largest noise of the two: no less would do
-        less = Epochs(replace(settings, norm_noise=run.norm_noise / 1.3), Public(records, 5), target)
-        assert less.norms.epsilon(1e-5).lower > epsilon / 2
+    if settings.norm_sum_count and 0.02 * records < run.norm_noise:  # the largest noise of the two: no less would do
+        less = EpochSettings(replace(settings, norm_noise=run.norm_noise / 1.3), Public(records, 5), target)
+        assert less.norm_releases.epsilon(1e-5).lower > epsilon / 2
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
@@ -226,10 +226,10 @@ def test_every_epoch_has_a_plan_whatever_is_released(records, settings, epsilon)
     algorithm = DPIS(epochs=4, norm_share=None, **settings)
     for most in (None, 100.0 / epsilon):
         for shares in ((1.0, 0.01, 0.0, 1.0), (-1.0, 1.0, 0.3, 0.02)):
-            run = Epochs(algorithm, Public(records, 5), Target(epsilon, 1e-5), most)
-            budget = run.make_filter(algorithm.steps(run.public, run.target))
+            run = EpochSettings(algorithm, Public(records, 5), Target(epsilon, 1e-5), most)
+            budget = run.make_filter(algorithm.compute_steps(run.public, run.target))
             for epoch, share in enumerate(shares):
                 budget.spend(dp.Gaussian(run.norm_noise), 2 if settings.get("adapt") and epoch else 1)
                 chosen, noise = run.chosen(budget, epoch, share * records, 1.0)
                 assert min(share, 1.0) <= chosen <= 1 and noise <= run.largest_noise
-                budget.spend(sampled(noise, run.probability(chosen)), run.steps)
+                budget.spend(build_sampled_gaussian(noise, run.compute_sampling_probability(chosen)), run.steps)

@@ -20,14 +20,14 @@ from ..accounting.calibrate import calibrate
 from ..accounting.numerics.root import crossing
 from ..composition import Composition
 from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_multiplier
-from ..gate.gate import Gate, largest_noise
+from ..gate.gate import Gate
 from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
 from ..models.dense import grid_for
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
-from .algorithm import Plan, RepeatedRelease, batch_size, build_sampled_gaussian
+from .algorithm import Plan, RepeatedRelease, batch_size, build_sampled_gaussian, smallest_share
 from .importance import TwoStages
 from .optimizers import Optimizer, TailMean, check_optimizer
 from .step_length import FRACTION, check_stable, resolve_optimizer
@@ -119,6 +119,12 @@ class DPIS:
         """Number of sums of norms that are released."""
         return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
 
+    def share_of_records(self, records: int) -> float:
+        """Returns the batch size over that number of records, in (0, 1]."""
+        if self.batch_size is None:
+            return FRACTION / 2
+        return min(1.0, max(self.batch_size / records, smallest_share(self.epochs)))
+
     def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
         """The steps; with ``norm_share=None`` those of the largest cost, which steer the filter's choice of order and
         the length of steps."""
@@ -141,13 +147,15 @@ class DPIS:
             raise ValueError("epsilon must be given where norm_share is None: the noise is chosen within that total")
         run, made = _DpisRun(self, public, target), self.compute_steps(public, target)
         q, noise, count = made
-        releases = made.releases + run.norm_releases
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
-            return Plan(FixedPlan(made.releases + run.norms), run.build_fixed_run(q, noise), count + self.norm_sum_count, used)
-        budget = FilterBudget(target.make_filter(made)
-        return Plan(budget, run.adaptive(budget, q, noise), count + self.norm_sum_count * budget.cost(Gaussian(run.norm_noise)) < budget.cap:
-            raise run.build_budget_error()
+            return Plan(
+                FixedPlan(made.releases + run.norm_releases),
+                run.build_fixed_run(q, noise),
+                count + self.norm_sum_count,
+                used,
+            )
+        budget = run.make_filter(made)
         return Plan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
 
 
@@ -160,7 +168,7 @@ class EpochSettings:
 
     def __init__(self, settings: DPIS, public: Public, target: Target, most: float | None = None) -> None:
         self.settings, self.public, self.target = settings, public, target
-        self.largest_noise = largest_noise(public.size) if most is None else most
+        self.largest_noise = find_largest_noise(public.size) if most is None else most
         self.part = settings.share_of_records(public.records)
         """The batch size over the public number of records, in (0, 1]."""
         self.steps = math.ceil(1 / self.part)
@@ -178,40 +186,39 @@ class EpochSettings:
     def _least_norm_noise(self) -> float:
         """Noise multiplier with which all sums of norms take half of epsilon, in the account that the run has; 0 where
         no epsilon is given."""
-        sums, (epsilon, delta, _) = self.settings.sums, self.target
+        sums, (epsilon, delta, _) = self.settings.norm_sum_count, self.target
         if epsilon is None or not sums:
             return 0.0
         if self.settings.norm_share is not None:
             return float(calibrate(lambda noise: Gaussian(noise) * sums, epsilon=epsilon / 2, delta=delta))
-        half = Filtered(epsilon / 2, delta)
+        half = FilterBudget(epsilon / 2, delta)
         return math.sqrt(sums * half.cost(Gaussian(1.0)) / half.cap) * (1 + 1e-9)  # a cost falls with the square
 
     def check_norms(self) -> None:
         """Raises ValueError if released sums of norms leave nothing of the target for gradients."""
-        if self.settings.norm_sum_count
-        if target.epsilon is None or not self.settings.sums:
+        if self.target.epsilon is None or not self.settings.norm_sum_count:
             return
         norms = self.norm_releases + (self.target.beside or Composition())
         if not norms.epsilon(self.target.delta).upper < self.target.epsilon:
             raise self._too_many_norms()
 
-    def make_filter(self, made: Steps) -> Filtered:
+    def make_filter(self, made: RepeatedRelease) -> FilterBudget:
         """Returns the filter of a run whose share of norms is released, of the order that is best for ``made`` if
         that leaves enough for every epoch. Otherwise it is the order at which sums of norms cost least.
 
         Raises ValueError if this leaves too little as well, which does not depend on the number of records.
         """
         assert self.target.epsilon is not None
-        for expected in (made.releases + self.norms, None):
-            budget = Filtered(self.target.epsilon, self.target.delta, expected=expected)
+        for expected in (made.releases + self.norm_releases, None):
+            budget = FilterBudget(self.target.epsilon, self.target.delta, expected=expected)
             # The steps of an epoch in which all norms are C, with the largest noise: section 6.
             epoch = 2 * math.expm1(min(budget.cost(Gaussian(self.largest_noise / 1.01)), 700.0))
-            room = budget.cap * (1 - 1e-6) - self.settings.sums * budget.cost(Gaussian(self.norm_noise))
+            room = budget.cap * (1 - 1e-6) - self.settings.norm_sum_count * budget.cost(Gaussian(self.norm_noise))
             if self.settings.epochs * epoch <= room:
                 return budget
-        raise self.build_budget_error()
+        raise self._too_many_norms()
 
-    def build_budget_error(self) -> ValueError:
+    def _too_many_norms(self) -> ValueError:
         """Returns the error for sums of norms that leave nothing for gradients."""
         return ValueError(
             f"norm_noise must be larger, or epochs fewer: {self.settings.norm_sum_count} sums of norms with "
@@ -229,7 +236,7 @@ class EpochSettings:
         # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
-        noise = self._noise(budget, epoch, share)
+        noise = self._choose_noise(budget, epoch, share)
         while noise > self.largest_noise and share < 1:  # a larger share takes less noise, and is as unbiased
             share = min(1.0, 2 * share)
             noise = self._choose_noise(budget, epoch, share)
@@ -251,6 +258,7 @@ class EpochSettings:
                 if worst == share
                 else budget.cost(build_sampled_gaussian(sigma / worst, self.compute_sampling_probability(worst)))
             )
+            # No epoch takes more than its part of what is left, so that later ones find as much.
             return self.steps * max(now + later * then, (1 + later) * now) <= left
 
         _, sigma = crossing(lambda sigma: not is_affordable(sigma), 1.0, 1e-4, most=2 * self.largest_noise)
@@ -272,12 +280,12 @@ class _DpisRun(EpochSettings):
         """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            def choose_from_release(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+            def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
                 released = gate.release_gaussian(oracle.norm_sum_query(w, max_norm), self.norm_noise).value[0]
                 share, noise = self.choose_share_and_noise(budget, epoch, released, max_norm)
                 return self.compute_sampling_probability(share), noise
 
-            return self._run_epochs(oracle, gate, w, choose_from_release, self._resolve_optimizer(q, noise))
+            return self._run_epochs(oracle, gate, w, choose, self._resolve_optimizer(q, noise))
 
         return run
 

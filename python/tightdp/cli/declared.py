@@ -17,7 +17,7 @@ import numpy as np
 from ..records.columns import LEARN, Bounds, Fill
 from ..records.rows import Rows
 from ..records.schema import MOST, Schema
-from ..records.text import NO_VALUE, parse_number
+from ..records.text import NO_VALUE, parse_cell_number
 from ..tables.model import REGRESSION
 
 
@@ -166,7 +166,7 @@ def _parse_fills(given: list[str]) -> dict[str, Fill]:
     found: dict[str, Fill] = {}
     for part in _split_names(given):
         name, equals, text = part.rpartition("=")
-        value = parse_number(text) if text != LEARN else None
+        value = parse_cell_number(text) if text != LEARN else None
         if not equals or name in found or (text != LEARN and (value is None or not np.isfinite(value))):
             raise ValueError(f"--fill {part}: must be COLUMN=NUMBER, a finite one, or COLUMN=learn, once a column")
         found[name] = LEARN if value is None else value

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from ..records.rows import Rows
-from ..records.text import parse_number
+from ..records.text import parse_cell_number
 from ..tables.model import load
 from . import files
 from .composition import check_writable
@@ -65,4 +65,4 @@ def _mark_formula(cell: str) -> str:
 
     Labels come from a model file, which others may have written. Numbers, such as -1, are left alone.
     """
-    return f"'{cell}" if cell.startswith(FORMULA_STARTS) and parse_number(cell) is None else cell
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) and parse_cell_number(cell) is None else cell

@@ -74,7 +74,7 @@ def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm
     return dataclasses.replace(settings, **said)
 
 
-def count_steps(records: int, batch_size: float, epochs: float) -> RepeatedRelease:
+def count_steps(records: int, batch_size: float, epochs: float) -> int:
     """Returns the number of steps that so many epochs take. ValueError where they are too many to be counted."""
     turns = epochs * max(1.0, records / batch_size)
     if not turns <= _check.MAX_COUNT:
@@ -89,7 +89,7 @@ def plan_steps(
     noise_multiplier: float | None,
     public: Public,
     target: Target,
-) -> Steps:
+) -> RepeatedRelease:
     """What is released: as ``tightdp.train`` plans it, where there are settings."""
     count = count_steps(public.records, batch_size, epochs)
     if settings is not None:

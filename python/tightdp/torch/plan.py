@@ -14,9 +14,9 @@ import numpy as np
 from .. import _check
 from ..accounting.calibrate import calibrate
 from ..algorithms.adaclip import AdaCliP, limit_batch
-from ..algorithms.algorithm import build_sampled_gaussian
+from ..algorithms.algorithm import RepeatedRelease, build_sampled_gaussian
 from ..algorithms.algorithm import batch_size as check_batch_size
-from ..algorithms.dpis import DPIS, Epochs
+from ..algorithms.dpis import DPIS, EpochSettings
 from ..algorithms.record_count import NUMBERS, PLAIN_SHARE
 from ..composition import Composition
 from ..gate.budget import FixedPlan, Target, check_noise_or_epsilon
@@ -100,16 +100,16 @@ class Plan:
         return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability)
 
     @property
-    def planned_steps(self) -> Steps:
+    def planned_steps(self) -> RepeatedRelease:
         """Steps of the run as they are planned: where the share of norms is released, with the largest share."""
-        return Steps(self.sampling_probability, self.noise_multiplier, self.steps)
+        return RepeatedRelease(self.sampling_probability, self.noise_multiplier, self.steps)
 
-    def choose_by_epoch(self, size: int) -> Epochs:
+    def choose_by_epoch(self, size: int) -> EpochSettings:
         """Returns how the steps of each epoch follow from a released share of norms; ``size`` numbers are trained."""
         assert isinstance(self.settings, DPIS) and self.rest is not None
         target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
-        most = clipping.largest_deviation("int64", self.grid) / self.sensitivity * (1 - 2.0**-50)
-        return Epochs(self.settings, Public(self.records, size), target, most)
+        most = clipping.find_largest_deviation("int64", self.grid) / self.sensitivity * (1 - 2.0**-50)
+        return EpochSettings(self.settings, Public(self.records, size), target, most)
 
     @property
     def charged(self) -> Composition:

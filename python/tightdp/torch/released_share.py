@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from .. import _check
 from ..accounting.adaptive.filters import BudgetExceeded
-from ..algorithms.dpis import DPIS, EpochSettings
+from ..algorithms.dpis import DPIS
 from ..composition import Composition
-from ..gate.budget import FilterBudget
 from ..gate.gate import Gate
-from ..gate.oracle import Public, norm_sum_query
+from ..gate.oracle import norm_sum_query
 from ..mechanisms import Gaussian, Mechanism
 from ..models.grid import clip_to_grid
 from ..release import clipping
@@ -40,11 +39,10 @@ class ShareAccount(Account):
         super().__init__(plan)
         assert isinstance(plan.settings, DPIS)
         self._settings, self._now = plan.settings, plan
-        self._choice = EpochSettings(plan.choose_by_epoch(size)
+        self._choice = plan.choose_by_epoch(size)
         self.norm_noise = self._choice.norm_noise
         """Noise multiplier of the sums of norms."""
-        expected = plan.mechanism * plan.steps + self._choice.norm_releases
-        self._filter = FilterBudget(plan._choice.make_filter(plan.planned_steps)
+        self._filter = self._choice.make_filter(plan.planned_steps)
         self.epochs: list[dict[str, Any]] = []
 
     @property
