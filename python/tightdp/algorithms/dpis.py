@@ -20,7 +20,7 @@ from ..accounting.calibrate import calibrate
 from ..accounting.numerics.root import crossing
 from ..composition import Composition
 from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_multiplier
-from ..gate.gate import Gate
+from ..gate.gate import Gate, find_largest_noise
 from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
 from ..models.dense import grid_for

@@ -160,6 +160,12 @@ class Gate:
         return Release(value, mechanism)
 
 
+def find_largest_noise(size: int) -> float:
+    """Returns a noise multiplier up to which sums of ``size`` numbers, all on one scale, can be released."""
+    # A sum is rounded down until a record moves it by 2 sqrt(size): _choose_shift_and_deviation.
+    return FAST / (2.01 * math.sqrt(size))
+
+
 def _choose_shift_and_deviation(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
     """Returns the binary digits that the sum is rounded down by, and the noise's deviation in units of the rounded sum.
 
