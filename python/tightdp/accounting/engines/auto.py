@@ -170,7 +170,7 @@ def _run(run: Parts, direction: Direction, request: Request) -> derived.Run:
         return found
 
 
-def _dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
+def _list_dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Compositions that dominate ``parts``, cheap ones first."""
     yield from dominating(parts)
     if any_of(parts, Derived) and derived.single(parts) is None:
@@ -187,7 +187,7 @@ def _dominating_loss(mechanism: Derived, direction: Direction, request: Request,
             with _core.Budget(units // _DEEPER ** (depth - 1)):
                 links = _links(mechanism, direction, replace(request, above=True))
                 known = _known(((mechanism, 1),), direction)
-                kept[key] = derived.dominating(mechanism, links, known, direction)
+                kept[key] = derived.build_dominating_loss(mechanism, links, known, direction)
             kept["depth"] = depth - 1
         found: PrivacyLoss = kept[key]
         return found
@@ -272,7 +272,7 @@ def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Pa
     loose = known != (parts,)
     if engine == "auto":
         found = _auto(question, ask, loose or question.request.above)
-        for other in _dominating(parts, direction, question.request):
+        for other in _list_dominating(parts, direction, question.request):
             upper = _auto(question._replace(parts=other), ask, loose=True)
             if upper.upper < found.upper:
                 found = Bound(min(found.lower, upper.upper), upper.upper, upper.engine, upper.error_budget)

@@ -35,14 +35,14 @@ def dominating(parts: Parts, of_derived: Callable[[Derived], m.Mechanism] | None
     for mechanism, count in parts:
         others = _smooth(mechanism)
         if others is None and isinstance(mechanism, Derived):
-            others = (of_derived(mechanism),) if of_derived else _pure(mechanism)
+            others = (of_derived(mechanism),) if of_derived else _bound_by_largest(mechanism)
         gained = gained or others is not None
         for other in others or (mechanism,):
             found[other] = found.get(other, 0) + count
     return (sort_parts(tuple(found.items())),) if gained else ()
 
 
-def _pure(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
+def _bound_by_largest(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
     """Returns the class of all mechanisms with no larger loss than ``mechanism`` has, if that is finite."""
     largest = largest_of(((mechanism, 1),), "remove")
     return (m.PureDP(largest),) if largest < math.inf else None

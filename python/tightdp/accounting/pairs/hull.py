@@ -36,13 +36,13 @@ def lower_hull(points: Iterable[Point]) -> list[Point]:
     for point in points:
         if hull and point.value > hull[-1].value:
             point = point._replace(value=hull[-1].value)
-        while len(hull) > 1 and slope(hull[-2], hull[-1]) >= slope(hull[-1], point):
+        while len(hull) > 1 and slope_between(hull[-2], hull[-1]) >= slope_between(hull[-1], point):
             hull.pop()
         hull.append(point)
     return hull
 
 
-def slope(one: Point, other: Point) -> Fraction:
+def slope_between(one: Point, other: Point) -> Fraction:
     return (other.value - one.value) / (other.x - one.x)
 
 
@@ -53,11 +53,11 @@ def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direc
     """
     at = [Point(-math.inf, Fraction(0), Fraction(1))]
     if largest < _FARTHEST:  # up to e^-largest the curve is 1 - x, and it is 0 from e^largest on
-        at.append(_point(down(math.exp(-largest), 2 * _ULP), 0.0))
-        at.append(_point(up(math.exp(largest), 2 * _ULP), 0.0))
-    at += [_point(x, value) for x, value in points]
+        at.append(_make_point(down(math.exp(-largest), 2 * _ULP), 0.0))
+        at.append(_make_point(up(math.exp(largest), 2 * _ULP), 0.0))
+    at += [_make_point(x, value) for x, value in points]
     hull = lower_hull(sorted(at, key=lambda point: (point.x, point.value)))
-    slopes = [slope(*pair) for pair in pairwise(hull)] + [Fraction(0)]
+    slopes = [slope_between(*pair) for pair in pairwise(hull)] + [Fraction(0)]
     infinity, hidden = hull[-1].value, 1 + slopes[0]
     atoms: list[tuple[float, Fraction, Fraction]] = []
     for point, (before, behind) in zip(hull[1:], pairwise(slopes), strict=True):
@@ -86,7 +86,7 @@ _FARTHEST = 300.0
 """Largest loss up to which a pair ends there; e^300 and its square are doubles."""
 
 
-def _point(x: float, value: float) -> Point:
+def _make_point(x: float, value: float) -> Point:
     """Returns a point, at least as high as the curve of two equal distributions, 1 - x."""
     return Point(math.log(x), Fraction(x), max(Fraction(value), 1 - Fraction(x)))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...complete_pairs import TOLERANCE, CompletePair
 from ..numerics.outward import up
-from .hull import Point, lower_hull, slope
+from .hull import Point, lower_hull, slope_between
 
 MOST_NODES = 2000
 """Of the curve that is made: slopes between them are computed exactly, some ten microseconds each."""
@@ -85,7 +85,7 @@ def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
     """The pair whose curve is the lower convex hull of the points from epsilon 0 on, and its own reversal below."""
     rows = zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True)
     points = lower_hull(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
-    slopes = [slope(*pair) for pair in pairwise(points)] + [Fraction(0)]
+    slopes = [slope_between(*pair) for pair in pairwise(points)] + [Fraction(0)]
     kinks = zip(points[1:], pairwise(slopes), strict=True)
     ahead = [(point.epsilon, up(float(point.x * (behind - before)), 2 * _ULP)) for point, (before, behind) in kinks]
     image = [(-epsilon, up(mass * math.exp(-epsilon), 2 * _ULP)) for epsilon, mass in reversed(ahead)]

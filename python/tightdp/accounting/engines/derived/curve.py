@@ -13,11 +13,11 @@ from ...pairs.hull import dominating_loss
 from ...pairs.repetitions import repetitions
 from . import repeated
 from .base import Run
-from .groups import MARGIN, Chain, Known, chain_at, crossing
+from .groups import MARGIN, Chain, Known, chain_at, find_crossing
 from .lines import Lines
 
 _LOOSE = 1e-3
-"""How far lines may be above a curve, and chords above lines, relatively."""
+"""Largest relative distance of lines from a curve, and of chords from lines."""
 _FAINT = 1e-40
 """Heights below which no more lines are looked for."""
 _STEEPEST = 1e130
@@ -28,14 +28,14 @@ _MOST = 1000
 """Chains that are looked at, of which the curve has that many corners."""
 
 
-def dominating(mechanism: Derived, links: Sequence[Run], known: Known, direction: Direction) -> PrivacyLoss:
+def build_dominating_loss(mechanism: Derived, links: Sequence[Run], known: Known, direction: Direction) -> PrivacyLoss:
     """Returns a loss whose pair dominates that of ``mechanism`` in ``direction``, as far as the budget of work goes."""
     if isinstance(mechanism, RepeatAndSelect):
-        links = [repeated.link(repetitions(mechanism), links[0])]
+        links = [repeated.as_one_link(repetitions(mechanism), links[0])]
     distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:
-        found = _lowest(chain, known)
+        found = _find_lowest(chain, known)
         used = {
             (id(lines), i) for each in found for lines, i in zip(chain, each.used, strict=True) if each.height > _FAINT
         }
@@ -46,7 +46,7 @@ def dominating(mechanism: Derived, links: Sequence[Run], known: Known, direction
     return dominating_loss(points, known.largest, direction)
 
 
-def _lowest(links: Sequence[Lines], known: Known) -> list[Chain]:
+def _find_lowest(links: Sequence[Lines], known: Known) -> list[Chain]:
     """Returns chains that are lowest somewhere: all, but for those that are hardly below the ones beside them."""
     lines = known.lines
     steep, flat = chain_at(links, lines, 0.0), chain_at(links, lines, 1.0)
@@ -56,7 +56,7 @@ def _lowest(links: Sequence[Lines], known: Known) -> list[Chain]:
     beside = [(steep, flat)]
     while beside and len(found) < _MOST and affords(_UNITS * len(links)):
         one, other = beside.pop(0)
-        at = crossing(one, other)
+        at = find_crossing(one, other)
         if not 0 < at < 1:
             continue
         between = chain_at(links, lines, at)

@@ -129,7 +129,7 @@ def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain]
     for step in range(_STEPS):
         if high - low <= _NARROW:
             break
-        at = crossing(steep, gentle)
+        at = find_crossing(steep, gentle)
         crossed = step % 2 == 0 and 0 < at < 1 and low < math.log(at) < high
         middle = math.log(at) if crossed else 0.5 * (low + high)
         between = chain_at(links, known, at if crossed else math.exp(middle))
@@ -142,7 +142,7 @@ def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain]
     return steep, gentle
 
 
-def crossing(steep: Chain, gentle: Chain) -> float:
+def find_crossing(steep: Chain, gentle: Chain) -> float:
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 

@@ -43,7 +43,7 @@ def delta(
         return 0.0, upper
     lower = _below(runs, run, epsilon) if epsilon >= 0 else _turned(_below(runs, _reversed(run), -epsilon), epsilon).lo
     if lower < upper * (1 - _WIDE) and not _on_the_hull(runs, run, epsilon, upper):
-        upper = min(upper, groups.delta([link(runs, run)], epsilon, known))
+        upper = min(upper, groups.delta([as_one_link(runs, run)], epsilon, known))
     return lower, upper
 
 
@@ -56,7 +56,7 @@ def epsilon(mechanism: RepeatAndSelect, run: Run, delta: float, known: groups.Kn
     if once.upper == 0 and 0 < upper < INF:  # the run's own epsilon may be negative
         upper = _last(lambda eps: _most(runs, run, gain, eps) > delta, 0.0, upper)[1]
     if 0 < upper < INF and not _on_the_hull(runs, run, upper, delta):
-        upper = min(upper, groups.epsilon([link(runs, run)], delta, known))
+        upper = min(upper, groups.epsilon([as_one_link(runs, run)], delta, known))
     # Selecting loses at least as much as the test of one run that it prefers, at mean times its probabilities.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
@@ -76,7 +76,7 @@ def _last(above: Callable[[float], bool], low: float, high: float) -> tuple[floa
     return low, high
 
 
-def link(runs: Repetitions, run: Run) -> Run:
+def as_one_link(runs: Repetitions, run: Run) -> Run:
     """The selection as a chain of one link: its answers are of the convex hull of its bounds."""
     above = _above(runs, run)
     return replace(run, delta=above, above=above, largest=INF, largest_back=INF)
