@@ -38,12 +38,11 @@ PARTS = [
 
 
 @pytest.mark.parametrize("part", PARTS, ids=str)
-@pytest.mark.parametrize("relation", ["add", "remove", "replace_special"])
+@pytest.mark.parametrize("relation", ["remove", "replace_special"])
 def test_beside_what_reveals_next_to_nothing_a_part_is_itself(part, relation):
     alone, beside = part._composition(), part + dp.PureDP(1e-9)
-    for delta in (0.1, 0.05):
-        one, other = (run.epsilon(delta, neighbors=relation).upper for run in (alone, beside))
-        assert other == pytest.approx(one, rel=3e-3, abs=1e-3)
+    one, other = (run.epsilon(0.05, neighbors=relation).upper for run in (alone, beside))
+    assert other == pytest.approx(one, rel=3e-3, abs=1e-3)
 
 
 DISCRETE = dp.PrivacyLoss.from_distributions([0.7, 0.2, 0.1, 0.0], [0.3, 0.35, 0.3, 0.05], relation="any")
