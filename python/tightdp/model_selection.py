@@ -57,6 +57,7 @@ from .records.stream import scan_blocks
 from .records.views import MappedBlocks, RandomSubset, SelectedRows
 from .release.noise import RandomSource
 from .statement import Statement
+from .statement.column_words import fact_of_labels
 from .statement.words import AGAIN, list_values
 
 __all__ = ["PrivateSearchCV"]
@@ -309,7 +310,7 @@ class PrivateSearchCV(BaseEstimator):
         own = _get_classifier(self.estimator).classes is None
         public = dict(made.public)  # these leave out labels that were learned
         if own:
-            public[labels] = f"those that occur: {list_values([str(label) for label in self.classes_])}"
+            public[labels] = f"those that occur: {list_values([str(label) for label in self.classes_]).occurring
         return Statement(
             f"PrivateSearchCV over {list_values(names)}; the best of its runs: {made.subject}",
             self.privacy_,

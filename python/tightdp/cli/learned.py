@@ -20,7 +20,7 @@ from ..records.columns import LEARN, Category, Column, LearnedColumn, Number, ru
 from ..records.rows import Rows
 from ..records.text import join_names
 from ..statement import Statement
-from ..statement.words import list_values
+from ..statement.column_words import list_values
 
 Group = tuple[bool, bool, bool | None]
 """Whether columns are categories, whether these or bounds are learned, and whether numbers for missing ones are; None
@@ -174,13 +174,13 @@ def _stated(
         known = found[column.name]
         if isinstance(known, Category):
             shown = list_values(known.categories) or "none was frequent, so the column is left out"
-            released.append(f"categories of {column.name}, by noisy counts: {shown}")
+            released.append(fact_of_categories(known.name, known.categories).learned())
             continue
         if column.bounds == LEARN:
-            doubt = f"; these cannot be right: {doubtful[column.name]}" if column.name in doubtful else ""
-            released.append(f"bounds of {column.name}, by noisy quantiles: {known.low:g} to {known.high:g}{doubt}")
-        if column.missing == LEARN:
-            released.append(f"a noisy median of {column.name}, for missing numbers: {known.missing:g}")
+            doubt = f"these cannot be right: {doubtful[column.name]}" if column.name in doubtful else ""
+            released.append(fact_of_bounds(known.name, known.low, known.high).learned(doubt))
+        if column.missing == LEARN and known.missing is not None:
+            released.append(fact_of_missing(known.name, known.missing).learned())
     return dataclasses.replace(
         whole,
         subject=f"{trained.subject}, with columns as they were learned",

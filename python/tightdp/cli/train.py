@@ -27,6 +27,13 @@ from ..records.rows import Rows
 from ..records.schema import MOST
 from ..records.text import parse_cell_number
 from ..statement import Statement
+from ..statement.column_words import (
+    ColumnFact,
+    fact_of_bounds,
+    fact_of_categories,
+    fact_of_labels,
+    fact_of_missing,
+)
 from ..statement.words import AGAIN, list_values, make_one_line
 from ..tables.model import REGRESSION, TableModel
 from . import declared, files
@@ -35,7 +42,7 @@ from .learned import fitted, number_of_classes, planned_pipeline, warn_of_bounds
 from .number import parse_integer, parse_number
 from .progress import Progress
 
-KEPT = ("number of records", "labels", "bounds of the target")
+KEPT = ("number of records", "bounds of the target")
 """Names of public facts that a table's statement takes over from that of its fit."""
 MANY = 0.5
 """The part of the records beyond a column's bounds from which on the bounds are rather those of something else."""
@@ -103,16 +110,20 @@ def run(arguments: argparse.Namespace) -> int:
     for given in (arguments.data, arguments.test, arguments.schema):
         files.keep_apart("--out", out, given)
     if arguments.dry_run:
-        return _trained(arguments, out, None)
+        return _train_and_write(arguments, out, None)
     check_writable("--out", out)
     files.keep_model(out, arguments.force)
     with files.reserve_file("--out", out) as place:
-        return _trained(arguments, out, place)
+        return _train_and_write(arguments, out, place)
 
 
-def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
-    """Trains, and writes the model to ``place``, which is to become ``out``. Without a place it says what training
-    would be charged."""
+def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
+    """Reads the table, trains a model of it under one budget, and writes model and statement.
+
+    Everything that can be wrong with the files and settings is said before anything is spent. The model is written to
+    ``place``, a reserved file that becomes ``out`` in one step, and the statement is printed. Without a place nothing
+    is trained or spent, and what training would be charged is printed. Returns the exit code.
+    """
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     regressor, values, written = (
         _make_regressor(arguments),
@@ -156,8 +167,8 @@ def _trained(arguments: argparse.Namespace, out: Path, place: Path | None) -> in
     finally:
         progress.close()
     dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
-    statement = dataclasses.replace(_statement(values, columns, planned, statement), dataset=dataset)
     classes = () if regressor is not None else tuple(classifier.classes_.tolist())
+    statement = dataclasses.replace(_describe_columns(values, classes, columns, planned, statement), dataset=dataset)
     weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
     statement = model.statement
@@ -317,33 +328,35 @@ def _algorithm(name: str, settings: list[str]) -> Any:
     return kind(**values)
 
 
-def _statement(
+def _describe_columns(
     values: declared.Declarations,
     columns: tuple[Column, ...],
     planned: tuple[Column | LearnedColumn, ...],
     made: Statement,
 ) -> Statement:
-    """The statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
+    """Returns the statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
     learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}
-    taken = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     public = {name: how for name, how in made.public.items() if name in KEPT}
-    public["columns"] = "their names"
-    for column in columns:
+    labels = [fact_of_labels(classes)] if classes and values.classes != LEARN else []
+    facts = []
+    for column in columns:  # what was learned is not assumed
         known = learned.get(column.name)
-        if isinstance(column, Number) and column.missing is not None and (known is None or known.missing != LEARN):
-            public[f"missing numbers of {column.name}"] = f"declared: {column.missing:g} stands for them"
-        if known is not None and (known.categories or known.bounds == LEARN):
-            continue  # what was learned is not assumed
-        if isinstance(column, Number):
-            public[f"bounds of {column.name}"] = f"declared: {column.low:g} to {column.high:g}"
-        else:
-            public[f"categories of {column.name}"] = f"declared: {list_values(column.categories)}"
-    for name, given in taken.items():
-        if given is None:
-            public[name] = public[name].replace("declared", "those that occur", 1)
-    return dataclasses.replace(
-        made, public=public, taken=tuple(name for name, given in taken.items() if given is None), outside=(AGAIN,)
-    )
+        if isinstance(column, Category):
+            if known is None:
+                facts.append(fact_of_categories(column.name, column.categories))
+            continue
+        if column.missing is not None and (known is None or known.missing != LEARN):
+            facts.append(fact_of_missing(column.name, column.missing))
+        if known is None or known.bounds != LEARN:
+            facts.append(fact_of_bounds(column.name, column.low, column.high))
+    given = {"labels": values.classes, **{f"categories of {name}": one for {list_values(column.categories.items()}}
+    taken = tuple(name for name, known_values in given.items() if known_values is None)
+
+    def say(assumed: list[ColumnFact]) -> dict[str, str]:
+        return {fact.name: fact.occurring if fact.name in taken else fact.declared for fact in assumed}
+
+    public |= {**say(labels), "columns": "their names", **say(facts)}
+    return dataclasses.replace(made, public=public, taken=taken, outside=(AGAIN,))
 
 
 def _printed(statement: Statement, private: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from ..models.records import Records
 from ..records.blocks import Blocks, scale_weights, validate_weights
 from ..records.estimator_input import is_sparse, split_sparse_rows
 from ..records.stream import Stream, scan_blocks
+from ..statement.column_words import DECLARED, OCCURRING
 from . import statements as stated
 from .labels import (
     UNKNOWN,
@@ -214,7 +215,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return self._build_model(self.n_features_in_, len(self.classes_))
 
     def _list_target_facts(self) -> stated.TargetFacts:
-        how = "learned" if self._learned else "declared" if self._declared else "those that occur"
+        how = "learned" if self._learned else DECLARED if self._declared else OCCURRING
         return stated.describe_labels(self.classes_, how, self.class_weight)
 
     def _check_fixed(self, again: bool, classes: Any = None, **given: Any) -> None:

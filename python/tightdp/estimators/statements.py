@@ -15,6 +15,7 @@ from ..ledger import Ledger
 from ..ledger.ledger import name_of
 from ..records.cells import describe_type
 from ..statement import Statement
+from ..statement.column_words import OCCURRING, fact_of_labels
 from ..statement.words import AGAIN, list_values
 
 UNSCALED = (
@@ -35,15 +36,15 @@ class TargetFacts(NamedTuple):
 def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
     """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
     weights."""
-    known = list_values([str(label) for label in classes])
-    public = {"labels": f"{how}: {known}"}
+    fact = list_values([str(label) for label in classes])
+    public = {fact.name: fact.occurring if how == OCCURRING else fact.declared}
     if how == "learned":
         public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}
     if weights is not None:
         others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
         public["weights of labels"] = f"declared: {list_values([f'{k}: {v:g}' for k, v in weights.items()])}{others}"
-    shown = f"labels, by noisy counts: {known}; records with any other label contribute nothing"
-    return TargetFacts(public, ("labels",) if how == "those that occur" else (), (shown,) if how == "learned" else ())
+    shown = fact.learned("records with any other label contribute nothing")
+    return TargetFacts(public, (fact.name,) if how == OCCURRING else (), (shown,) if how == "learned" else ())
 
 
 def build_fit_statement(

@@ -20,7 +20,7 @@ from ..records.blocks import Blocks
 from ..records.columns import Category
 from ..records.stream import Stream
 from ..records.text import NO_VALUE, convert_to_text
-from ..statement.words import list_values
+from ..statement.column_words import list_values
 from .cells import check_width, count_column_values, read_text_cells
 from .transformer import PrivateTransformer
 
@@ -112,10 +112,10 @@ class OneHotEncoder(PrivateTransformer):
         return [f"{name}={one}" for name, known in zip(given, self.categories_, strict=True) for one in known]
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        shown = [list_values(known) for known in self.categories_]
+        facts = [list_values(f"column {j}", known) for j, known in enumerate(self.categories_)]
         if self.categories is not None:
-            return (), {f"categories of column {j}": f"declared: {known}" for j, known in enumerate(shown)}
-        return tuple(f"categories of column {j}, by noisy counts: {known}" for j, known in enumerate(shown)), {}
+            return (), {fact.name: fact.declared for fact in facts}
+        return tuple(fact.learned() for fact in facts), {}
 
 
 def _read_declared_categories(categories: Any) -> list[tuple[str, ...]]:

@@ -18,7 +18,7 @@ from .._strict_json import check_entries, check_format, check_same, construct_ob
 from ..records.columns import Category, Column, Number, encode_columns
 from ..records.rows import Rows
 from ..statement import Statement
-from ..statement.words import list_values
+from ..statement.column_words import list_values
 
 FORMAT = 1
 MODELS = ("logistic", "svm", "ridge")
@@ -63,8 +63,8 @@ class TableModel:
                              f"{self.intercept.shape}")  # fmt: skip
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
-        labels = {} if self.model == REGRESSION else {"labels": list_values(self.classes)}
-        _check_facts(self.statement, {**labels, **_facts(self.columns)})
+        labels = [] if self.model == REGRESSION else {"labels": list_values(self.classes)]
+        _check_facts(self.statement, [*labels, *facts_of_columns(self.columns)])
         hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
             raise ValueError(
@@ -200,41 +200,24 @@ class TableModel:
         return made
 
 
-def _facts(columns: Sequence[Column]) -> dict[str, str]:
-    """Bounds, categories and numbers for missing ones as a statement writes them, by the names that it gives them."""
-    found = {}
-    for column in columns:
-        if isinstance(column, Category):
-            found[f"categories of {column.name}"] = list_values(column.categories)
-            continue
-        found[f"bounds of {column.name}"] = f"{column.low:g} to {column.high:g}"
-        if column.missing is not None:
-            found[f"missing numbers of {column.name}"] = f"{column.missing:g}"
-    return found
-
-
-def _check_facts(statement: Statement, facts: Mapping[str, str]) -> None:
+def _check_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
     """Raises ValueError unless the statement says of each label and column what the model does: as a fact that is
     public, or as one that was learned with noise."""
-    for name, value in facts.items():
+    for fact in facts:
+        name, shown = fact.name, list_values(fact.value)
         said = statement.public.get(name)
-        stated = said is not None
-        if said is not None and said.startswith("those that occur: ") != (name in statement.taken):
+        lines = [line for line in statement.released if fact.is_about(line)]
+        if said is not None and said.startswith(f"{OCCURRING}: ") != (name in statement.taken):
             raise ValueError(f"taken must name {name!r} exactly where public says that those that occur are taken")
-        if said not in (None, f"declared: {value}", f"those that occur: {value}", f"declared: {value} stands for them"):
-            raise ValueError(f"public must say of {name!r} what the model does, {_check.describe_value(value)}, got "
-                             f"{_check.describe_value(said)}")  # fmt: skip
-        learned = name.replace("missing numbers of ", "a noisy median of ", 1)
-        ways = [f"{learned}{how}: " for how in (", by noisy counts", ", by noisy quantiles", ", for missing numbers")]
-        for line in statement.released:
-            for said in (line.removeprefix(way) for way in ways if line.startswith(way)):
-                stated = True
-                if said != value and not said.startswith(f"{value}; "):
-                    raise ValueError(
+        if said not in (None, fact.declared, fact.occurring):
+            raise ValueError(f"public must say of {name!r} what the model does, {_check.describe_value(value)}, got {_check.describe_value(said)}")
+        for line in lines:
+            if not fact.agrees_with(line):
+                raise ValueError(
                         f"released must say of {name!r} what the model does, {_check.describe_value(value)}, got "
                         f"{_check.describe_value(line)}"
                     )
-        if not stated:
+        if said is None and not lines:
             raise ValueError(f"statement must say how {name!r} is known: as a public fact, or as one that was learned")
 
 

@@ -1,0 +1,85 @@
+"""What statements of tables say of labels and columns: that they were declared, read off the records, or learned.
+
+Whoever writes a statement, and whoever checks that it agrees with a model, takes the words from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..records.columns import Category, Column
+from .words import listed
+
+DECLARED = "declared"
+OCCURRING = "those that occur"
+
+
+@dataclass(frozen=True)
+class ColumnFact:
+    """A fact about labels or a column that a model depends on, in the words of each way in which it may be known."""
+
+    name: str
+    """Its name among the public facts of a statement."""
+    value: str
+    release: str
+    """Begins the line on it among the releases of a statement, where it was learned."""
+    use: str = ""
+    """Follows the value, where it was declared."""
+
+    @property
+    def declared(self) -> str:
+        """The public fact, where it was declared."""
+        return f"{DECLARED}: {self.value}{self.use}"
+
+    @property
+    def occurring(self) -> str:
+        """The public fact, where the values that occur in the records were taken."""
+        return f"{OCCURRING}: {self.value}"
+
+    def learned(self, note: str = "") -> str:
+        """The release, where it was learned with noise. ``note`` says more of it."""
+        return f"{self.release}: {self.value}" + (f"; {note}" if note else "")
+
+    def is_about(self, line: str) -> bool:
+        """Whether a line among the releases says what was learned of this."""
+        return line.startswith(f"{self.release}: ")
+
+    def agrees_with(self, line: str) -> bool:
+        """Whether that line gives this value."""
+        return line == self.learned() or line.startswith(f"{self.learned()}; ")
+
+
+def fact_of_labels(labels: Sequence[str]) -> ColumnFact:
+    """Returns the fact that a classifier knows these labels."""
+    return ColumnFact("labels", listed(labels), "labels, by noisy counts")
+
+
+def fact_of_categories(name: str, categories: Sequence[str]) -> ColumnFact:
+    """Returns the fact that a column has these categories."""
+    shown = listed(categories) or "none was frequent, so the column is left out"
+    return ColumnFact(f"categories of {name}", shown, f"categories of {name}, by noisy counts")
+
+
+def fact_of_bounds(name: str, low: float, high: float) -> ColumnFact:
+    """Returns the fact that a column of numbers has these bounds."""
+    return ColumnFact(f"bounds of {name}", f"{low:g} to {high:g}", f"bounds of {name}, by noisy quantiles")
+
+
+def fact_of_missing(name: str, missing: float) -> ColumnFact:
+    """Returns the fact that this number stands for the missing ones of a column."""
+    release = f"a noisy median of {name}, for missing numbers"
+    return ColumnFact(f"missing numbers of {name}", f"{missing:g}", release, use=" stands for them")
+
+
+def facts_of_columns(columns: Iterable[Column]) -> list[ColumnFact]:
+    """Returns the facts about columns that a model depends on."""
+    facts = []
+    for column in columns:
+        if isinstance(column, Category):
+            facts.append(fact_of_categories(column.name, column.categories))
+            continue
+        facts.append(fact_of_bounds(column.name, column.low, column.high))
+        if column.missing is not None:
+            facts.append(fact_of_missing(column.name, column.missing))
+    return facts
