@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import inspect
 import json
-import stat
 import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from . import _check
+from ._files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,24 +37,18 @@ Build = Callable[[Any, Any, str], Any]
 Built = TypeVar("Built")
 
 
-def check_file(path: Path, most: int = MOST_BYTES) -> None:
-    """Raises ValueError for anything but a file of at most so many bytes: a pipe or a device may never end."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{path}: must be a file, and this is a folder, a pipe or a device")
-    if found.st_size > most:
-        raise ValueError(f"{path}: must have at most {most:,} bytes, got {found.st_size:,}")
-
-
 def read_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
     """Returns the object that ``build_from`` makes of the values in a file of JSON.
 
     Raises ValueError, which names the file, for other contents, and OSError for a file that cannot be read.
     """
-    check_file(path)
     try:
-        return build_from(parse_json(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        text = read_text(path, MOST_BYTES)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is not JSON: {error}") from None
+    try:
+        return build_from(parse_json(text))
+    except json.JSONDecodeError as error:
         raise ValueError(f"{path}: is not JSON: {error}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {str(error)[:4000]}") from None
@@ -146,7 +140,7 @@ def check_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
     wanted = set(expected)
     for names, what in ((plain.keys() - wanted, "more"), (wanted - plain.keys(), "fewer")):
         if names:
-            listed = ", ".join(_check.describe_value(each)[1:-1] for each in sorted(names)[:10])
+            listed = ", ".join(_check.describe_value(each)[1:-1] for each in sorted(names, key=str)[:10])
             raise ValueError(
                 f"{_shorten_place(name)} must have the entries that tightdp writes, and has {what}: {listed}"
             )

@@ -45,7 +45,7 @@ def refused(path, message):
 
 def test_what_is_no_ledger(tmp_path):
     refused(tmp_path / "nowhere", "there is no such file")
-    refused(tmp_path, "unable to open")
+    refused(tmp_path, "must be a file, and this is a folder")
     (tmp_path / "text").write_text("age,income\n" * 1000)
     refused(tmp_path / "text", "not a database")
     (tmp_path / "empty").touch()
@@ -57,6 +57,55 @@ def test_what_is_no_ledger(tmp_path):
     with pytest.raises(dp.LedgerError, match="not a database"):
         dp.Ledger.create(tmp_path / "text", epsilon=1.0, delta=1e-6, dataset="test")
     assert (tmp_path / "text").read_text() == "age,income\n" * 1000
+
+
+@pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
+def test_a_pipe_is_refused_before_it_is_opened(file, end):
+    """SQLite would wait for the pipe's other end, and hold the lock of the folder."""
+    path = Path(f"{file}{end}")
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    refused(file, "must be a file, and this is a folder, a pipe or a device; nothing was spent")
+    with pytest.raises(dp.LedgerError, match="must be a file"):
+        dp.Ledger.create(file, epsilon=1.0, delta=1e-6, dataset="test")
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (os.devnull, "must be a file"),
+        ("x" * 5000, "cannot be opened: File name too long"),
+        ("\ud800", "must be the path of a file"),
+        (f"{os.devnull}/x", "cannot be opened: Not a directory|there is no folder"),
+    ],
+)
+def test_paths_that_lead_to_no_file(where, message):
+    for act in (dp.Ledger, lambda path: dp.Ledger.create(path, epsilon=1.0, delta=1e-6, dataset="test")):
+        with pytest.raises(dp.LedgerError, match=message) as seen:
+            act(where)
+        assert len(str(seen.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("user_version", "not as they were made"),
+        ("application_id", "not as they were made"),
+        ("journal_mode", "journal"),
+    ],
+)
+def test_a_database_that_was_set_otherwise(file, name, message):
+    """A log of writes is flushed later than a commit, and a version or an application is that of another program."""
+    ledger = dp.Ledger(file)
+    change(file, f"PRAGMA {name} = {'WAL' if name == 'journal_mode' else 7}")
+    refused(file, f"{message}.*nothing was spent")
+    if name == "journal_mode":
+        with pytest.raises(dp.LedgerError, match="must have a rollback journal"):
+            ledger.spend(G)
+        change(file, "PRAGMA journal_mode = DELETE")
+    else:
+        change(file, f"PRAGMA {name} = 0")
+    assert len(ledger.history) == len(dp.Ledger(file).history) == 8
 
 
 def test_a_file_of_another_version(file):

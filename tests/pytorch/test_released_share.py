@@ -193,7 +193,7 @@ def test_a_run_that_goes_on_has_spent_what_it_spent(tmp_path, steps):
 )  # fmt: skip
 def test_states_that_no_run_had_are_refused(epochs):
     run = made()
-    state = {**run.state_dict(), "run": "another", "steps": 4, "epochs": epochs}
+    state = {**run.state_dict(), "run": "0" * 32, "steps": 4, "epochs": epochs}
     with pytest.raises((ValueError, TypeError), match="state"):
         run.load_state_dict(state)
     assert run.history_ == ()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .._files import open_file
 from ..records.rows import TextFormat
 
 
@@ -118,7 +119,7 @@ def keep_budget(out: Path) -> None:
 
 def _has_mark(path: Path, mark: bytes) -> bool:
     """Tells whether the mark is among the first bytes of a file."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return mark in file.read(64)
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from .._core import __version__
-from .._strict_json import check_file, read_file
+from .._files import read_text
+from .._strict_json import MOST_BYTES, read_file
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
 from ..statement import Statement
@@ -85,7 +86,7 @@ def _check_document(file: Path, patient: bool) -> _CheckedFile:
     """Reads and checks a file: a model, a statement or its page."""
     check_file(file)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_text(file, MOST_BYTES)
     except UnicodeDecodeError:
         raise ValueError(f"{file}: must be a model, a statement or its page, and is no text in UTF-8") from None
     kept = find_statement_in_page(text) if text.startswith("<!DOCTYPE html>") else None

@@ -6,13 +6,17 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from .. import _check
 from .._file_lock import LOCKS_FOLDERS, FileLock
+from .._files import check_file, open_file
 from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
+_MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"
+"""First bytes of a database, and its bytes 18 and 19 where it has a rollback journal."""
 _KEPT = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
 _lock = threading.RLock()
 """Held in transactions and in forks: a child that was forked in the middle of one would find SQLite's own locks held by
@@ -35,12 +39,7 @@ class SQLite:
 
     @contextmanager
     def transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
-        if not create and not self.path.exists():
-            raise LedgerError(f"{self.name}: there is no such file; Ledger.create makes one")
-        if create and not self.path.parent.is_dir():
-            raise LedgerError(f"{self.name}: there is no folder {str(self.path.parent)!r}")
-        if self.path.is_file() and self.path.stat().st_nlink != 1:
-            raise LedgerError(f"{self.name}: must have no hard links, because locks do not hold between them")
+        self._check_files(create)
         uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE
         try:
             with (
@@ -55,6 +54,7 @@ class SQLite:
                     except UnicodeDecodeError:  # in SQLite's own message, which quotes what is damaged
                         raise LedgerError(f"{self.name}: is damaged; {UNDONE}") from None
 
+                self._check_journal()
                 run("PRAGMA synchronous = EXTRA")  # also the folder, before a commit returns
                 run("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield run
@@ -63,6 +63,37 @@ class SQLite:
         except sqlite3.Error as error:  # closing the connection undid what was not committed
             why = str(error) or "is malformed"  # Python 3.10 drops a message that quotes what is no UTF-8
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
+
+    def _check_files(self, create: bool) -> None:
+        """Raises LedgerError unless SQLite may open the ledger, or make it, and what SQLite keeps beside it."""
+        try:
+            if create and not self.path.parent.is_dir():
+                raise LedgerError(f"{self.name}: there is no folder {str(self.path.parent)!r}")
+            for path in (self.path, *(Path(f"{self.path}{end}") for end in ("-journal", "-wal", "-shm"))):
+                with suppress(FileNotFoundError):
+                    check_file(path)
+            if self.path.stat().st_nlink != 1:
+                raise LedgerError(f"{self.name}: must have no hard links, because locks do not hold between them")
+        except FileNotFoundError:
+            if not create:
+                raise LedgerError(f"{self.name}: there is no such file; Ledger.create makes one") from None
+        except LedgerError:
+            raise
+        except ValueError as error:
+            raise LedgerError(f"{error}; {UNDONE}") from None
+        except OSError as error:
+            raise LedgerError(f"{_check.shown(self.name)}: cannot be opened: {error.strerror}; {UNDONE}") from None
+
+    def _check_journal(self) -> None:
+        """Raises LedgerError where SQLite would keep a log of writes, whose commits do not wait for the disk as those
+        of a rollback journal do. To be called with the folder's lock, because closing a file drops SQLite's own."""
+        with open_file(self.path) as file:
+            start = file.read(20)
+        if start.startswith(_MAGIC) and start[18:] != _ROLLBACK:
+            raise LedgerError(
+                f"{self.name}: must have a rollback journal, and somebody changed that: PRAGMA journal_mode = DELETE "
+                f"brings it back; {UNDONE}"
+            )
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
@@ -91,7 +122,8 @@ class SQLite:
         ((found,),) = run("PRAGMA integrity_check(1)")
         if found != "ok":
             raise LedgerError(f"{self.name}: is damaged: {found}; {UNDONE}")
-        if not {(sql,) for sql in made} <= set(run("SELECT sql FROM sqlite_master")):
+        changed = run("PRAGMA user_version") + run("PRAGMA application_id") != [(0,), (0,)]
+        if changed or not {(sql,) for sql in made} <= set(run("SELECT sql FROM sqlite_master")):
             raise LedgerError(f"{self.name}: is damaged: its tables are not as they were made; {UNDONE}")
 
     def tables(self, run: Run) -> set[str]:

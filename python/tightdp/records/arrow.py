@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .._files import open_file
 from .text import convert_to_text, find_repeated_names, join_names
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
@@ -24,7 +25,7 @@ def read_columns(file: Path) -> dict[str, list[str]]:
         dataset: Any = import_module("pyarrow.dataset")
     except ImportError as error:
         raise ImportError(f"{file}: needs pip install pyarrow: {error}") from None
-    with file.open("rb") as raw:
+    with open_file(file) as raw:
         kind = "parquet" if raw.read(4) == PARQUET else "ipc"
     try:
         table: Any = dataset.dataset(str(file), format=kind).to_table()

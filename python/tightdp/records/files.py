@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
+from .._files import check_file
 from .blocks import Blocks, count_block_rows
 from .text import MISSING, is_encoding, join_names
 
@@ -268,6 +269,7 @@ class FileBlocks(Blocks):
             raise ValueError(f"paths must be a file, a folder or a list of files: {paths} holds none")
         seen: dict[Any, str] = {}
         for path in files:
+            check_file(path)
             at = stat(path)
             other = seen.setdefault((at.st_dev, at.st_ino or realpath(path)), path)
             if other is not path:

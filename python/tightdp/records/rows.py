@@ -19,6 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from .._files import open_file
 from . import arrow
 from .text import MISSING, convert_to_text, find_repeated_names, is_encoding, join_names, parse_cell_number
 
@@ -99,7 +100,7 @@ class Rows:
     def _read_cells(cls, file: Path, written: TextFormat) -> Rows:
         """The cells as they stand in the file."""
         try:
-            with file.open("rb") as raw:
+            with open_file(file) as raw:
                 start = raw.read(6)
                 if arrow.is_column_file(start):
                     return cls._read_column_file(file)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from .._strict_json import check_file, parse_json, read_object
+from .._files import open_file
+from .._strict_json import parse_json, read_object
 
 SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
@@ -81,15 +82,15 @@ def _describe_tensor(name: Any, tensor: Any) -> NamedArray:
 
 def hash_torch_file(path: Path) -> str:
     """Returns the hash of a ``state_dict`` that ``torch.save`` wrote. Reading the file runs no code of its own."""
-    check_file(path, sys.maxsize)
-    try:
-        import torch
-    except ImportError:
-        raise ValueError(f"{path}: needs PyTorch to be read; a .safetensors file does not") from None
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file may make the reader raise any
-        raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
+    with open_file(path) as file:
+        try:
+            import torch
+        except ImportError:
+            raise ValueError(f"{path}: needs PyTorch to be read; a .safetensors file does not") from None
+        try:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file may make the reader raise any
+            raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
     try:
         return hash_state(state)
     except Exception as error:  # numbers that are missing or do not fit raise others than ValueError
@@ -99,17 +100,16 @@ def hash_torch_file(path: Path) -> str:
 def hash_safetensors(path: Path) -> str:
     """Returns the hash of the arrays of a safetensors file: the length of a header in eight bytes, a header of JSON,
     and numbers without gaps. Raises ValueError for anything else."""
-    check_file(path, sys.maxsize)
-    size = path.stat().st_size
-    try:
-        with path.open("rb") as file:
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
             length = int.from_bytes(file.read(8), "little")
             if length > min(size - 8, LONGEST_HEADER):
                 raise ValueError("is no safetensors file: its header is longer than it may be")
             header = parse_json(file.read(length).decode())
             return hash_arrays(_read_header(header, file, 8 + length, size))
-    except ValueError as error:
-        raise ValueError(f"{path}: {str(error)[:500]}") from None
+        except ValueError as error:
+            raise ValueError(f"{path}: {str(error)[:500]}") from None
 
 
 @dataclass(frozen=True)

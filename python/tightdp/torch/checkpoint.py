@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import re
 import secrets
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
 
+from .. import _check
 from .._file_lock import FileLock
+from .._files import check_file, open_file, read_bytes
+from .._strict_json import check_entries, check_format, read_file, read_value
 from ..ledger import Ledger
+from ..ledger.budget import digest_of
 from ..ledger.progress import Progress
+from . import run_state
 from .account import FAILED, Account
 
-FORMAT = 1
+FORMAT = 2
+SAVED = "s"
+"""Mark of the first tensors that were saved, in a checkpoint."""
+MOST_MARKS = 2**30
+"""Longest file of marks, in bytes: a billion steps, which take days."""
+_FILES = "run.json", "charged", "shares.json", "turns.json", "tensors.pt"
 _locks: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()
 """The locks of the folders that this process holds."""
 _holders: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
@@ -37,18 +46,24 @@ class Checkpoint:
     The process that made it holds the lock of the file ``lock``, and its forked children do not.
 
     ``run.json`` says which run it is and what it releases. ``charged`` has a byte for each step that was charged, ".",
-    for each sum of norms, "n", and for each step that failed, "!": it is charged once its byte is on the disk.
+    for each sum of norms, "n", for each step that failed, "!", and for the first tensors that were saved, "s": a step
+    is charged once its byte is on the disk.
     ``shares.json`` has the share of norms and the noise multiplier of each epoch where these are released.
     ``tensors.pt`` has the model's and the optimizer's as they were saved last. With a ledger, ``turns.json`` names the
     turns of this run, each with the number of charges before it, and the ledger knows the last charge and its turn: a
     copy of the folder that falls behind is refused (docs/theory/filters.md, section 11).
 
     Each file is written beside its place and put there whole, so a crash leaves the one before. Only the user who
-    trains can read them, and a folder that is made here.
+    trains can read them, and a folder that is made here. Those of JSON have the digest of their values. A folder that
+    lacks a file, or has one that no run wrote, is refused by a ValueError that says which.
     """
 
     def __init__(self, folder: Any, ledger: Ledger | None = None) -> None:
-        if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
+        if (
+            not isinstance(folder, (str, os.PathLike))
+            or not isinstance(os.fspath(folder), str)
+            or not os.fspath(folder)
+        ):
             raise TypeError(f"checkpoint must be the path of a folder, got {folder!r}")
         path = Path(folder).absolute()
         try:
@@ -59,9 +74,9 @@ class Checkpoint:
             raise ValueError(
                 "checkpoint must not be in use: another process holds it, and may take its steps"
             ) from None
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the second is of a zero in the path
             raise ValueError(
-                f"checkpoint must be a folder that can be written, on a file system that has locks: {error}"
+                f"checkpoint must be a folder that can be written, on a file system that has locks: {str(error)[:300]}"
             ) from None
         self._ledger, self._run = ledger, ""
         self._progress: Progress | None = None
@@ -75,41 +90,37 @@ class Checkpoint:
 
         ValueError unless that run was begun with the same ``about``.
         """
-        self._seen = self._read_marks()
-        if not (self.folder / "run.json").exists():
-            if (self.folder / "tensors.pt").exists() or self._seen:
-                raise self._refuse_damaged("run.json")
+        self._check_files()
+        self._seen = self._read_marks() if self._has_file("charged") else b""
+        if not self._has_file("run.json"):
+            turns = self._has_file("turns.json") and self._read_turns()
+            if self._seen or turns or self._has_file("tensors.pt") or self._has_file("shares.json"):
+                raise self._make_refusal("run.json")
             return None
-        try:
-            found = json.loads((self.folder / "run.json").read_text())
-            format, state, begun = found["format"], dict(found["state"]), dict(found["about"])
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise self._refuse_damaged("run.json") from None
-        if format != FORMAT:
-            raise ValueError(
-                f"checkpoint must be of format {FORMAT}, got {format!r}: another version of tightdp made it"
-            )
+        begun, state = self._read_values("run.json", self._read_run)
         for name, value in about.items():
-            if begun.get(name) != value:
+            if (type(begun[name]), begun[name]) != (type(value), value):
                 raise ValueError(
-                    f"checkpoint must be of a run with this {name}, {value!r}, got one with {begun.get(name)!r}: it "
-                    "goes on as it was begun. Nothing was spent"
+                    f"checkpoint must be of a run with this {name}, {value!r}, got one with "
+                    f"{_check.shown(begun[name])}: it goes on as it was begun. Nothing was spent"
                 )
-        if not (self.folder / "charged").exists():
-            raise self._refuse_damaged("charged")
-        self._check_newest(state.get("run"))
-        found = {**state, "steps": self._count_steps(), "failures": self._read_marks().count(FAILED.encode())}
+        marks = self._read_marks()
+        if (b"n" in marks) > ("epochs" in state):
+            raise self._make_refusal("charged", "it has sums of norms, which this run does not release")
+        if SAVED.encode() in marks and not self._has_file("tensors.pt"):
+            raise self._make_refusal("tensors.pt")
+        self._check_newest(state["run"])
+        found = {**state, "steps": self._count_steps(), "failures": marks.count(FAILED.encode())}
         return {**found, "epochs": self._read_epochs()} if "epochs" in state else found
 
     def begin(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Makes the folder that of a run which was paid for, and has taken no step."""
-        text = json.dumps({"format": FORMAT, "about": about, "state": state}, indent=1)
         with _marking:
-            self._check_unchanged(not (self.folder / "run.json").exists())
+            self._check_unchanged(not self._has_file("run.json"))
             self._put_file("charged", lambda path: path.touch())
             if self._ledger is not None:
-                self._put_file("turns.json", lambda path: path.write_text("[]"))
-            self._put_file("run.json", lambda path: path.write_text(text))
+                self._put_values("turns.json", [])
+            self._put_values("run.json", {"about": about, "state": state})
 
     def record_charges(self, account: Account, run: str) -> None:
         """Records here whatever the account charges from now on; no run that was made before may write here."""
@@ -118,8 +129,7 @@ class Checkpoint:
             _holders[self.folder] = self
         self._run, self._charges, self._turn = run, len(self._read_charges()), secrets.token_hex(8)
         if self._ledger is not None:
-            turns = [*self._read_turns(), [self._charges, self._turn]]
-            self._put_file("turns.json", lambda path: path.write_text(json.dumps(turns)))
+            self._put_values("turns.json", [*self._read_turns(), [self._charges, self._turn]])
         account.keep, account.note = self.charge, self.note
 
     def charge(self, steps: int, mark: str = ".") -> None:
@@ -151,44 +161,71 @@ class Checkpoint:
     def note(self, shares: list[list[float]]) -> None:
         """Returns once the share and the noise multiplier of each epoch are on the disk."""
         self._check_held()
-        self._put_file("shares.json", lambda path: path.write_text(json.dumps(shares)))
+        self._put_values("shares.json", shares)
 
-    def save(self, steps: int, tensors: dict[str, Any]) -> None:
-        """Puts the tensors of the run after so many steps on the disk."""
+    def save(self, steps: int, tensors: dict[str, Any], most: int) -> None:
+        """Puts the tensors of the run after so many steps on the disk, in at most so many bytes."""
         self._check_held()
         found = {"run": self._run, "steps": steps, **tensors}
-        self._put_file("tensors.pt", lambda path: torch.save(found, path))
 
-    def tensors(self, run: str) -> dict[str, Any] | None:
-        """What the run saved last; None where it saved nothing."""
-        try:
-            found = torch.load(self.folder / "tensors.pt", map_location="cpu", weights_only=True)
-            name, steps = found["run"], found["steps"]
-        except FileNotFoundError:
+        def write_tensors(path: Path) -> None:
+            torch.save(found, path)
+            check_file(path, most)
+
+        self._put_file("tensors.pt", write_tensors)
+        if SAVED.encode() not in self._read_marks():
+            self._write_marks(SAVED)
+
+    def read_tensors(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
+        """Returns what the run saved last, which has these entries; None where it saved nothing."""
+        if not self._has_file("tensors.pt"):
             return None
-        except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, ValueError):
-            raise self._refuse_damaged("tensors.pt") from None
-        if name != run or steps > self._count_steps():
+        try:
+            with open_file(self.folder / "tensors.pt", most) as file:
+                found = torch.load(file, map_location="cpu", weights_only=True)
+            check_entries("it", found, ("run", "steps", *entries))
+            name, steps = read_value(str, found["run"], "run"), read_value(int, found["steps"], "steps")
+        except Exception as error:  # whatever damage makes of PyTorch's reader
+            raise self._make_refusal("tensors.pt", error) from None
+        if name != run or steps < 0:
             raise ValueError("checkpoint must hold the tensors of its own run, got those of another")
+        if steps > self._count_steps():
+            raise self._make_refusal("charged", "it lacks steps that tensors.pt has")
         return dict(found)
 
     def _read_marks(self) -> bytes:
-        with suppress(FileNotFoundError):
-            return (self.folder / "charged").read_bytes()
-        return b""
+        try:
+            marks = read_bytes(self.folder / "charged", MOST_MARKS)
+        except FileNotFoundError:
+            raise self._make_refusal("charged") from None
+        except (OSError, ValueError) as error:
+            raise self._make_refusal("charged", error) from None
+        if marks.translate(None, f".n{FAILED}{SAVED}".encode()):
+            raise self._make_refusal("charged", "it has other bytes than those of marks")
+        return marks
 
     def _count_steps(self) -> int:
         return self._read_marks().count(b".")
 
     def _read_charges(self) -> bytes:
-        """The marks of what was charged, steps and sums of norms, without those of failures."""
-        return self._read_marks().replace(FAILED.encode(), b"")
+        """The marks of what was charged, steps and sums of norms, without any others."""
+        return self._read_marks().translate(None, f"{FAILED}{SAVED}".encode())
 
-    def _read_turns(self) -> list[tuple[int, str]]:
-        try:
-            return [(int(before), str(turn)) for before, turn in json.loads((self.folder / "turns.json").read_text())]
-        except (OSError, ValueError, TypeError):
-            raise self._refuse_damaged("turns.json") from None
+    def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns what the run has in common with those that go on with it, and the state in which it began."""
+        check_entries("values", plain, ("about", "state"))
+        check_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
+        run_state.read_identity(plain["state"], "state")
+        return plain["about"], plain["state"]
+
+    def _read_turns(self) -> tuple[tuple[int, str], ...]:
+        """Returns the turns of this run, each with the number of charges before it."""
+        turns: tuple[tuple[int, str], ...] = self._read_values(
+            "turns.json", lambda plain: read_value(tuple[tuple[int, str], ...], plain, "values")
+        )
+        if any(one[0] > other[0] for one, other in pairwise([(0, ""), *turns])):
+            raise self._make_refusal("turns.json", "its turns are not in order")
+        return turns
 
     def _check_newest(self, run: Any) -> None:
         """ValueError unless the last release that the ledger knows of this run was made by this folder's turns."""
@@ -207,25 +244,60 @@ class Checkpoint:
             )
 
     def _read_epochs(self) -> list[dict[str, Any]]:
-        """Of a run whose share of norms is released: what ``ShareAccount.epochs`` was."""
+        """Returns what ``ShareAccount.epochs`` was, of a run whose share of norms is released."""
         marks = self._read_charges()
-        if not re.fullmatch(rb"(n+\.*)*", marks):
-            raise self._refuse_damaged("charged")
+        if marks.startswith(b"."):
+            raise self._make_refusal("charged", "an epoch must begin with a sum of norms")
         found: list[dict[str, Any]] = [
             {"sums": len(sums), "steps": len(steps)} for sums, steps in re.findall(rb"(n+)(\.*)", marks)
         ]
         taken = [epoch for epoch in found if epoch["steps"]]
-        try:
-            for epoch, (share, noise) in zip(taken, self._read_shares()[: len(taken)], strict=True):
-                epoch |= {"share": share, "noise": noise}
-        except (ValueError, TypeError):
-            raise self._refuse_damaged("shares.json") from None
+        shares = self._read_shares() if self._has_file("shares.json") or taken else ()
+        if not len(taken) <= len(shares) <= len(found):
+            raise self._make_refusal("shares.json", f"it has {len(shares)} shares for {len(found)} epochs")
+        for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps gets another share
+            epoch |= {"share": share, "noise": noise}
         return found
 
-    def _read_shares(self) -> list[Any]:
-        with suppress(FileNotFoundError):
-            return list(json.loads((self.folder / "shares.json").read_text()))
-        return []
+    def _read_shares(self) -> tuple[tuple[float, float], ...]:
+        shares: tuple[tuple[float, float], ...] = self._read_values(
+            "shares.json", lambda plain: read_value(tuple[tuple[float, float], ...], plain, "values")
+        )
+        return shares
+
+    def _read_values(self, name: str, build: Callable[[Any], Any]) -> Any:
+        """Returns what ``build`` makes of the values that ``_put_values`` wrote; ValueError for anything else."""
+
+        def read_checked(plain: Any) -> Any:
+            check_format(plain, "format", FORMAT, "a run")
+            check_entries("text", plain, ("format", "digest", "values"))
+            if plain["digest"] != digest_of(plain["values"]):
+                raise ValueError("digest must be that of the values")
+            return build(plain["values"])
+
+        try:
+            return read_file(self.folder / name, read_checked)
+        except FileNotFoundError:
+            raise self._make_refusal(name) from None
+        except (OSError, ValueError) as error:
+            raise self._make_refusal(name, error) from None
+
+    def _put_values(self, name: str, values: Any) -> None:
+        text = json.dumps({"format": FORMAT, "digest": digest_of(values), "values": values}, indent=1)
+        self._put_file(name, lambda path: path.write_text(text))
+
+    def _has_file(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+    def _check_files(self) -> None:
+        """Raises ValueError for a folder, a pipe or a device in the place of a file, or of one that will be written."""
+        for name in _FILES:
+            for each in (name, f"{name}.new"):
+                if self._has_file(each):
+                    try:
+                        check_file(self.folder / each)
+                    except ValueError as error:
+                        raise self._make_refusal(each, error) from None
 
     def _check_unchanged(self, unchanged: bool) -> None:
         if not (unchanged and self._lock.is_held):
@@ -245,15 +317,21 @@ class Checkpoint:
 
     def _put_file(self, name: str, write: Callable[[Path], Any]) -> None:
         new = self.folder / f"{name}.new"
-        os.close(os.open(new, os.O_WRONLY | os.O_CREAT, 0o600))  # before there is anything to read
+        new.unlink(missing_ok=True)
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # before there is anything to read
         write(new)
         _flush_to_disk(new)
         os.replace(new, self.folder / name)
         if sys.platform != "win32":  # which has no way to flush a folder: a name may be lost when the power is
             _flush_to_disk(self.folder)
 
-    def _refuse_damaged(self, name: str) -> ValueError:
-        return ValueError(f"checkpoint must be a folder that a run made: its file {name} is missing or damaged")
+    def _make_refusal(self, name: str, damage: object = None) -> ValueError:
+        """The error of a file that is missing, or of its damage."""
+        what = "is missing" if damage is None else f"is damaged: {str(damage)[:500]}"
+        return ValueError(
+            f"checkpoint must be a folder with all files that its run wrote: {name} {what}. Put the file back as it "
+            f"was, or make another run in an empty folder, which is charged anew. Nothing was spent"
+        )
 
 
 def _hold_folder(folder: Path) -> FileLock:

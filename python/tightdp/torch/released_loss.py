@@ -114,10 +114,13 @@ class LossSum:
 def _read_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
     """Reads the means that were released, and the steps that are in none of them yet."""
     try:
-        released = tuple(MeanLoss(int(step), float(mean), float(noise)) for step, mean, noise in given["released"])
-        return released, [float(each) for each in given["window"]]
-    except (TypeError, ValueError, KeyError):
-        raise ValueError("state must hold the losses that its run released") from None
+        check_entries("losses", given, ("released", "window"))
+        released = read_value(tuple[tuple[int, float, float], ...], given["released"], "released")
+        return tuple(MeanLoss(*each) for each in released), list(
+            read_value(tuple[float, ...], given["window"], "window")
+        )
+    except ValueError as error:
+        raise ValueError(f"state must hold the losses that its run released: {error}") from None
 
 
 class _Watched(torch.autograd.Function):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _check
+from .._strict_json import check_entries, read_value
 from ..accounting.adaptive.filters import BudgetExceeded
 from ..algorithms.dpis import DPIS
 from ..composition import Composition
@@ -161,13 +162,14 @@ def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(epoch, dict) for epoch in given):
         raise ValueError("state must hold the epochs of a run whose share of norms is released")
     for i, epoch in enumerate(given, 1):
-        _check.count("the sums of an epoch in state", epoch.get("sums"))
-        _check.count(
-            "the steps of an epoch in state", epoch.get("steps"), least=0 if i == len(given) else most, most=most
-        )
-        if epoch["steps"]:
-            _check.probability("the share of an epoch in state", epoch.get("share"))
-            _check.positive("the noise of an epoch in state", epoch.get("noise"))
+        names = ("share", "noise") if epoch.get("steps") or "share" in epoch else ()
+        check_entries("an epoch in state", epoch, ("sums", "steps", *names))
+        read = {name: read_value(float if name in names else int, epoch[name], name) for name in epoch}
+        _check.count("the sums of an epoch in state", read["sums"])
+        _check.count("the steps of an epoch in state", read["steps"], least=0 if i == len(given) else most, most=most)
+        if names:
+            _check.probability("the share of an epoch in state", read["share"])
+            _check.positive("the noise of an epoch in state", read["noise"])
     if sum(epoch["steps"] for epoch in given) != steps:
         raise ValueError(f"state must hold epochs with {steps} steps in all")
     return given

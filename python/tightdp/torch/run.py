@@ -306,7 +306,7 @@ class PrivateRun:
         self._check_owner()
         tensors = self._collect_tensors()
         with self._world.together("saving"):
-            self._saved.save_tensors(self.steps_, tensors)
+            self._saved.save_tensors(self.steps_, tensors, self._most_bytes)
 
     def state_dict(self) -> dict[str, Any]:
         """The account, to be saved beside the model's and the optimizer's own state."""
@@ -323,10 +323,12 @@ class PrivateRun:
         """
         self._check_owner()
         before = self.steps_
+        run_state.read_identity(state, "state")
         for name, part in self._learned.items():
-            part.check_state(state.get(name) if isinstance(state, dict) else None)
+            part.check_state(state.get(name))
+        of_account = {name: value for name, value in state.items() if name not in self._learned}
         self._identity = run_state.restore_state(
-            state, self._identity, self._account, self._parameters(), after_failure=after_failure
+            of_account, self._identity, self._account, self._parameters(), after_failure=after_failure
         )
         if self.steps_ > before:
             self._import_learned(state)
@@ -349,9 +351,18 @@ class PrivateRun:
 
     def _restore_saved(self) -> None:
         """Takes up the tensors that the checkpoint saved last."""
-        found = self._saved.read_tensors(self._identity)
+        found = self._read_saved()
         if found is not None:
             self._load_tensors(found)
+
+    def _read_saved(self) -> dict[str, Any] | None:
+        return self._saved.read_tensors(self._identity, ("model", "optimizer", *self._learned), self._most_bytes)
+
+    @property
+    def _most_bytes(self) -> int:
+        """Longest file of saved tensors: 64 times the model, for what an optimizer keeps, and released losses."""
+        tensors = (value for value in self.model.state_dict().values() if isinstance(value, torch.Tensor))
+        return 64 * sum(each.numel() * each.element_size() for each in tensors) + 64 * self.plan.steps + 2**26
 
     def _load_tensors(self, found: dict[str, Any]) -> None:
         """Takes up what ``_collect_tensors`` returned of this run before. ValueError for another's."""
@@ -359,8 +370,8 @@ class PrivateRun:
             self._import_learned(found)
             self.model.load_state_dict(found["model"])
             self.optimizer.load_state_dict(found["optimizer"])
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise ValueError(f"checkpoint must be of this model and optimizer: {error}") from None
+        except Exception as error:  # whatever other values make of PyTorch's readers
+            raise ValueError(f"checkpoint must be of this model and optimizer: {str(error)[:2000]}") from None
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters that are trained, checked."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import secrets
 from typing import Any
 
 from .. import _check
+from .._strict_json import check_entries, check_same, read_value
 from .account import Account
 
 VERSION = 1
@@ -40,8 +42,23 @@ def make_state(run: str, account: Account, parameters: dict[str, Any]) -> dict[s
 
 def records_of_state(given: Any) -> int:
     """The number of records that a checkpoint's run goes by."""
-    plan = given.get("plan")
-    return _check.count("the records of checkpoint", plan.get("records") if isinstance(plan, dict) else None)
+    plan = given["plan"]
+    return _read_count(plan.get("records") if isinstance(plan, dict) else None, "checkpoint.plan.records", 1)
+
+
+def read_identity(given: Any, label: str) -> str:
+    """Returns the name of the run whose state is given; ValueError for what ``make_state`` did not make."""
+    if not isinstance(given, dict) or type(given.get("tightdp_run")) is not int or given["tightdp_run"] != VERSION:
+        raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
+    check_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
+    name: str = read_value(str, given["run"], f"{label}.run")
+    if not re.fullmatch("[0-9a-f]{32}", name):
+        raise ValueError(f"{label}.run must be 32 hexadecimal digits, got {_check.shown(name)}")
+    return name
+
+
+def _read_count(plain: Any, name: str, least: int, most: int = _check.MAX_COUNT) -> int:
+    return _check.count(name, read_value(int, plain, name), least, most)
 
 
 def restore_state(
@@ -54,19 +71,20 @@ def restore_state(
     after_failure: bool = False,
 ) -> str:
     """Charges what the state holds beyond the account, and returns the identity to go on with."""
-    if not isinstance(given, dict) or given.get("tightdp_run") != VERSION:
-        raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
-    expected = make_state(run, account, parameters)
-    if given.get("plan") != expected["plan"]:
-        raise ValueError(f"{label} must be of a run with this plan, {expected['plan']}, got {given.get('plan')}")
-    if given.get("parameters") != expected["parameters"]:
-        raise ValueError(f"{label} must be of a run that trains the same parameters: names or shapes differ")
-    name, steps = given.get("run"), _check.count("steps", given.get("steps"), least=0, most=account.plan.steps)
-    if not isinstance(name, str):
-        raise ValueError(f"{label} must name its run, got {name!r}")
+    name, expected = read_identity(given, label), make_state(run, account, parameters)
+    try:
+        check_same(given["plan"], expected["plan"], "plan")
+    except ValueError as error:
+        raise ValueError(f"{label} must be of a run with this plan, {expected['plan']}: {error}") from None
+    try:
+        check_same(given["parameters"], expected["parameters"], "parameters")
+    except ValueError as error:
+        raise ValueError(f"{label} must be of a run that trains the same parameters: {error}") from None
+    check_entries(label, given, expected)
+    steps = _read_count(given["steps"], f"{label}.steps", 0, account.plan.steps)
     if name != run and account.steps:
         raise ValueError(f"{label} must be of this run, which has taken steps of its own: load it into a new one")
-    failures = _check.count("failures", given.get("failures", 0), least=0)
+    failures = _read_count(given["failures"], f"{label}.failures", 0)
     if failures > account.failures and not after_failure:
         raise ValueError(
             f"{label} must be of a run that no error ended: that the error came may tell of a record. To go on, give "

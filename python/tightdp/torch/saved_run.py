@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from . import run_state
@@ -55,11 +56,13 @@ class SavedRun:
             self._files.begin(begun, self._about)
         self._files.record_charges(account, name)
 
-    def read_tensors(self, name: str) -> dict[str, Any] | None:
-        """Returns what the run of that name saved last, on the first process; None where there is nothing."""
-        return None if self._files is None else self._files.tensors(name)
+    def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
+        """Returns what the run of that name saved last, on the first process; None where there is nothing.
 
-    def save_tensors(self, steps: int, tensors: dict[str, Any]) -> None:
-        """Saves the tensors of the run after so many steps, on the first process."""
+        It has these entries, and is at most so many bytes long."""
+        return None if self._files is None else self._files.read_tensors(name, entries, most)
+
+    def save_tensors(self, steps: int, tensors: dict[str, Any], most: int) -> None:
+        """Saves the tensors of the run after so many steps, on the first process, in at most so many bytes."""
         if self._files is not None:
-            self._files.save(steps, tensors)
+            self._files.save(steps, tensors, most)

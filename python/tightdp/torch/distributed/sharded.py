@@ -104,7 +104,7 @@ class ShardedRun(SharedRun):
         reshard_model(self.model)
         file = BytesIO()
         with self._world.together("the checkpoint"):
-            found = self._saved.read_tensors(self._identity)
+            found = self._read_saved()
             torch.save(found, file)
         found = torch.load(BytesIO(self._ranks.broadcast(file.getvalue())), map_location="cpu", weights_only=True)
         with self._world.together("the checkpoint"):

@@ -1,0 +1,62 @@
+"""Opens files to be read: regular files of a bounded size alone, because a pipe or a device may never end.
+
+Every path that the package reads is opened by ``open_file``, or looked at by ``check_file`` before a library opens it
+by its name.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import BinaryIO
+
+from . import _check
+
+
+def check_file(path: str | Path, most: int | None = None) -> None:
+    """Raises ValueError for anything but a regular file of at most ``most`` bytes, and OSError for none at all."""
+    try:
+        found = os.stat(path)
+    except ValueError:  # of a zero, or of a character that no file system can hold
+        raise ValueError(f"{_check.shown(str(path))}: must be the path of a file") from None
+    _check_status(path, found, most)
+
+
+def open_file(path: Path, most: int | None = None) -> BinaryIO:
+    """Returns the file of that path, opened to be read. Raises as ``check_file`` does.
+
+    It is looked at before it is opened, which may already act on a device, and again after that: another one may have
+    come in its place. Opening does not wait for a pipe's other end.
+    """
+    check_file(path, most)
+    file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115
+    try:
+        _check_status(path, os.fstat(file.fileno()), most)
+    except ValueError:
+        file.close()
+        raise
+    return file
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Returns what a file holds, which is at most ``most`` bytes. Raises as ``check_file`` does."""
+    with open_file(path, most) as file:
+        return file.read(most)
+
+
+def read_text(path: Path, most: int) -> str:
+    """Returns the text of a file in UTF-8 with the line ends of Python. Raises as ``check_file`` does."""
+    return TextIOWrapper(BytesIO(read_bytes(path, most)), encoding="utf-8").read()
+
+
+def _check_status(path: str | Path, found: os.stat_result, most: int | None) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{path}: must be a file, and this is a folder, a pipe or a device")
+    if most is not None and found.st_size > most:
+        raise ValueError(f"{path}: must have at most {most:,} bytes, got {found.st_size:,}")
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no pipes among its files
