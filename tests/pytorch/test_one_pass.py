@@ -137,13 +137,29 @@ def mixed_loss(loss_fn):
     return loss
 
 
-@pytest.mark.parametrize("case", ["mlp", "convolutions", "bare parameters"])
+NORMS = {
+    "layer norm": lambda: nn.Sequential(nn.Linear(5, 8), nn.LayerNorm(8), nn.Linear(8, 3)),
+    "instance norm": lambda: nn.Sequential(
+        nn.Linear(5, 8), nn.Unflatten(1, (2, 4)), nn.InstanceNorm1d(2, affine=True), nn.Flatten(), nn.Linear(8, 3)
+    ),
+}
+"""Models in which autocast gives a norm layer an input that is narrower than its weights."""
+
+
+@pytest.mark.parametrize("case", ["mlp", "convolutions", "bare parameters", *NORMS])
 @pytest.mark.parametrize("arithmetic", ["auto", "products", "float", "exact", "one-by-one"])
-def test_autocast_in_the_loss(case, arithmetic):
-    """The first layer's input is wide and its error narrow. Each record adds its clipped gradient, no longer than the
-    bound."""
-    build, loss_fn, data = CASES[case]
+@pytest.mark.parametrize("narrow", [False, True])
+def test_autocast_in_the_loss(case, arithmetic, narrow):
+    """The first layer's input is wide and its error narrow, and the weights may be narrow. Each record adds its clipped
+    gradient, no longer than the bound."""
+    build, loss_fn, data = (NORMS[case], cross_entropy, rows) if case in NORMS else CASES[case]
     model, batch = build(), data()
+    if case == "instance norm" and arithmetic in ("products", "float"):
+        with pytest.raises(ValueError, match="model must"):
+            private(model, arithmetic=arithmetic, noise_multiplier=1.0)
+        return
+    if narrow:
+        model.bfloat16()
     loss, dataset = mixed_loss(loss_fn), torch.utils.data.TensorDataset(*batch)
     run = private(model, dataset, arithmetic=arithmetic, batch_size=len(dataset), max_norm=0.05, noise_multiplier=1.0)
     run.step(loss, next(iter(run.loader)))

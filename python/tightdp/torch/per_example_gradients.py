@@ -14,6 +14,7 @@ import torch
 
 from . import checks, collated
 from .coins import device_of, fork_generators, seed_torch
+from .mixed_norms import WideNorms
 from .recurrent import StepByStep
 from .side_by_side import side_by_side
 
@@ -67,7 +68,7 @@ class PerExampleGradients:
         values = {name: p.detach() for name, p in self._parameters.items()}
         axes = (None, *(0 for _ in tensors))
         try:
-            with side_by_side(), StepByStep() if self._steps else nullcontext():
+            with side_by_side(), WideNorms(), StepByStep() if self._steps else nullcontext():
                 found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
         finally:
             for module in self._recurrent:
