@@ -20,7 +20,7 @@ def check_file(path: str | Path, most: int | None = None) -> None:
     try:
         found = os.stat(path)
     except ValueError:  # of a zero, or of a character that no file system can hold
-        raise ValueError(f"{_check.shown(str(path))}: must be the path of a file") from None
+        raise ValueError(f"{_check.describe_value(str(path))}: must be the path of a file") from None
     _check_status(path, found, most)
 
 

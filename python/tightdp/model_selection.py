@@ -310,7 +310,7 @@ class PrivateSearchCV(BaseEstimator):
         own = _get_classifier(self.estimator).classes is None
         public = dict(made.public)  # these leave out labels that were learned
         if own:
-            public[labels] = f"those that occur: {list_values([str(label) for label in self.classes_]).occurring
+            public[labels] = fact_of_labels([str(label) for label in self.classes_]).occurring
         return Statement(
             f"PrivateSearchCV over {list_values(names)}; the best of its runs: {made.subject}",
             self.privacy_,

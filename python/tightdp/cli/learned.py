@@ -20,7 +20,7 @@ from ..records.columns import LEARN, Category, Column, LearnedColumn, Number, ru
 from ..records.rows import Rows
 from ..records.text import join_names
 from ..statement import Statement
-from ..statement.column_words import list_values
+from ..statement.column_words import fact_of_bounds, fact_of_categories, fact_of_missing
 
 Group = tuple[bool, bool, bool | None]
 """Whether columns are categories, whether these or bounds are learned, and whether numbers for missing ones are; None
@@ -173,7 +173,6 @@ def _stated(
             continue
         known = found[column.name]
         if isinstance(known, Category):
-            shown = list_values(known.categories) or "none was frequent, so the column is left out"
             released.append(fact_of_categories(known.name, known.categories).learned())
             continue
         if column.bounds == LEARN:

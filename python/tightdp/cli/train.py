@@ -330,6 +330,7 @@ def _algorithm(name: str, settings: list[str]) -> Any:
 
 def _describe_columns(
     values: declared.Declarations,
+    classes: tuple[str, ...],
     columns: tuple[Column, ...],
     planned: tuple[Column | LearnedColumn, ...],
     made: Statement,
@@ -349,7 +350,7 @@ def _describe_columns(
             facts.append(fact_of_missing(column.name, column.missing))
         if known is None or known.bounds != LEARN:
             facts.append(fact_of_bounds(column.name, column.low, column.high))
-    given = {"labels": values.classes, **{f"categories of {name}": one for {list_values(column.categories.items()}}
+    given = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
     def say(assumed: list[ColumnFact]) -> dict[str, str]:

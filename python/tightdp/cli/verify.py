@@ -84,7 +84,6 @@ _CheckedFile = tuple[Statement, Verdict, str]
 
 def _check_document(file: Path, patient: bool) -> _CheckedFile:
     """Reads and checks a file: a model, a statement or its page."""
-    check_file(file)
     try:
         text = read_text(file, MOST_BYTES)
     except UnicodeDecodeError:

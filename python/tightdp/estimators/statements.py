@@ -36,7 +36,7 @@ class TargetFacts(NamedTuple):
 def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
     """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
     weights."""
-    fact = list_values([str(label) for label in classes])
+    fact = fact_of_labels([str(label) for label in classes])
     public = {fact.name: fact.occurring if how == OCCURRING else fact.declared}
     if how == "learned":
         public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}

@@ -82,7 +82,9 @@ class SQLite:
         except ValueError as error:
             raise LedgerError(f"{error}; {UNDONE}") from None
         except OSError as error:
-            raise LedgerError(f"{_check.shown(self.name)}: cannot be opened: {error.strerror}; {UNDONE}") from None
+            raise LedgerError(
+                f"{_check.describe_value(self.name)}: cannot be opened: {error.strerror}; {UNDONE}"
+            ) from None
 
     def _check_journal(self) -> None:
         """Raises LedgerError where SQLite would keep a log of writes, whose commits do not wait for the disk as those

@@ -20,7 +20,7 @@ from ..records.blocks import Blocks
 from ..records.columns import Category
 from ..records.stream import Stream
 from ..records.text import NO_VALUE, convert_to_text
-from ..statement.column_words import list_values
+from ..statement.column_words import fact_of_categories
 from .cells import check_width, count_column_values, read_text_cells
 from .transformer import PrivateTransformer
 
@@ -112,7 +112,7 @@ class OneHotEncoder(PrivateTransformer):
         return [f"{name}={one}" for name, known in zip(given, self.categories_, strict=True) for one in known]
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        facts = [list_values(f"column {j}", known) for j, known in enumerate(self.categories_)]
+        facts = [fact_of_categories(f"column {j}", known) for j, known in enumerate(self.categories_)]
         if self.categories is not None:
             return (), {fact.name: fact.declared for fact in facts}
         return tuple(fact.learned() for fact in facts), {}

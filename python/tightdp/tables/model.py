@@ -18,7 +18,7 @@ from .._strict_json import check_entries, check_format, check_same, construct_ob
 from ..records.columns import Category, Column, Number, encode_columns
 from ..records.rows import Rows
 from ..statement import Statement
-from ..statement.column_words import list_values
+from ..statement.column_words import OCCURRING, ColumnFact, fact_of_labels, facts_of_columns
 
 FORMAT = 1
 MODELS = ("logistic", "svm", "ridge")
@@ -63,7 +63,7 @@ class TableModel:
                              f"{self.intercept.shape}")  # fmt: skip
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
-        labels = [] if self.model == REGRESSION else {"labels": list_values(self.classes)]
+        labels = [] if self.model == REGRESSION else [fact_of_labels(self.classes)]
         _check_facts(self.statement, [*labels, *facts_of_columns(self.columns)])
         hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
@@ -204,19 +204,20 @@ def _check_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
     """Raises ValueError unless the statement says of each label and column what the model does: as a fact that is
     public, or as one that was learned with noise."""
     for fact in facts:
-        name, shown = fact.name, list_values(fact.value)
+        name, shown = fact.name, _check.describe_value(fact.value)
         said = statement.public.get(name)
         lines = [line for line in statement.released if fact.is_about(line)]
         if said is not None and said.startswith(f"{OCCURRING}: ") != (name in statement.taken):
             raise ValueError(f"taken must name {name!r} exactly where public says that those that occur are taken")
         if said not in (None, fact.declared, fact.occurring):
-            raise ValueError(f"public must say of {name!r} what the model does, {_check.describe_value(value)}, got {_check.describe_value(said)}")
+            raise ValueError(
+                f"public must say of {name!r} what the model does, {shown}, got {_check.describe_value(said)}"
+            )
         for line in lines:
             if not fact.agrees_with(line):
                 raise ValueError(
-                        f"released must say of {name!r} what the model does, {_check.describe_value(value)}, got "
-                        f"{_check.describe_value(line)}"
-                    )
+                    f"released must say of {name!r} what the model does, {shown}, got {_check.describe_value(line)}"
+                )
         if said is None and not lines:
             raise ValueError(f"statement must say how {name!r} is known: as a public fact, or as one that was learned")
 

@@ -102,7 +102,7 @@ class Checkpoint:
             if (type(begun[name]), begun[name]) != (type(value), value):
                 raise ValueError(
                     f"checkpoint must be of a run with this {name}, {value!r}, got one with "
-                    f"{_check.shown(begun[name])}: it goes on as it was begun. Nothing was spent"
+                    f"{_check.describe_value(begun[name])}: it goes on as it was begun. Nothing was spent"
                 )
         marks = self._read_marks()
         if (b"n" in marks) > ("epochs" in state):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from .._strict_json import check_entries, read_value
 from ..models.grid import grid_below
 from ..release.noise import RandomSource
 from . import collated

@@ -53,7 +53,7 @@ def read_identity(given: Any, label: str) -> str:
     check_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
     name: str = read_value(str, given["run"], f"{label}.run")
     if not re.fullmatch("[0-9a-f]{32}", name):
-        raise ValueError(f"{label}.run must be 32 hexadecimal digits, got {_check.shown(name)}")
+        raise ValueError(f"{label}.run must be 32 hexadecimal digits, got {_check.describe_value(name)}")
     return name
 
 
