@@ -253,7 +253,7 @@ def test_settings_that_are_hard_to_bound(run, target, epsilon, direction):
         *(pytest.param(*one, marks=pytest.mark.slow) for one in ((0.3, 20), (0.2, 11), (0.5, 24))),
     ],
 )
-@pytest.mark.parametrize("probability", [7e-9, 0.1, 0.9])
+@pytest.mark.parametrize("probability", [7e-9, pytest.param(0.1, marks=pytest.mark.slow), 0.9])
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_none_of_the_neighbour_is_lost(sigma, sensitivity, probability, direction):
     mechanism = dp.PoissonSampled(dp.DiscreteGaussian(sigma, sensitivity), probability)

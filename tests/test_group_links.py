@@ -54,7 +54,12 @@ FAINT = 1e-300
 
 @pytest.mark.parametrize(
     ("sigma", "q", "most", "n", "size"),
-    [(0.2, 0.5, 1, 3, 3), (0.3, 1.0, 5, 10, 5), (0.2, 0.9, 1, 2, 2), (1.0, 0.7, 2, 4, 2)],
+    [
+        pytest.param(0.2, 0.5, 1, 3, 3, marks=pytest.mark.slow),
+        (0.3, 1.0, 5, 10, 5),
+        (0.2, 0.9, 1, 2, 2),
+        (1.0, 0.7, 2, 4, 2),
+    ],
 )
 def test_a_cut_sample_of_gaussian_noise(sigma, q, most, n, size):
     run = dp.TruncatedPoissonSampled(dp.Gaussian(sigma), q, most, n).group(size)
