@@ -195,11 +195,12 @@ def test_the_line_of_nothing_is_held_by_both_ends(alpha):
     assert Fraction(float(curve.lower[0])) <= truth <= Fraction(float(curve.upper[0])) + Fraction(2, 10**300)
 
 
-@pytest.mark.parametrize("alpha", [0.01, *(pytest.param(alpha, marks=pytest.mark.slow) for alpha in (1e-3, 0.3, 0.9))])
-def test_beta_is_at_most_what_the_advantage_implies(alpha):
+def test_beta_is_at_most_what_the_advantage_implies():
     """Where delta at 0 is nearly 1, whatever else is known of the curve (docs/theory/conversions.md, section 9)."""
     run = dp.PoissonSampled(dp.Gaussian(0.15), 0.01) * 1000
     rest = 1 - run.delta(0.0).lower
     assert rest < 1e-3
+    alpha = np.array([1e-3, 0.01, 0.3, 0.9])
     found = run.tradeoff(alpha)
-    assert found.lower <= found.upper <= 10 * rest * (1 - alpha)  # deltas of the curve are rougher ones
+    assert (found.lower <= found.upper).all()
+    assert (found.upper <= 10 * rest * (1 - alpha)).all()  # deltas of the curve are rougher ones
