@@ -321,7 +321,7 @@ SAMPLEABLE = EXTREME.filter(lambda m: not isinstance(m, dp.RandomizedResponse))
 ANY = st.one_of(EXTREME, st.builds(dp.PoissonSampled, SAMPLEABLE, st.floats(1e-9, 1)))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(ANY, st.integers(0, 9).map(lambda d: 10**d)), min_size=1, max_size=2),
     st.floats(-300, -1e-3),

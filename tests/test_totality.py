@@ -92,7 +92,7 @@ def test_every_mechanism_in_any_number(mechanism, counts):
 
 
 @pytest.mark.parametrize("mechanism", [dp.Gaussian(1.0), *OTHERS], ids=repr)
-@pytest.mark.parametrize("engine", ["auto", "renyi"])
+@pytest.mark.parametrize("engine", [pytest.param("auto", marks=pytest.mark.slow), "renyi"])
 def test_deltas_down_to_the_least_double(mechanism, engine):
     """Smaller than 1e-300 no accuracy is promised, but an answer, which is monotone in delta."""
     for run in (mechanism * 2, dp.PoissonSampled(dp.Gaussian(3.0), 0.01) * 100 + mechanism):

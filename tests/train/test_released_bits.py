@@ -48,7 +48,7 @@ ALGORITHMS = {
     "DPIS": DPIS(0.9, 1, optimizer=SGD(1.0), average=0, noise_multiplier=3.73),
     "ObjectivePerturbation": ObjectivePerturbation(),
 }
-SLOW = "NoisyGD, defaults", "AdaCliP", "DPAGD", "DPIS", "ObjectivePerturbation"
+SLOW = "NoisyGD, defaults", "AdaCliP", "DPAGD", "DPIS", "OutputPerturbation", "ObjectivePerturbation"
 RUNS = 4000
 
 
