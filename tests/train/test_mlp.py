@@ -110,7 +110,7 @@ def test_settings_are_checked(blobs, options, error, message):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X has features beyond 10")  # of scikit-learn's own tables
 def test_scikit_learn_accepts_it():
-    loud = NoisyGD(noise_multiplier=1e-3, steps=300, learning_rate=0.5, max_norm=5.0, momentum=0.9)
+    loud = NoisyGD(noise_multiplier=1e-3, steps=100, learning_rate=0.5, max_norm=5.0, momentum=0.9)
     expected = {
         "check_estimators_nan_inf": "a refusal would reveal that a record with NaN is there",
         "check_sample_weight_equivalence_on_dense_data": "weights are relative, and the noise is not",
