@@ -7,7 +7,7 @@ import pytest
 from edits import is_same, list_changes, list_edits, list_texts
 
 import tightdp as dp
-from tightdp.ledger.budget import Budget, digest_of
+from tightdp.ledger.budget import Budget, compute_digest
 from tightdp.ledger.progress import Progress
 
 PAID = dp.PoissonSampled(dp.Gaussian(30.0), 0.1) * 3 + dp.DiscreteLaplace(200.0, 2)
@@ -39,13 +39,13 @@ def forge(path, **values):
             last = " WHERE number = 2" if table == "spent" else ""
             file.execute(f"UPDATE tightdp_{table} SET {name} = ?{last}", (value,))
         ((budget,),) = file.execute("SELECT budget FROM tightdp_ledger")
-        start = digest = digest_of(2, budget)
+        start = digest = compute_digest(2, budget)
         file.execute("UPDATE tightdp_ledger SET digest = ?", (start,))
         for row in file.execute("SELECT number, time, note, account FROM tightdp_spent ORDER BY number").fetchall():
-            digest = digest_of(digest, *row)
+            digest = compute_digest(digest, *row)
             file.execute("UPDATE tightdp_spent SET digest = ? WHERE number = ?", (digest, row[0]))
         for row in file.execute("SELECT run, releases, turn FROM tightdp_progress").fetchall():
-            file.execute("UPDATE tightdp_progress SET digest = ? WHERE run = ?", (digest_of(start, *row), row[0]))
+            file.execute("UPDATE tightdp_progress SET digest = ? WHERE run = ?", (compute_digest(start, *row), row[0]))
         for _, sql in triggers:
             file.execute(sql)
     file.close()
@@ -92,7 +92,7 @@ def test_a_budget_is_read_as_it_was_written(file):
 
 def test_others_are_read_as_they_were_written():
     rules = {"family": "gaussian", "order": None, "failure": 0.0, "neighbors": "replace", "others": OTHERS}
-    budget = Budget.of("test", 1.5, 1e-6, None, **rules)
+    budget = Budget.from_arguments("test", 1.5, 1e-6, None, **rules)
     plain = json.loads(budget.to_json())
     told = 0
     for edit in list_edits(json.loads(plain["others"])):

@@ -218,7 +218,7 @@ def in_child(work):
             os._exit(7 if "others hold the lock" in str(error) else 2)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-with ledger._store.transaction(write=True) as run:
+with ledger._store.open_transaction(write=True) as run:
     before = run("SELECT COUNT(*) FROM tightdp_spent")
     open(where, "rb").close()  # as another thread that copies the file does at its end
     print(in_child(lambda: dp.Ledger(where).spend(dp.Gaussian(30.0))), in_child(lambda: ledger.history))

@@ -17,7 +17,7 @@ from ..accounting.adaptive.filters import PrivacyFilter
 from ..composition import Composable
 from ..options import Neighbors
 
-LONGEST = 10_000
+LONGEST_TEXT = 10_000
 """Characters of a note, or of a data set's name."""
 
 
@@ -37,22 +37,24 @@ class Budget:
     identity: str
 
     def __post_init__(self) -> None:
-        text("dataset", self.dataset)
+        check_text("dataset", self.dataset)
         if not self.dataset.strip():
             raise ValueError("dataset must say which data this is the budget of")
         if not re.fullmatch("[0-9a-f]{32}", self.identity):
             raise ValueError(f"identity must be 32 hexadecimal digits, got {_check.describe_value(self.identity)}")
-        self.filter()  # which checks the other entries
+        self.build_filter()  # which checks the other entries
         if (self.order is None) != (self.family != "renyi"):
             raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")
 
     @classmethod
-    def of(cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any) -> Budget:
+    def from_arguments(
+        cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any
+    ) -> Budget:
         """Returns the budget of ``Ledger.create``; a Renyi order that was left open is chosen here, for good."""
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
         rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiOrder) else None
         others = rules.pop("others")
-        rules["others"] = None if others is None else written(others, 1, made.neighbors)
+        rules["others"] = None if others is None else write_account(others, 1, made.neighbors)
         return cls(dataset, made.epsilon, made.delta, identity=secrets.token_hex(16), **rules)
 
     @classmethod
@@ -63,7 +65,7 @@ class Budget:
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
-    def filter(self) -> PrivacyFilter:
+    def build_filter(self) -> PrivacyFilter:
         """The filter that everything spent must pass."""
         others = None if self.others is None else read_account(self.others, self.neighbors, "others").composition
         rules: Any = {"family": self.family, "order": self.order, "failure": self.failure}
@@ -71,8 +73,8 @@ class Budget:
 
 
 def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
-    """Returns the account that ``written`` wrote at that place of a ledger; ValueError for anything else, and for an
-    account under another relation."""
+    """Returns the account that ``write_account`` wrote at that place of a ledger; ValueError for anything else, and for
+    an account under another relation."""
     try:
         account = Accountant.from_json(plain)
     except (TypeError, ValueError) as error:
@@ -82,21 +84,21 @@ def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
     return account
 
 
-def text(name: str, value: Any) -> str:
+def check_text(name: str, value: Any) -> str:
     """A text that every database can keep."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {value!r}")
-    if len(value) > LONGEST or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
-        raise ValueError(f"{name} must be at most {LONGEST:,} characters that UTF-8 can write, none of them 0")
+    if len(value) > LONGEST_TEXT or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError(f"{name} must be at most {LONGEST_TEXT:,} characters that UTF-8 can write, none of them 0")
     return value
 
 
-def digest_of(*values: Any) -> str:
+def compute_digest(*values: Any) -> str:
     """Returns the digest of an entry. It holds the digest before it, so that a change anywhere shows in the next."""
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
-def written(releases: Composable, count: int, neighbors: Neighbors) -> str:
+def write_account(releases: Composable, count: int, neighbors: Neighbors) -> str:
     """An account of releases as JSON. TypeError where others would not read it back as what it was."""
     account = Accountant(neighbors=neighbors)
     account.compose(releases, count)

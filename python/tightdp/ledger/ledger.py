@@ -16,8 +16,8 @@ from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..options import Neighbors
 from ..printed import format_up
-from .budget import Budget, digest_of, read_account, text, written
-from .place import store_of
+from .budget import Budget, check_text, compute_digest, read_account, write_account
+from .place import open_store
 from .progress import TABLE, Progress, append_progress, read_last_progress
 from .store import UNDONE, LedgerError, Run, Store
 
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
     releases: tuple[tuple[Mechanism, int], ...]
 
 
-class _Known(NamedTuple):
+class _KnownEntries(NamedTuple):
     """The ledger up to some entry, all of it checked."""
 
     number: int
@@ -82,22 +82,22 @@ class Ledger:
     """
 
     def __init__(self, where: str | PathLike[str]) -> None:
-        store = store_of(where)
-        with store.transaction() as run:
-            plain, start = _header(store, run)
-            store.check(run, _TABLES + store.forbid_changes)
+        store = open_store(where)
+        with store.open_transaction() as run:
+            plain, start = _read_budget(store, run)
+            store.check_tables(run, _TABLES + store.forbid_changes)
         try:
             budget = Budget.from_json(plain)
         except (TypeError, ValueError) as error:
             raise LedgerError(f"{store.name}: holds no budget that this version can keep: {error}") from None
-        self._of(where, store, budget, start)
+        self._set_up(where, store, budget, start)
 
-    def _of(self, where: str | PathLike[str], store: Store, budget: Budget, start: str) -> None:
+    def _set_up(self, where: str | PathLike[str], store: Store, budget: Budget, start: str) -> None:
         # In another folder a relative path would lead to another ledger, or to none.
         self._where = where if "://" in str(where) else store.name
         self._store, self._budget = store, budget
-        self._filter = budget.filter()
-        self._start = self._known = _Known(0, start, self._filter._shared.state)
+        self._filter = budget.build_filter()
+        self._start = self._known = _KnownEntries(0, start, self._filter._shared.state)
         self._price = lru_cache(1024)(self._filter._price)
 
     @classmethod
@@ -122,13 +122,13 @@ class Ledger:
         part of ``delta`` for releases that are charged an epsilon and a delta of their own, such as objective
         perturbation. Raises ``LedgerError`` if there is a ledger already.
         """
-        store = store_of(where)
+        store = open_store(where)
         rules = {"family": family, "order": order, "others": others, "failure": failure, "neighbors": neighbors}
-        budget = Budget.of(dataset, epsilon, delta, expected, **rules)
+        budget = Budget.from_arguments(dataset, epsilon, delta, expected, **rules)
         plain = budget.to_json()
-        start = digest_of(FORMAT, plain)
-        with store.transaction(write=True, create=True) as run:
-            tables = store.tables(run)
+        start = compute_digest(FORMAT, plain)
+        with store.open_transaction(write=True, create=True) as run:
+            tables = store.list_tables(run)
             if "tightdp_ledger" in tables:
                 raise LedgerError(f"{store.name}: there is a ledger already, and its budget is fixed")
             for statement in _TABLES + store.forbid_changes:
@@ -136,7 +136,7 @@ class Ledger:
             made = "INSERT INTO tightdp_ledger VALUES (:format, :budget, :digest)"
             run(made, format=FORMAT, budget=plain, digest=start)
         ledger = cls.__new__(cls)
-        ledger._of(where, store, budget, start)
+        ledger._set_up(where, store, budget, start)
         return ledger
 
     dataset = property(lambda self: self._budget.dataset, doc="Which data the budget is about.")
@@ -152,19 +152,19 @@ class Ledger:
         Raises ``BudgetExceeded`` and charges nothing if the budget does not cover them. After any other exception
         release nothing either. If it occurred while the transaction was committed, the spend may be recorded.
         """
-        account, prices = self._priced(mechanism, count)
-        note = text("note", note)
-        with self._store.transaction(write=True) as run:
-            known = self._caught_up(run)
-            spent = _after(self._filter, known.spent, prices)
+        account, prices = self._price_releases(mechanism, count)
+        note = check_text("note", note)
+        with self._store.open_transaction(write=True) as run:
+            known = self._update_known(run)
+            spent = _add_releases(self._filter, known.spent, prices)
             if spent is None:
-                raise BudgetExceeded(self._refusal(known.spent, prices))
+                raise BudgetExceeded(self._explain_refusal(known.spent, prices))
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
             row = (known.number + 1, now, note, account)
-            digest = digest_of(known.digest, *row)
+            digest = compute_digest(known.digest, *row)
             named = dict(zip(_COLUMNS.split(", "), (*row, digest), strict=True))
             run(f"INSERT INTO tightdp_spent ({_COLUMNS}) VALUES (:number, :time, :note, :account, :digest)", **named)
-        self._known = _Known(row[0], digest, spent)
+        self._known = _KnownEntries(row[0], digest, spent)
 
     def can_spend(self, mechanism: Composable, count: int = 1) -> bool:
         """Whether the budget covers ``count`` more releases at this moment; only ``spend`` decides."""
@@ -172,9 +172,9 @@ class Ledger:
 
     def read_progress(self, run: str) -> Progress | None:
         """Returns how far that run went, as it was recorded last; None before its first release."""
-        with self._store.transaction() as transaction:
+        with self._store.open_transaction() as transaction:
             self._check_header(transaction)
-            return read_last_progress(transaction, text("run", run), self._start.digest, self._store.name)
+            return read_last_progress(transaction, check_text("run", run), self._start.digest, self._store.name)
 
     def record_progress(self, run: str, before: Progress | None, now: Progress) -> None:
         """Records how many releases a run comes to, out of those that were spent for it, BEFORE it makes them.
@@ -182,10 +182,10 @@ class Ledger:
         Raises ``BudgetExceeded`` and records nothing unless ``before`` is what was recorded last of this run: then
         another copy of the run went on. After any exception release nothing.
         """
-        name, turn = text("run", run), text("turn", now.turn)
+        name, turn = check_text("run", run), check_text("turn", now.turn)
         least = 1 if before is None else before.releases + 1
         now = Progress(_check.count("releases", now.releases, least=least), turn)
-        with self._store.transaction(write=True) as transaction:
+        with self._store.open_transaction(write=True) as transaction:
             self._check_header(transaction)
             last = read_last_progress(transaction, name, self._start.digest, self._store.name)
             if last != before:
@@ -200,14 +200,14 @@ class Ledger:
     def spent(self) -> float:
         """The part of the filter's cap that is spent, rounded up: in [0, 1], or infinite if this version's bounds would
         not have allowed what is recorded. It is not a part of epsilon: epsilon holds for everything from the start."""
-        return self._share_of_cap(self._now().spent)
+        return self._compute_share_of_cap(self._read_current().spent)
 
     def spent_after(self, mechanism: Composable, count: int = 1) -> float:
         """``spent`` as it would be after ``count`` more releases; infinite where ``spend`` would refuse them."""
-        _, prices = self._priced(mechanism, count)
-        return self._share_of_cap(_after(self._filter, self._now().spent, prices))
+        _, prices = self._price_releases(mechanism, count)
+        return self._compute_share_of_cap(_add_releases(self._filter, self._read_current().spent, prices))
 
-    def _share_of_cap(self, spent: _Spent | None) -> float:
+    def _compute_share_of_cap(self, spent: _Spent | None) -> float:
         """The part of the cap, rounded up; infinite where the filter does not allow it."""
         if spent is None:
             return math.inf
@@ -216,9 +216,9 @@ class Ledger:
     @property
     def history(self) -> tuple[Entry, ...]:
         """What was spent, in order."""
-        with self._store.transaction() as run:
+        with self._store.open_transaction() as run:
             self._check_header(run)
-            return tuple(entry for entry, _ in self._read(run, self._start))
+            return tuple(entry for entry, _ in self._read_entries(run, self._start))
 
     @property
     def account(self) -> Accountant:
@@ -230,7 +230,7 @@ class Ledger:
                 account.compose(mechanism, count)
         return account
 
-    def _priced(self, mechanism: Composable, count: int) -> tuple[str, list[_Price]]:
+    def _price_releases(self, mechanism: Composable, count: int) -> tuple[str, list[_Price]]:
         """The account of what is to be spent, and the price of each part."""
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
@@ -239,27 +239,27 @@ class Ledger:
         if not parts:
             raise ValueError("mechanism must be at least one release, got a composition of none")
         prices = [self._price(each, _check.count("count", times * count)) for each, times in parts]
-        return written(mechanism, count, self.neighbors), prices
+        return write_account(mechanism, count, self.neighbors), prices
 
-    def _now(self) -> _Known:
-        with self._store.transaction() as run:
-            self._known = self._caught_up(run)
+    def _read_current(self) -> _KnownEntries:
+        with self._store.open_transaction() as run:
+            self._known = self._update_known(run)
         return self._known
 
-    def _caught_up(self, run: Run) -> _Known:
+    def _update_known(self, run: Run) -> _KnownEntries:
         """What is known, and what others have recorded since then."""
         self._check_header(run)
         known = self._known
-        for entry, digest in self._read(run, known):
+        for entry, digest in self._read_entries(run, known):
             prices = [self._price(each, times) for each, times in entry.releases]
-            known = _Known(entry.number, digest, _after(self._filter, known.spent, prices))
+            known = _KnownEntries(entry.number, digest, _add_releases(self._filter, known.spent, prices))
         return known
 
     def _check_header(self, run: Run) -> None:
-        if _header(self._store, run)[1] != self._start.digest:
+        if _read_budget(self._store, run)[1] != self._start.digest:
             raise LedgerError(f"{self._store.name}: is another ledger than the one that was opened; {UNDONE}")
 
-    def _read(self, run: Run, known: _Known) -> Iterator[tuple[Entry, str]]:
+    def _read_entries(self, run: Run, known: _KnownEntries) -> Iterator[tuple[Entry, str]]:
         """The entries after the one that is known, each a link of the chain of digests."""
         rows = run(f"SELECT {_COLUMNS} FROM tightdp_spent WHERE number >= :number ORDER BY number", number=known.number)
         if known.number:
@@ -268,9 +268,9 @@ class Ledger:
             del rows[0]
         before = known
         for number, time, note, account, digest in rows:
-            if number != before.number + 1 or digest != digest_of(before.digest, number, time, note, account):
+            if number != before.number + 1 or digest != compute_digest(before.digest, number, time, note, account):
                 raise LedgerError(f"{self._store.name}: is damaged at entry {before.number + 1}; {UNDONE}")
-            before = _Known(number, digest, None)
+            before = _KnownEntries(number, digest, None)
             try:
                 entry = self._read_entry(number, time, note, account)
             except ValueError as error:
@@ -281,7 +281,7 @@ class Ledger:
 
     def _read_entry(self, number: int, time: Any, note: Any, account: Any) -> Entry:
         """Returns the entry that ``spend`` wrote; ValueError for anything else."""
-        text("note", read_value(str, note, "note"))
+        check_text("note", read_value(str, note, "note"))
         moment = read_value(str, time, "time")
         if not _is_time(moment):
             raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_value(moment)}")
@@ -290,7 +290,7 @@ class Ledger:
             raise ValueError("account.history must have at least one release")
         return Entry(number, moment, note, releases)
 
-    def _refusal(self, spent: _Spent | None, prices: list[_Price]) -> str:
+    def _explain_refusal(self, spent: _Spent | None, prices: list[_Price]) -> str:
         if spent is None:
             return f"{self._store.name}: what is recorded would not be allowed by the bounds of this version"
         parts = " + ".join(f"{price.mechanism!r} * {price.count}" for price in prices)
@@ -319,16 +319,16 @@ class Ledger:
         return Ledger(self._where)
 
 
-def _header(store: Store, run: Run) -> tuple[str, str]:
+def _read_budget(store: Store, run: Run) -> tuple[str, str]:
     """The budget of a ledger as JSON, and its digest."""
-    if "tightdp_ledger" not in store.tables(run):
+    if "tightdp_ledger" not in store.list_tables(run):
         raise LedgerError(f"{store.name}: holds no ledger; Ledger.create makes one")
     formats = run("SELECT format FROM tightdp_ledger")
     if formats != [(FORMAT,)]:
         of = f"format {formats[0][0]!r}" if len(formats) == 1 else "no format"
         raise LedgerError(f"{store.name}: is a ledger of {of}, and this version reads format {FORMAT}; {UNDONE}")
     plain, digest = run("SELECT budget, digest FROM tightdp_ledger")[0]
-    if digest != digest_of(FORMAT, plain):
+    if digest != compute_digest(FORMAT, plain):
         raise LedgerError(f"{store.name}: is damaged in its budget; {UNDONE}")
     return plain, digest
 
@@ -342,7 +342,7 @@ def _is_time(moment: str) -> bool:
     return found.tzinfo == timezone.utc and found.isoformat(timespec="seconds") == moment
 
 
-def _after(rules: PrivacyFilter, spent: _Spent | None, prices: list[_Price]) -> _Spent | None:
+def _add_releases(rules: PrivacyFilter, spent: _Spent | None, prices: list[_Price]) -> _Spent | None:
     """The account after releases that are paid for together; None where they are not covered."""
     for price in prices:
         if spent is None:

@@ -9,7 +9,7 @@ from typing import Any
 from .store import Store
 
 
-def store_of(where: Any) -> Store:
+def open_store(where: Any) -> Store:
     """The store that a path or a URL names. TypeError or ValueError for what names none."""
     if isinstance(where, str) and "://" in where:
         if where.partition("://")[0] not in ("postgresql", "postgresql+psycopg"):

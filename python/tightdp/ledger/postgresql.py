@@ -57,7 +57,7 @@ class PostgreSQL:
             raise LedgerError(f"{self.name}: {why}; {UNDONE}") from None
 
     @contextmanager
-    def transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
+    def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
         outcome = UNDONE
         try:
             with self._engine.connect() as connection:
@@ -77,9 +77,9 @@ class PostgreSQL:
             why = str(getattr(error, "orig", None) or error).partition("\n")[0]
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
-    def check(self, run: Run, made: tuple[str, ...]) -> None:
+    def check_tables(self, run: Run, made: tuple[str, ...]) -> None:
         """The server's own checksums are for that."""
 
-    def tables(self, run: Run) -> set[str]:
+    def list_tables(self, run: Run) -> set[str]:
         found = run("SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")
         return {name for (name,) in found}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .budget import digest_of
+from .budget import compute_digest
 from .store import UNDONE, LedgerError, Run
 
 TABLE = (
@@ -38,7 +38,7 @@ def read_last_progress(run: Run, name: str, start: str, where: str) -> Progress 
     if not rows:
         return None
     releases, turn, digest = rows[0]
-    if digest != digest_of(start, name, releases, turn):
+    if digest != compute_digest(start, name, releases, turn):
         raise LedgerError(f"{where}: is damaged in the progress of the run {name}; {UNDONE}")
     if not isinstance(releases, int) or releases < 1 or not isinstance(turn, str):
         raise LedgerError(f"{where}: the progress of the run {name} must be a number of releases and a turn; {UNDONE}")
@@ -49,5 +49,5 @@ def append_progress(run: Run, name: str, start: str, now: Progress) -> None:
     """Adds what the run came to."""
     run(
         "INSERT INTO tightdp_progress (run, releases, turn, digest) VALUES (:name, :releases, :turn, :digest)",
-        name=name, releases=now.releases, turn=now.turn, digest=digest_of(start, name, *now),
+        name=name, releases=now.releases, turn=now.turn, digest=compute_digest(start, name, *now),
     )  # fmt: skip

@@ -15,9 +15,7 @@ from .._file_lock import LOCKS_FOLDERS, FileLock
 from .._files import check_file, open_file
 from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
-_MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"
-"""First bytes of a database, and its bytes 18 and 19 where it has a rollback journal."""
-_KEPT = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
+_FORBIDDEN_CHANGE = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
 _lock = threading.RLock()
 """Held in transactions and in forks: a child that was forked in the middle of one would find SQLite's own locks held by
 a thread that it does not have."""
@@ -29,7 +27,7 @@ class SQLite:
     """A file. Each transaction has a connection of its own, so a store may be used after a fork and by any thread."""
 
     forbid_changes = tuple(
-        f"CREATE TRIGGER tightdp_{table}_{change.lower()} BEFORE {change} ON tightdp_{table} {_KEPT}"
+        f"CREATE TRIGGER tightdp_{table}_{change.lower()} BEFORE {change} ON tightdp_{table} {_FORBIDDEN_CHANGE}"
         for table in ("ledger", "spent", "progress")
         for change in ("UPDATE", "DELETE")
     )
@@ -38,7 +36,7 @@ class SQLite:
         self.path, self.name, self.address = path, str(path), str(path)
 
     @contextmanager
-    def transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
+    def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
         self._check_files(create)
         uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE
         try:
@@ -120,7 +118,7 @@ class SQLite:
         finally:
             lock.release_lock()
 
-    def check(self, run: Run, made: tuple[str, ...]) -> None:
+    def check_tables(self, run: Run, made: tuple[str, ...]) -> None:
         ((found,),) = run("PRAGMA integrity_check(1)")
         if found != "ok":
             raise LedgerError(f"{self.name}: is damaged: {found}; {UNDONE}")
@@ -128,5 +126,5 @@ class SQLite:
         if changed or not {(sql,) for sql in made} <= set(run("SELECT sql FROM sqlite_master")):
             raise LedgerError(f"{self.name}: is damaged: its tables are not as they were made; {UNDONE}")
 
-    def tables(self, run: Run) -> set[str]:
+    def list_tables(self, run: Run) -> set[str]:
         return {name for (name,) in run("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -30,14 +30,14 @@ class Store(Protocol):
     def forbid_changes(self) -> tuple[str, ...]:
         """The statements after which what was written can only be added to."""
 
-    def transaction(self, *, write: bool = False, create: bool = False) -> AbstractContextManager[Run]:
+    def open_transaction(self, *, write: bool = False, create: bool = False) -> AbstractContextManager[Run]:
         """All statements inside, or none. ``write`` waits until no other writes, and sees all that others committed.
 
         Committed at the end, so that a crash of the machine loses nothing. Raises ``LedgerError`` for what fails.
         """
 
-    def check(self, run: Run, made: tuple[str, ...]) -> None:
+    def check_tables(self, run: Run, made: tuple[str, ...]) -> None:
         """``LedgerError`` where the database finds damage, or its tables are not those that were ``made``."""
 
-    def tables(self, run: Run) -> set[str]:
+    def list_tables(self, run: Run) -> set[str]:
         """The names of the tables there are."""
