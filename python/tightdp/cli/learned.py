@@ -27,7 +27,7 @@ Group = tuple[bool, bool, bool | None]
 where there are none."""
 
 
-class Fitted(NamedTuple):
+class FittedColumns(NamedTuple):
     """What a pipeline of a table learned."""
 
     columns: tuple[Column, ...]
@@ -36,7 +36,7 @@ class Fitted(NamedTuple):
     statement: Statement
 
 
-def planned_pipeline(
+def plan_pipeline(
     columns: Sequence[Column | LearnedColumn], classifier: Any, arguments: argparse.Namespace
 ) -> PrivatePipeline:
     """The pipeline of a table, under one budget."""
@@ -44,9 +44,9 @@ def planned_pipeline(
         raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
     groups: dict[Group, list[Any]] = {}
     for column in columns:
-        groups.setdefault(_group(column), []).append(column)
+        groups.setdefault(_group_of_column(column), []).append(column)
     parts = [
-        (f"part {i}", _transformer(group, members), [column.name for column in members])
+        (f"part {i}", _build_transformer(group, members), [column.name for column in members])
         for i, (group, members) in enumerate(groups.items())
     ]
     classifier.set_params(epsilon=None, delta=None, random_state=None)  # which are the pipeline's
@@ -59,43 +59,45 @@ def planned_pipeline(
     )
 
 
-def number_of_classes(classifier: Any) -> int:
+def count_classes(classifier: Any) -> int:
     """Returns the number of declared labels, and 2 where they are to be learned, and where there are none."""
     classes = getattr(classifier, "classes", "")
     return 2 if isinstance(classes, str) else len(classes)
 
 
-def fitted(
+def fit_learned_columns(
     rows: Rows,
     kept: NDArray[np.bool_],
     labels: NDArray[np.str_],
     columns: Sequence[Column | LearnedColumn],
     classifier: Any,
     arguments: argparse.Namespace,
-) -> Fitted:
+) -> FittedColumns:
     """Learns from the records that are ``kept``, under one budget, and trains."""
-    model = planned_pipeline(columns, classifier, arguments)
+    model = plan_pipeline(columns, classifier, arguments)
 
-    def cells(column: Column | LearnedColumn) -> Any:
-        if _group(column)[0]:
+    def read_cells(column: Column | LearnedColumn) -> Any:
+        if _group_of_column(column)[0]:
             return np.array(rows.get_column(column.name), dtype=object)[kept]
         allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
         return rows.read_numbers(column.name, allow_missing=allowed)[kept]
 
-    read = run_all_attempts([lambda c=c: cells(c) for c in columns])  # type: ignore[misc]
+    read = run_all_attempts([lambda c=c: read_cells(c) for c in columns])  # type: ignore[misc]
     table = dict(zip([c.name for c in columns], read, strict=True))
     records = int(kept.sum()) if arguments.public_size is None else arguments.public_size
     warn_of_bounds(model, len(columns), classifier, records)
     model.fit(table, labels[kept])
-    doubtful = doubtful_bounds(model.steps_[0][1], model.steps_[-1][1].public_size_)
+    doubtful = find_doubtful_bounds(model.steps_[0][1], model.steps_[-1][1].public_size_)
     (_, transformer), (_, trained) = model.steps_
-    found = [_columns(member, names) for _, member, names in transformer.transformers_]
+    found = [_read_fitted_columns(member, names) for _, member, names in transformer.transformers_]
     made = [column for part in found for column in part]
     whole = tuple(column for column in made if isinstance(column, Number) or column.categories)
-    return Fitted(whole, trained, _stated(model.statement_, trained.statement_, columns, made, doubtful))
+    return FittedColumns(
+        whole, trained, _name_columns_in_statement(model.statement_, trained.statement_, columns, made, doubtful)
+    )
 
 
-def doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
+def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
     """Says of the columns whose bounds cannot be right why that is: the noise is too much for so many records."""
     spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # set by the pipeline
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
@@ -117,8 +119,8 @@ def doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, s
 def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
     """Warns whoever holds the records, before anything is spent, of bounds that cannot be right. The number of records
     may be private; the statement says the same by one that is not."""
-    plan = model._plan(columns, number_of_classes(classifier))
-    doubtful = doubtful_bounds(plan.steps[0][1], records)
+    plan = model._plan(columns, count_classes(classifier))
+    doubtful = find_doubtful_bounds(plan.steps[0][1], records)
     for why in dict.fromkeys(doubtful.values()):
         names = join_names(name for name, each in doubtful.items() if each == why)
         print(
@@ -128,14 +130,14 @@ def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, record
         )
 
 
-def _group(column: Column | LearnedColumn) -> Group:
+def _group_of_column(column: Column | LearnedColumn) -> Group:
     if isinstance(column, Category) or (isinstance(column, LearnedColumn) and column.categories):
         return True, isinstance(column, LearnedColumn), None
     fill = None if column.missing is None else column.missing == LEARN
     return False, isinstance(column, LearnedColumn) and column.bounds == LEARN, fill
 
 
-def _transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
+def _build_transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
     categories, learns, fills = group
     if categories:
         return OneHotEncoder(categories=None if learns else [column.categories for column in columns])
@@ -148,7 +150,7 @@ def _transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
     return Chain([("fill", filler), ("scale", scaler)])
 
 
-def _columns(member: Any, names: list[str]) -> list[Column]:
+def _read_fitted_columns(member: Any, names: list[str]) -> list[Column]:
     """The columns that a fitted part amounts to; a text column may be left without categories."""
     if isinstance(member, OneHotEncoder):
         return [Category(name, known) for name, known in zip(names, member.categories_, strict=True)]
@@ -158,7 +160,7 @@ def _columns(member: Any, names: list[str]) -> list[Column]:
     return [Number(*each) for each in zip(names, low, high, fills, strict=True)]
 
 
-def _stated(
+def _name_columns_in_statement(
     whole: Statement,
     trained: Statement,
     columns: Sequence[Column | LearnedColumn],

@@ -38,13 +38,13 @@ from ..statement.words import AGAIN, list_values, make_one_line
 from ..tables.model import REGRESSION, TableModel
 from . import declared, files
 from .composition import check_writable
-from .learned import fitted, number_of_classes, planned_pipeline, warn_of_bounds
+from .learned import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 from .number import parse_integer, parse_number
 from .progress import Progress
 
-KEPT = ("number of records", "bounds of the target")
+KEPT_FACTS = ("number of records", "bounds of the target")
 """Names of public facts that a table's statement takes over from that of its fit."""
-MANY = 0.5
+DOUBTFUL_SHARE = 0.5
 """The part of the records beyond a column's bounds from which on the bounds are rather those of something else."""
 EPILOG = f"""\
 A column of numbers is clipped to public --bounds and mapped to [0, 1]. Without bounds all of its values must lie in
@@ -140,14 +140,14 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     if X is None and regressor is not None:
         raise ValueError(f"--model {REGRESSION}: takes declared columns alone, not --learn-bounds and the like")
     y: Any
-    y, kept = _labels(rows, values.label, labels) if regressor is None else _read_targets(rows, values.label)
+    y, kept = _read_known_labels(rows, values.label, labels) if regressor is None else _read_targets(rows, values.label)
     _note_undeclared(rows, columns)
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # what is wrong with it is said before anything is spent
         encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier: Any = regressor or MODELS[arguments.model](
-        _algorithm(arguments.algorithm, arguments.set),
+        _build_algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
         delta=arguments.delta,
         classes=labels if labels == LEARN else np.array(labels),
@@ -160,13 +160,14 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
         return _print_charge(arguments, planned, classifier, X, int(kept.sum()))
     try:
         if X is None:
-            columns, classifier, statement = fitted(rows, kept, y, planned, classifier, arguments)
+            columns, classifier, statement = fit_learned_columns(rows, kept, y, planned, classifier, arguments)
         else:
             X[~kept] = np.nan  # such a record contributes nothing
             statement = classifier.set_params(ledger=arguments.ledger).fit(X, y).statement_
     finally:
         progress.close()
     dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
+    statement = dataclasses.replace(_state_columns(values, columns, planned, statement), dataset=dataset)
     classes = () if regressor is not None else tuple(classifier.classes_.tolist())
     statement = dataclasses.replace(_describe_columns(values, classes, columns, planned, statement), dataset=dataset)
     weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
@@ -186,7 +187,7 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
             encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
         )
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
-    print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _printed(statement, private))
+    print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _describe_result(statement, private))
     return 0
 
 
@@ -201,9 +202,9 @@ def _print_charge(
     model: Any = classifier
     width = len(planned) if X is None else X.shape[1]
     if X is None:
-        model = planned_pipeline(planned, classifier, arguments)
+        model = plan_pipeline(planned, classifier, arguments)
         warn_of_bounds(model, width, classifier, arguments.public_size or records)
-    classes, ledger = number_of_classes(classifier), arguments.ledger
+    classes, ledger = count_classes(classifier), arguments.ledger
     model._rehearse_for(width, classes)
     charge = model.charge_for(width, classes)
     bound = charge.epsilon(arguments.delta)
@@ -223,7 +224,7 @@ def _print_charge(
     return 0 if covered else 3
 
 
-def _labels(
+def _read_known_labels(
     rows: Rows, label: str, labels: tuple[str, ...] | Literal["learn"]
 ) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
     """The labels, and which records have one that is declared: others are to contribute nothing. All are kept where
@@ -233,9 +234,9 @@ def _labels(
         return cells, np.ones(len(cells), dtype=bool)
     undeclared = rows.mark_undeclared(label, labels)
     _check_some(rows, label, labels, undeclared)
-    _note(rows, label, undeclared, "contribute nothing")
+    _note_undeclared_values(rows, label, undeclared, "contribute nothing")
     for name in sorted(set(labels) - set(rows.get_column(label))):
-        _say(f"no record has the label {name!r}")
+        _print_note(f"no record has the label {name!r}")
     known = np.array([labels[0] if skip else y for y, skip in zip(rows.get_column(label), undeclared, strict=True)])
     return known, ~undeclared
 
@@ -272,7 +273,7 @@ def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[
     values = rows.read_numbers(label, allow_missing=True)
     missing = np.isnan(values)
     if missing.any():
-        _say(f"{missing.sum():,} of {len(values):,} records have no number {label!r}, and contribute nothing")
+        _print_note(f"{missing.sum():,} of {len(values):,} records have no number {label!r}, and contribute nothing")
     return np.where(missing, 0.0, values), ~missing
 
 
@@ -286,12 +287,12 @@ def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
         if isinstance(column, Category):
             undeclared = rows.mark_undeclared(column.name, column.categories)
             _check_some(rows, column.name, column.categories, undeclared)
-            _note(rows, column.name, undeclared, "have a row of zeros there")
+            _note_undeclared_values(rows, column.name, undeclared, "have a row of zeros there")
         elif isinstance(column, Number):
             values = rows.read_numbers(column.name, allow_missing=True)
             beyond = (values < column.low) | (values > column.high)
-            if beyond.mean() > MANY:
-                _say(f"{beyond.sum():,} of {len(rows):,} records are beyond the bounds of {column.name!r}")
+            if beyond.mean() > DOUBTFUL_SHARE:
+                _print_note(f"{beyond.sum():,} of {len(rows):,} records are beyond the bounds of {column.name!r}")
 
 
 def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDArray[np.bool_]) -> None:
@@ -303,17 +304,19 @@ def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDAr
         )
 
 
-def _note(rows: Rows, column: str, undeclared: NDArray[np.bool_], what: str) -> None:
+def _note_undeclared_values(rows: Rows, column: str, undeclared: NDArray[np.bool_], what: str) -> None:
     """Tells whoever holds the data that a declaration may be wrong; the model file does not mention it."""
     if undeclared.any():
-        _say(f"{undeclared.sum():,} of {len(undeclared):,} records have no declared value of {column!r}, and {what}")
+        _print_note(
+            f"{undeclared.sum():,} of {len(undeclared):,} records have no declared value of {column!r}, and {what}"
+        )
 
 
-def _say(note: str) -> None:
+def _print_note(note: str) -> None:
     print(f"tightdp: note, not to be published: {note}", file=sys.stderr)
 
 
-def _algorithm(name: str, settings: list[str]) -> Any:
+def _build_algorithm(name: str, settings: list[str]) -> Any:
     kind = ALGORITHMS[name]
     known = {field.name for field in dataclasses.fields(kind)}
     values: dict[str, Any] = {}
@@ -328,7 +331,7 @@ def _algorithm(name: str, settings: list[str]) -> Any:
     return kind(**values)
 
 
-def _describe_columns(
+def _state_columns(
     values: declared.Declarations,
     classes: tuple[str, ...],
     columns: tuple[Column, ...],
@@ -337,7 +340,7 @@ def _describe_columns(
 ) -> Statement:
     """Returns the statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
     learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}
-    public = {name: how for name, how in made.public.items() if name in KEPT}
+    public = {name: how for name, how in made.public.items() if name in KEPT_FACTS}
     labels = [fact_of_labels(classes)] if classes and values.classes != LEARN else []
     facts = []
     for column in columns:  # what was learned is not assumed
@@ -360,7 +363,7 @@ def _describe_columns(
     return dataclasses.replace(made, public=public, taken=taken, outside=(AGAIN,))
 
 
-def _printed(statement: Statement, private: dict[str, Any]) -> str:
+def _describe_result(statement: Statement, private: dict[str, Any]) -> str:
     """The statement, and below it what is written to no file."""
     lines = [str(statement)]
     if "test_accuracy_not_private" in private:

@@ -64,7 +64,7 @@ class TableModel:
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
         labels = [] if self.model == REGRESSION else [fact_of_labels(self.classes)]
-        _check_facts(self.statement, [*labels, *facts_of_columns(self.columns)])
+        _check_facts(self.statement, [*labels, **_list_facts(self.columns)])
         hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
             raise ValueError(
@@ -81,44 +81,44 @@ class TableModel:
     def encode(self, table: Any, *, allow_missing: bool = False) -> NDArray[np.float64]:
         """Features (n, d) in [0, 1]. ValueError for missing columns and text where a number is expected; a missing
         number is one too, or NaN."""
-        return encode_columns(self._rows(table), self.columns, allow_missing=allow_missing)
+        return encode_columns(self._read_rows(table), self.columns, allow_missing=allow_missing)
 
     def decision_function(self, table: Any) -> NDArray[np.float64]:
         """Scores: (n,), positive for the second class, or (n, classes). Those of a regression are its predictions."""
-        return self._scores(self.encode(table))
+        return self._compute_scores(self.encode(table))
 
     def predict(self, table: Any) -> NDArray[Any]:
         """The likeliest label of each record, as text; of a regression a number."""
-        return self._chosen(self.decision_function(table))
+        return self._choose_labels(self.decision_function(table))
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
         """Probabilities, (n, classes). ValueError for a support vector machine, which has none."""
-        return self._probabilities(self.decision_function(table))
+        return self._compute_probabilities(self.decision_function(table))
 
     def rows(self, table: Any, *, allow_missing: bool = False, probabilities: bool = False) -> list[list[str]]:
         """For each record the label, and with ``probabilities`` theirs; empty texts where a number is missing."""
         features = self.encode(table, allow_missing=allow_missing)
         whole = np.asarray(np.isfinite(features).all(axis=1))
-        scores = self._scores(np.where(whole[:, None], features, 0.0))
-        labels = [str(said) for said in self._chosen(scores).tolist()]
-        shares = self._probabilities(scores).tolist() if probabilities else [[]] * len(labels)
+        scores = self._compute_scores(np.where(whole[:, None], features, 0.0))
+        labels = [str(said) for said in self._choose_labels(scores).tolist()]
+        shares = self._compute_probabilities(scores).tolist() if probabilities else [[]] * len(labels)
         cells = ([label, *map(repr, share)] for label, share in zip(labels, shares, strict=True))
         return [row if known else [""] * len(row) for row, known in zip(cells, whole, strict=True)]
 
-    def _rows(self, table: Any) -> Rows:
+    def _read_rows(self, table: Any) -> Rows:
         return Rows.from_table(table, [column.name for column in self.columns])
 
-    def _scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _compute_scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         z: NDArray[np.float64] = features @ self.coef.T + self.intercept
         return z[:, 0] if z.shape[1] == 1 else z
 
-    def _chosen(self, scores: NDArray[np.float64]) -> NDArray[Any]:
+    def _choose_labels(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         if self.model == REGRESSION:
             return scores
         places = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(np.array(self.classes)[places])
 
-    def _probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _compute_probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.model != "logistic":
             raise ValueError(f"model must be 'logistic' to have probabilities, got {self.model!r}")
         z = np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
@@ -149,24 +149,24 @@ class TableModel:
         its weights, times the features."""
         if self.model == REGRESSION:
             raise ValueError(f"model must be a classifier to have a graph, got {self.model!r}")
-        from .onnx import graph
+        from .onnx import build_graph
 
-        return graph(self)
+        return build_graph(self)
 
     @property
     def parameters_hash(self) -> str:
         """SHA-256 of all that predictions follow from: the entries of the file but the statement, as JSON with sorted
         names and without blanks, its numbers as Python writes them."""
-        text = json.dumps(self._parameters(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(self._list_file_entries(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
-    def _parameters(self) -> dict[str, Any]:
+    def _list_file_entries(self) -> dict[str, Any]:
         return {
             "tightdp_model": FORMAT,
             "model": self.model,
             "label": self.label,
             "classes": list(self.classes),
-            "columns": [_plain(column) for column in self.columns],
+            "columns": [_to_plain_column(column) for column in self.columns],
             "features": self.features,
             "coef": self.coef.tolist(),
             "intercept": self.intercept.tolist(),
@@ -174,7 +174,7 @@ class TableModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**self._parameters(), "statement": self.statement.to_dict()}
+        return {**self._list_file_entries(), "statement": self.statement.to_dict()}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the model, and the statement with it."""
@@ -185,8 +185,8 @@ class TableModel:
         """The model that ``to_dict`` wrote; ValueError for anything else. The statement is checked as by
         ``Statement.from_json``, and the hash in it must be that of the parameters."""
         check_format(plain, "tightdp_model", FORMAT, "TableModel.save")
-        check_entries("text", plain, ("tightdp_model", "features", *_HINTS, "statement"))
-        given = {name: read_value(hint, plain[name], name, _read_column) for name, hint in _HINTS.items()}
+        check_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
+        given = {name: read_value(hint, plain[name], name, _read_column) for name, hint in _ENTRY_TYPES.items()}
         try:
             statement = Statement.from_dict(plain["statement"], patient=patient)
         except ValueError as error:
@@ -195,12 +195,12 @@ class TableModel:
             raise ValueError("statement must have the hash of the parameters, which was taken out of it")
         weights = {name: _to_array(name, given[name]) for name in ("coef", "intercept")}
         made = construct_object(cls, {**given, **weights, "statement": statement}, "")
-        written = made._parameters()
+        written = made._list_file_entries()
         check_same({name: plain[name] for name in written}, written)
         return made
 
 
-def _check_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
+def _list_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
     """Raises ValueError unless the statement says of each label and column what the model does: as a fact that is
     public, or as one that was learned with noise."""
     for fact in facts:
@@ -222,7 +222,7 @@ def _check_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
             raise ValueError(f"statement must say how {name!r} is known: as a public fact, or as one that was learned")
 
 
-_HINTS: Mapping[str, Any] = {
+_ENTRY_TYPES: Mapping[str, Any] = {
     "model": str,
     "label": str,
     "classes": tuple[str, ...],
@@ -238,7 +238,7 @@ def _to_array(name: str, rows: Any) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64)
 
 
-def _plain(column: Column) -> dict[str, Any]:
+def _to_plain_column(column: Column) -> dict[str, Any]:
     if isinstance(column, Category):
         return {"kind": "category", "name": column.name, "categories": list(column.categories)}
     plain = {"kind": "number", **asdict(column)}
@@ -248,7 +248,7 @@ def _plain(column: Column) -> dict[str, Any]:
 
 
 def _read_column(hint: Any, plain: Any, name: str) -> Column:
-    """Returns the column that ``_plain`` wrote."""
+    """Returns the column that ``_to_plain_column`` wrote."""
     kinds: dict[Any, Callable[..., Column]] = {"number": Number, "category": Category}
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(kind, str) or kind not in kinds:

@@ -13,7 +13,7 @@ OPSET = 17
 """Of 2022, so that runtimes of some age read it."""
 
 
-def graph(model: Any) -> Any:
+def build_graph(model: Any) -> Any:
     """A ``TableModel`` as an ``onnx.ModelProto`` (``TableModel.to_onnx``)."""
     try:
         onnx: Any = import_module("onnx")
