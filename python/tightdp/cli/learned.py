@@ -1,4 +1,4 @@
-"""Columns of which something is learned with noise: one private pipeline for them and the model."""
+"""Columns whose bounds, categories or medians are learned with noise, by one private pipeline with the model."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from ..statement import Statement
 from ..statement.column_words import fact_of_bounds, fact_of_categories, fact_of_missing
 
 Group = tuple[bool, bool, bool | None]
-"""Whether columns are categories, whether these or bounds are learned, and whether numbers for missing ones are; None
-where there are none."""
+"""Three facts about a column: it holds categories; its categories or bounds are learned; its numbers for missing ones
+are learned, or None if it has none."""
 
 
 class FittedColumns(NamedTuple):
-    """What a pipeline of a table learned."""
+    """Columns and classifier that the pipeline of a table learned."""
 
     columns: tuple[Column, ...]
-    """In the order of the model's features."""
+    """Columns in the order of the model's features."""
     classifier: Any
     statement: Statement
 
@@ -39,7 +39,7 @@ class FittedColumns(NamedTuple):
 def plan_pipeline(
     columns: Sequence[Column | LearnedColumn], classifier: Any, arguments: argparse.Namespace
 ) -> PrivatePipeline:
-    """The pipeline of a table, under one budget."""
+    """Returns the pipeline of a table, under one budget."""
     if arguments.epsilon is None:
         raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
     groups: dict[Group, list[Any]] = {}
@@ -49,7 +49,7 @@ def plan_pipeline(
         (f"part {i}", _build_transformer(group, members), [column.name for column in members])
         for i, (group, members) in enumerate(groups.items())
     ]
-    classifier.set_params(epsilon=None, delta=None, random_state=None)  # which are the pipeline's
+    classifier.set_params(epsilon=None, delta=None, random_state=None)  # the pipeline has these
     return PrivatePipeline(
         [("columns", ColumnTransformer(parts)), ("model", classifier)],
         arguments.epsilon,
@@ -60,7 +60,7 @@ def plan_pipeline(
 
 
 def count_classes(classifier: Any) -> int:
-    """Returns the number of declared labels, and 2 where they are to be learned, and where there are none."""
+    """Returns the number of declared labels, or 2 if they are to be learned or if there are none."""
     classes = getattr(classifier, "classes", "")
     return 2 if isinstance(classes, str) else len(classes)
 
@@ -98,7 +98,7 @@ def fit_learned_columns(
 
 
 def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
-    """Says of the columns whose bounds cannot be right why that is: the noise is too much for so many records."""
+    """Returns the columns whose bounds cannot be right, with the reason: too much noise for the number of records."""
     spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # set by the pipeline
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
     each = spent.divide_equally(max(1, len(parts)))
@@ -117,8 +117,10 @@ def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[s
 
 
 def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
-    """Warns whoever holds the records, before anything is spent, of bounds that cannot be right. The number of records
-    may be private; the statement says the same by one that is not."""
+    """Warns whoever holds the records, before anything is spent, of bounds that cannot be right.
+
+    The number of records may be private. The statement says the same by a number that is not.
+    """
     plan = model._plan(columns, count_classes(classifier))
     doubtful = find_doubtful_bounds(plan.steps[0][1], records)
     for why in dict.fromkeys(doubtful.values()):
@@ -138,6 +140,7 @@ def _group_of_column(column: Column | LearnedColumn) -> Group:
 
 
 def _build_transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
+    """Returns the transformer of all columns of a group."""
     categories, learns, fills = group
     if categories:
         return OneHotEncoder(categories=None if learns else [column.categories for column in columns])
@@ -151,7 +154,7 @@ def _build_transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
 
 
 def _read_fitted_columns(member: Any, names: list[str]) -> list[Column]:
-    """The columns that a fitted part amounts to; a text column may be left without categories."""
+    """Returns the columns that a fitted part has learned. A text column may be left without categories."""
     if isinstance(member, OneHotEncoder):
         return [Category(name, known) for name, known in zip(names, member.categories_, strict=True)]
     filler, scaler = (None, member) if isinstance(member, MinMaxScaler) else (step for _, step in member.transformers_)
@@ -167,7 +170,7 @@ def _name_columns_in_statement(
     made: Sequence[Column],
     doubtful: dict[str, str],
 ) -> Statement:
-    """The pipeline's statement in the words of a table: its columns have names."""
+    """Returns the pipeline's statement with the names of the table's columns."""
     found = {column.name: column for column in made}
     released = []
     for column in columns:

@@ -1,4 +1,4 @@
-"""A budget that lasts: one for a data set, shared by processes and machines (docs/theory/filters.md, section 10)."""
+"""A budget of a data set that lasts, and that processes and machines share (docs/theory/filters.md, section 10)."""
 
 from .ledger import Entry, Ledger
 from .store import LedgerError

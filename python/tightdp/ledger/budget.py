@@ -1,4 +1,4 @@
-"""What is fixed when a ledger is made: whose budget it is, how much, and by which filter it is held."""
+"""Facts that are fixed when a ledger is made: the data set, the budget, and the filter that holds it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..composition import Composable
 from ..options import Neighbors
 
 LONGEST_TEXT = 10_000
-"""Characters of a note, or of a data set's name."""
+"""Largest number of characters of a note, or of a data set's name."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The arguments of the filter, whose data it is about, and a number that no other ledger has."""
+    """The arguments of the filter, the data set that it is about, and a number that no other ledger has."""
 
     dataset: str
     epsilon: float
@@ -33,7 +33,7 @@ class Budget:
     order: float | None
     failure: float
     others: str | None
-    """As an account's JSON."""
+    """Account of other releases, as JSON."""
     identity: str
 
     def __post_init__(self) -> None:
@@ -42,7 +42,7 @@ class Budget:
             raise ValueError("dataset must say which data this is the budget of")
         if not re.fullmatch("[0-9a-f]{32}", self.identity):
             raise ValueError(f"identity must be 32 hexadecimal digits, got {_check.describe_value(self.identity)}")
-        self.build_filter()  # which checks the other entries
+        self.build_filter()  # checks the other entries
         if (self.order is None) != (self.family != "renyi"):
             raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")
 
@@ -50,7 +50,7 @@ class Budget:
     def from_arguments(
         cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any
     ) -> Budget:
-        """Returns the budget of ``Ledger.create``; a Renyi order that was left open is chosen here, for good."""
+        """Returns the budget of ``Ledger.create``. A Renyi order that was left open is fixed here."""
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
         rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiOrder) else None
         others = rules.pop("others")
@@ -59,22 +59,24 @@ class Budget:
 
     @classmethod
     def from_json(cls, plain: str) -> Budget:
-        """Returns the budget that ``to_json`` wrote; ValueError for anything else."""
+        """Returns the budget that ``to_json`` wrote. Raises ValueError for anything else."""
         return read_object(cls, parse_json(plain), "budget")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     def build_filter(self) -> PrivacyFilter:
-        """The filter that everything spent must pass."""
+        """Returns the filter that everything spent must pass."""
         others = None if self.others is None else read_account(self.others, self.neighbors, "others").composition
         rules: Any = {"family": self.family, "order": self.order, "failure": self.failure}
         return PrivacyFilter(self.epsilon, self.delta, neighbors=self.neighbors, others=others, **rules)
 
 
 def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
-    """Returns the account that ``write_account`` wrote at that place of a ledger; ValueError for anything else, and for
-    an account under another relation."""
+    """Returns the account that ``write_account`` wrote at the place ``name`` of a ledger.
+
+    Raises ValueError for anything else, and for an account under another relation.
+    """
     try:
         account = Accountant.from_json(plain)
     except (TypeError, ValueError) as error:
@@ -85,7 +87,7 @@ def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
 
 
 def check_text(name: str, value: Any) -> str:
-    """A text that every database can keep."""
+    """Returns a text that every database can keep. Raises TypeError or ValueError for anything else."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {value!r}")
     if len(value) > LONGEST_TEXT or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
@@ -94,12 +96,15 @@ def check_text(name: str, value: Any) -> str:
 
 
 def compute_digest(*values: Any) -> str:
-    """Returns the digest of an entry. It holds the digest before it, so that a change anywhere shows in the next."""
+    """Returns the digest of an entry.
+
+    Each depends on the one before it, so that a change anywhere shows in the next.
+    """
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
 def write_account(releases: Composable, count: int, neighbors: Neighbors) -> str:
-    """An account of releases as JSON. TypeError where others would not read it back as what it was."""
+    """Returns an account of releases as JSON. Raises TypeError unless it reads back as an equal account."""
     account = Accountant(neighbors=neighbors)
     account.compose(releases, count)
     try:

@@ -35,7 +35,7 @@ _TABLES = (
 
 
 class Entry(NamedTuple):
-    """One spend: its number from 1 on, when it was recorded (UTC, ISO 8601), the caller's note, what was paid for."""
+    """One spend: its number from 1 on, the time of its record (UTC, ISO 8601), the caller's note, and the releases."""
 
     number: int
     time: str
@@ -44,12 +44,12 @@ class Entry(NamedTuple):
 
 
 class _KnownEntries(NamedTuple):
-    """The ledger up to some entry, all of it checked."""
+    """The ledger up to some entry, completely checked."""
 
     number: int
     digest: str
     spent: _Spent | None
-    """What the filter holds; None where it would not have allowed everything that is recorded."""
+    """State of the filter; None if it would not have allowed everything that is recorded."""
 
 
 class Ledger:
@@ -63,13 +63,13 @@ class Ledger:
     recorded, and no more than the budget.
 
     Guarantee: all releases whose ``spend`` returned, by all processes together, are (``epsilon``, ``delta``)-DP under
-    ``neighbors``, even if they were chosen in the light of each other: what is recorded passes a ``PrivacyFilter``
+    ``neighbors``, even if they were chosen in the light of each other: all records pass a ``PrivacyFilter``
     (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or a restored
     backup, is a second budget for the same data, and nothing can notice that.
 
     A ledger holds no data except the notes that callers write. Any number of threads may use it, and forked children;
-    it can be pickled, because the budget is in the file or the database and not in this object. What is pickled holds
-    no password: where it is loaded, PostgreSQL takes that from PGPASSWORD or a password file. Failures raise
+    it can be pickled, because the budget is in the file or the database and not in this object. A pickle holds no
+    password: when it is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures raise
     ``LedgerError``, and refused spends ``BudgetExceeded``.
 
     >>> import os, tempfile
@@ -93,7 +93,7 @@ class Ledger:
         self._set_up(where, store, budget, start)
 
     def _set_up(self, where: str | PathLike[str], store: Store, budget: Budget, start: str) -> None:
-        # In another folder a relative path would lead to another ledger, or to none.
+        # The path is absolute, since a relative one would lead to another ledger, or to none, in another folder.
         self._where = where if "://" in str(where) else store.name
         self._store, self._budget = store, budget
         self._filter = budget.build_filter()
@@ -167,20 +167,20 @@ class Ledger:
         self._known = _KnownEntries(row[0], digest, spent)
 
     def can_spend(self, mechanism: Composable, count: int = 1) -> bool:
-        """Whether the budget covers ``count`` more releases at this moment; only ``spend`` decides."""
+        """Tells whether the budget covers ``count`` more releases at this moment. Only ``spend`` decides."""
         return math.isfinite(self.spent_after(mechanism, count))
 
     def read_progress(self, run: str) -> Progress | None:
-        """Returns how far that run went, as it was recorded last; None before its first release."""
+        """Returns the last recorded progress of a run; None before its first release."""
         with self._store.open_transaction() as transaction:
             self._check_header(transaction)
             return read_last_progress(transaction, check_text("run", run), self._start.digest, self._store.name)
 
     def record_progress(self, run: str, before: Progress | None, now: Progress) -> None:
-        """Records how many releases a run comes to, out of those that were spent for it, BEFORE it makes them.
+        """Records the number of releases of a run, out of those that were spent for it, BEFORE it makes them.
 
-        Raises ``BudgetExceeded`` and records nothing unless ``before`` is what was recorded last of this run: then
-        another copy of the run went on. After any exception release nothing.
+        Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run:
+        otherwise another copy of the run went on. After any exception release nothing.
         """
         name, turn = check_text("run", run), check_text("turn", now.turn)
         least = 1 if before is None else before.releases + 1
@@ -198,24 +198,27 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """The part of the filter's cap that is spent, rounded up: in [0, 1], or infinite if this version's bounds would
-        not have allowed what is recorded. It is not a part of epsilon: epsilon holds for everything from the start."""
+        """Spent share of the filter's cap, rounded up, in [0, 1].
+
+        It is infinite if this version's bounds would not have allowed all records. It is not a share of epsilon, which
+        holds for everything from the start.
+        """
         return self._compute_share_of_cap(self._read_current().spent)
 
     def spent_after(self, mechanism: Composable, count: int = 1) -> float:
-        """``spent`` as it would be after ``count`` more releases; infinite where ``spend`` would refuse them."""
+        """Returns ``spent`` as it would be after ``count`` more releases; infinity if ``spend`` would refuse them."""
         _, prices = self._price_releases(mechanism, count)
         return self._compute_share_of_cap(_add_releases(self._filter, self._read_current().spent, prices))
 
     def _compute_share_of_cap(self, spent: _Spent | None) -> float:
-        """The part of the cap, rounded up; infinite where the filter does not allow it."""
+        """Returns the spent share of the cap, rounded up; infinity if the filter does not allow it."""
         if spent is None:
             return math.inf
         return min(1.0, math.nextafter(spent.total.hi / self._filter.cap, 2.0)) if spent.total.hi else 0.0
 
     @property
     def history(self) -> tuple[Entry, ...]:
-        """What was spent, in order."""
+        """The entries of all spends, in order."""
         with self._store.open_transaction() as run:
             self._check_header(run)
             return tuple(entry for entry, _ in self._read_entries(run, self._start))
@@ -231,7 +234,7 @@ class Ledger:
         return account
 
     def _price_releases(self, mechanism: Composable, count: int) -> tuple[str, list[_Price]]:
-        """The account of what is to be spent, and the price of each part."""
+        """Returns the account of releases as JSON, and the price of each part."""
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
         count = _check.count("count", count)
@@ -247,7 +250,7 @@ class Ledger:
         return self._known
 
     def _update_known(self, run: Run) -> _KnownEntries:
-        """What is known, and what others have recorded since then."""
+        """Returns the known entries together with those that others have recorded since."""
         self._check_header(run)
         known = self._known
         for entry, digest in self._read_entries(run, known):
@@ -260,7 +263,7 @@ class Ledger:
             raise LedgerError(f"{self._store.name}: is another ledger than the one that was opened; {UNDONE}")
 
     def _read_entries(self, run: Run, known: _KnownEntries) -> Iterator[tuple[Entry, str]]:
-        """The entries after the one that is known, each a link of the chain of digests."""
+        """Yields the entries after the known ones, each a link of the chain of digests."""
         rows = run(f"SELECT {_COLUMNS} FROM tightdp_spent WHERE number >= :number ORDER BY number", number=known.number)
         if known.number:
             if not rows or rows[0][4] != known.digest:
@@ -280,7 +283,7 @@ class Ledger:
             yield entry, digest
 
     def _read_entry(self, number: int, time: Any, note: Any, account: Any) -> Entry:
-        """Returns the entry that ``spend`` wrote; ValueError for anything else."""
+        """Returns the entry that ``spend`` wrote. Raises ValueError for anything else."""
         check_text("note", read_value(str, note, "note"))
         moment = read_value(str, time, "time")
         if not _is_time(moment):
@@ -291,6 +294,7 @@ class Ledger:
         return Entry(number, moment, note, releases)
 
     def _explain_refusal(self, spent: _Spent | None, prices: list[_Price]) -> str:
+        """Returns the reason why the budget does not cover these releases."""
         if spent is None:
             return f"{self._store.name}: what is recorded would not be allowed by the bounds of this version"
         parts = " + ".join(f"{price.mechanism!r} * {price.count}" for price in prices)
@@ -320,7 +324,7 @@ class Ledger:
 
 
 def _read_budget(store: Store, run: Run) -> tuple[str, str]:
-    """The budget of a ledger as JSON, and its digest."""
+    """Returns the budget of a ledger as JSON, and its digest."""
     if "tightdp_ledger" not in store.list_tables(run):
         raise LedgerError(f"{store.name}: holds no ledger; Ledger.create makes one")
     formats = run("SELECT format FROM tightdp_ledger")
@@ -334,7 +338,7 @@ def _read_budget(store: Store, run: Run) -> tuple[str, str]:
 
 
 def _is_time(moment: str) -> bool:
-    """Whether ``spend`` writes times like this one: in UTC, to the second."""
+    """Tells whether ``spend`` writes times like this one: in UTC, to the second."""
     try:
         found = datetime.fromisoformat(moment)
     except ValueError:
@@ -343,7 +347,7 @@ def _is_time(moment: str) -> bool:
 
 
 def _add_releases(rules: PrivacyFilter, spent: _Spent | None, prices: list[_Price]) -> _Spent | None:
-    """The account after releases that are paid for together; None where they are not covered."""
+    """Returns the filter's state after releases that are paid for together; None if they are not covered."""
     for price in prices:
         if spent is None:
             return None
@@ -352,7 +356,7 @@ def _add_releases(rules: PrivacyFilter, spent: _Spent | None, prices: list[_Pric
 
 
 def name_of(ledger: Ledger | None) -> str | None:
-    """A ledger in a statement, told from all others by its identity."""
+    """Returns the name of a ledger for a statement, with the identity that no other ledger has."""
     if ledger is None:
         return None
     return f"that of {ledger.dataset!r}, ({ledger.epsilon!r}, {ledger.delta!r}) in all, identity {ledger.identity}"

@@ -1,4 +1,4 @@
-"""Which store a path or a URL names."""
+"""Opens the store that a path or a URL names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .store import Store
 
 
 def open_store(where: Any) -> Store:
-    """The store that a path or a URL names. TypeError or ValueError for what names none."""
+    """Returns the store that a path or a URL names. Raises TypeError or ValueError if it names none."""
     if isinstance(where, str) and "://" in where:
         if where.partition("://")[0] not in ("postgresql", "postgresql+psycopg"):
             raise ValueError("where must be a path or a URL that begins with postgresql://")

@@ -1,4 +1,4 @@
-"""A ledger in a PostgreSQL database, for machines that share one: through SQLAlchemy, the extra ``ledger``."""
+"""A ledger in a PostgreSQL database, which machines can share, through SQLAlchemy (the extra ``ledger``)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class PostgreSQL:
             ) from None
         try:
             address = self._sql.engine.make_url(url).set(drivername="postgresql+psycopg")
-        except (self._sql.exc.ArgumentError, ValueError):  # which may quote a part of the password
+        except (self._sql.exc.ArgumentError, ValueError):  # the error may quote a part of the password
             raise ValueError("where must be a URL as in postgresql://user:password@host:port/database") from None
         self.name = address.difference_update_query(["password"]).render_as_string(hide_password=True)
         bare = address._replace(password=None).difference_update_query(["password"])
         self.address = bare.render_as_string(hide_password=False)
         try:
-            # No connection outlives its transaction, so a forked child has none of its parent's. Each statement sees
-            # what was committed before it: what comes after the lock sees all that its last holder wrote.
+            # No connection outlives its transaction, so that a forked child has none of its parent's. Each statement
+            # sees all commits before it: a statement after the lock sees everything that its last holder wrote.
             self._engine: Any = self._sql.create_engine(
                 address,
                 poolclass=self._sql.pool.NullPool,
@@ -58,6 +58,7 @@ class PostgreSQL:
 
     @contextmanager
     def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
+        """Executes all statements inside, or none (``Store``)."""
         outcome = UNDONE
         try:
             with self._engine.connect() as connection:
@@ -78,7 +79,7 @@ class PostgreSQL:
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
     def check_tables(self, run: Run, made: tuple[str, ...]) -> None:
-        """The server's own checksums are for that."""
+        """Does nothing, because the server has checksums of its own."""
 
     def list_tables(self, run: Run) -> set[str]:
         found = run("SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")

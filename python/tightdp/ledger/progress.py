@@ -1,4 +1,4 @@
-"""How far each run went that the ledger was charged for, so that a copy that falls behind is noticed.
+"""Progress of each run that the ledger was charged for, so that a copy that falls behind is noticed.
 
 The protocol and its proof: docs/theory/filters.md, section 11.
 """
@@ -17,9 +17,9 @@ TABLE = (
 
 
 class Progress(NamedTuple):
-    """The number of releases that a run came to, and the name of the turn in which it made the last of them.
+    """The number of releases of a run so far, and the name of the turn in which it made the last of them.
 
-    A turn is what one process does of a run, from when it takes the run up to when it ends or is killed.
+    A turn is the part of a run that one process makes, from taking up the run to its end or death.
     """
 
     releases: int
@@ -27,7 +27,7 @@ class Progress(NamedTuple):
 
 
 def read_last_progress(run: Run, name: str, start: str, where: str) -> Progress | None:
-    """Returns what was recorded last of the run of that name, None before its first release.
+    """Returns the last recorded progress of the run ``name``; None before its first release.
 
     ``start`` is the digest of the ledger's budget, and ``where`` its place for the error that tells of damage.
     """
@@ -46,7 +46,7 @@ def read_last_progress(run: Run, name: str, start: str, where: str) -> Progress 
 
 
 def append_progress(run: Run, name: str, start: str, now: Progress) -> None:
-    """Adds what the run came to."""
+    """Adds a record of the progress ``now``."""
     run(
         "INSERT INTO tightdp_progress (run, releases, turn, digest) VALUES (:name, :releases, :turn, :digest)",
         name=name, releases=now.releases, turn=now.turn, digest=compute_digest(start, name, *now),

@@ -1,4 +1,4 @@
-"""What a ledger asks of a database: transactions of which one at a time may write, and which last once committed."""
+"""The interface of a ledger's database. One transaction at a time may write, and commits last."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ from typing import Any, Protocol
 Run = Callable[..., list[tuple[Any, ...]]]
 """``run(sql, name=value)`` runs one statement, in which :name stands for a value, and returns its rows."""
 SECONDS = 60
-"""How long a transaction waits for those of others. One takes milliseconds."""
+"""Seconds that a transaction waits for those of others. One takes milliseconds."""
 UNDONE = "nothing was spent"
 UNKNOWN = "it is not known whether the spend was recorded: release nothing, and look into the ledger"
 
 
 class LedgerError(OSError):
-    """A ledger cannot be read or written, or is none. What was to be spent must not be released."""
+    """Error of a ledger that cannot be read or written, or of a file that is none. Release nothing after it."""
 
 
 class Store(Protocol):
-    """Where the tables of a ledger lie."""
+    """Database that holds the tables of a ledger."""
 
     name: str
-    """For messages; no password."""
+    """Name for messages, without a password."""
     address: str
-    """Where it lies, as a path or URL; no password."""
+    """Path or URL, without a password."""
 
     @property
     def forbid_changes(self) -> tuple[str, ...]:
-        """The statements after which what was written can only be added to."""
+        """Statements after which tables can only be added to."""
 
     def open_transaction(self, *, write: bool = False, create: bool = False) -> AbstractContextManager[Run]:
-        """All statements inside, or none. ``write`` waits until no other writes, and sees all that others committed.
+        """Executes all statements inside, or none, and commits at the end, so that a crash of the machine loses
+        nothing.
 
-        Committed at the end, so that a crash of the machine loses nothing. Raises ``LedgerError`` for what fails.
+        ``write`` waits until no other transaction writes, and sees all that others committed. Raises ``LedgerError`` if
+        it fails.
         """
 
     def check_tables(self, run: Run, made: tuple[str, ...]) -> None:
-        """``LedgerError`` where the database finds damage, or its tables are not those that were ``made``."""
+        """Raises ``LedgerError`` if the database finds damage, or if its tables are not those that were ``made``."""
 
     def list_tables(self, run: Run) -> set[str]:
-        """The names of the tables there are."""
+        """Returns the names of the tables that exist."""

@@ -1,4 +1,4 @@
-"""A table's model as an ONNX graph, for runtimes of other languages; needs the extra ``onnx``."""
+"""Builds an ONNX graph of a table's model, for runtimes of other languages. It needs the extra ``onnx``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from .._core import __version__
 
 OPSET = 17
-"""Of 2022, so that runtimes of some age read it."""
+"""Version of the operators. It is of 2022, so that older runtimes can read the graph."""
 
 
 def build_graph(model: Any) -> Any:
-    """A ``TableModel`` as an ``onnx.ModelProto`` (``TableModel.to_onnx``)."""
+    """Returns a ``TableModel`` as an ``onnx.ModelProto`` (``TableModel.to_onnx``)."""
     try:
         onnx: Any = import_module("onnx")
     except ImportError as error:
@@ -44,6 +44,6 @@ def build_graph(model: Any) -> Any:
     whole = make.make_model(
         made, opset_imports=[make.make_opsetid("", OPSET)], producer_name="tightdp", producer_version=__version__
     )
-    whole.ir_version = 8  # that of its opset
+    whole.ir_version = 8  # the version that belongs to this opset
     onnx.checker.check_model(whole)
     return whole
