@@ -122,7 +122,7 @@ def print_bound(
 ) -> None:
     """Prints a bound of ``quantity`` at the ``given`` values, with its engine and relation."""
     if arguments.json:
-        plain = {**bound.to_dict(), **given, "neighbors": arguments.neighbors, "build_composition": repr(run)}
+        plain = {**bound.to_dict(), **given, "neighbors": arguments.neighbors, "composition": repr(run)}
         print(json.dumps(plain, allow_nan=False))
         return
     at = ", ".join(f"{name} = {value!r}" for name, value in given.items())
