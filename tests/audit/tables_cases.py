@@ -135,7 +135,7 @@ def search(planted):
 
         def trial(inside):
             scored = _TablePart(np.zeros((int(inside), 1)), np.ones(int(inside)))
-            made._run(found, None, trained, scored, run._replace(score=noise), source)
+            made._make_runs(found, None, trained, scored, run._replace(score=noise), source)
             return made.best_score_
 
         return trial, made._charge(run)

@@ -170,7 +170,7 @@ def test_every_argument_of_every_constructor_is_drawn(monkeypatch):
             run = cases.draw(rng, name).run
             for part in (run,) if isinstance(run, dp.Mechanism) else (part for part, _ in run.parts):
                 if type(part) is made:
-                    values = part._parameters() if hasattr(part, "_parameters") else {}
+                    values = part._list_parameters() if hasattr(part, "_list_parameters") else {}
                     values = {**values, "optimistic": getattr(part, "optimistic", None)}
                     used.setdefault(name, set()).update(k for k, v in values.items() if not _is_default(made, k, v))
     for name, made in cases.constructors().items():
