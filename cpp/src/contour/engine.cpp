@@ -7,6 +7,7 @@
 
 #include "composition_mgf.hpp"
 #include "contour/inversion/invert.hpp"
+#include "contour/rays/rays.hpp"
 #include "direct_bounds.hpp"
 #include "within_budget.hpp"
 
@@ -16,6 +17,8 @@ namespace {
 // Many levels in bins may err by more than was planned for: an answer that is relatively wider, or wider than ten
 // times the tolerance, is asked for again level by level.
 constexpr double kWide = 1e-10;
+// An answer on rays that is relatively wider is not better than a long line's.
+constexpr double kWideRays = 1e-6;
 
 bool narrow(const Result& r, double tolerance) {
     return r.status == Status::certified && r.upper - r.lower <= std::max(kWide, 10 * tolerance) * r.upper;
@@ -33,6 +36,10 @@ Result solved(const Composition& composition, double tolerance, bool by_delta, d
         for (const Effort& effort : efforts(composition)) {
             std::tie(r, grouped) = ask(effort, true);
             if (r.status != Status::slow_decay) break;
+            if (effort.looser == 1 && rays_serve(composition)) {
+                const Result rays = invert_on_rays(composition, tolerance, by_delta, at);
+                if (rays.status == Status::certified && rays.upper - rays.lower <= kWideRays * rays.upper) return rays;
+            }
         }
         if (!grouped || narrow(r, tolerance)) return r;
         const Result each = ask(kWhole, false).first;

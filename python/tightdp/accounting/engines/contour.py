@@ -2,8 +2,9 @@
 
 The moment generating function of the privacy loss is inverted along a vertical line through its saddle point. The
 cost does not depend on the number of steps nor on the size of delta. It serves laws whose loss is an analytic function
-of a Gaussian variable and has no atom; a composition of few steps with a small sampling probability, whose
-characteristic function decays slowly, gets the trivial interval, and the grid engine answers.
+of a Gaussian variable and has no atom. For few steps with a small sampling probability the characteristic function
+decays slowly: removals are then inverted along two rays (docs/theory/rays.md). What neither contour serves gets the
+trivial interval, and the grid engine answers.
 """
 
 from __future__ import annotations

@@ -1,0 +1,24 @@
+// Sums over the nodes of a path for all points of a ray at once. docs/theory/rays.md, section 4.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/dispatch.hpp"
+
+namespace tightdp::contour {
+
+// Points are summed for in groups of so many, whatever the instruction set.
+inline constexpr std::int64_t kPointBlock = 16;
+// Nodes of one chain of sums; the chains are summed in another one.
+inline constexpr std::int64_t kChain = 32;
+
+}  // namespace tightdp::contour
+
+namespace tightdp {
+
+// out_j = sum_{i < nodes} a_i k_{i + j} for j < points, complex; points a multiple of kPointBlock.
+TIGHTDP_DECLARE_SIMD(void, contour_correlate,
+                     (const double* a_re, const double* a_im, std::int64_t nodes, const double* k_re,
+                      const double* k_im, std::int64_t points, double* out_re, double* out_im))
+
+}  // namespace tightdp

@@ -1,0 +1,329 @@
+#include "rays.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "contour/inversion/invert.hpp"
+#include "correlate.hpp"
+#include "ray_plan.hpp"
+#include "runtime/work.hpp"
+
+namespace tightdp::contour {
+namespace {
+
+constexpr double u = kUnitRoundoff;
+// Distinct laws; products of nodes and points: beyond, the grid engine is faster.
+constexpr std::size_t kMostParts = 8;
+constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
+// Units of work for four products, and for the functions of a point.
+constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
+// Nats of the bound of the product, above which nothing is left of it; and of e^{-c epsilon}.
+constexpr double kMostBound = 300, kMostFront = 600;
+// Points lie up to here: the fourth power of zeta has to be finite.
+constexpr double kFarthest = 1e70;
+// Parts of the tolerance that each kind of error may take.
+constexpr double kShare = 0.1;
+
+// A bound on the error of D_j(zeta), |zeta| = r: start + min(most, slope r) and what rounds it.
+struct FactorError {
+    double start = 0, most = 0, slope = 0;
+    double of(double r) const { return start + std::min(most, slope * r); }
+};
+
+struct Part {
+    LogRatioLaw law;
+    PathNorms straight, edges;  // on the path, and the larger of those on the edges of its strip
+    TurnedPath path;
+    FactorError rule;
+};
+
+// The certified sum over one ray: a curve for contour/inversion/invert.hpp.
+class RaySum {
+  public:
+    static constexpr double kEnough = 0;
+
+    RaySum(const std::vector<LogRatioLaw>& laws, double shift, const RayPlan& plan, double tolerance);
+
+    bool served() const { return served_; }
+    std::int64_t nodes() const;
+    std::int64_t points() const { return static_cast<std::int64_t>(re_.size()); }
+    CurveValue value(const Plan& plan, double epsilon) const;
+
+  private:
+    bool choose(double tolerance);
+    void sum_factors();
+    double log_product_bound() const;
+
+    RayPlan plan_;
+    double shift_;  // lambda
+    double gamma_;
+    std::vector<Part> parts_;
+    bool served_ = false;
+    double step_ = 0, rule_ = 0;  // rule_: 2 / (e^{2 pi strip / step} - 1) of the ray's rule
+    std::int64_t first_ = 0, count_ = 0;
+    double product_bound_ = 0;                            // T
+    double left_ = 0;                                     // bound of the sum left of the first point
+    std::vector<double> re_, im_, rule_err_, round_err_;  // zeta (prod (1 + D)^k - 1) / (z (z + 1)), and errors
+    std::vector<double> along_, across_;                  // zeta
+};
+
+RaySum::RaySum(const std::vector<LogRatioLaw>& laws, double shift, const RayPlan& plan, double tolerance)
+    : plan_(plan), shift_(shift), gamma_(1 + plan.c) {
+    for (const LogRatioLaw& law : laws) parts_.push_back({law, {}, {}, {}, {}});
+    served_ = choose(tolerance);
+    if (!served_) return;
+    sum_factors();
+}
+
+std::int64_t RaySum::nodes() const {
+    std::int64_t all = 0;
+    for (const Part& part : parts_) all += part.path.nodes();
+    return all;
+}
+
+double RaySum::log_product_bound() const {
+    double sum = 0;
+    for (const Part& part : parts_) sum += part.law.count * std::log(part.straight.size);
+    return sum;
+}
+
+// Step, points and nodes. False where they would be too many.
+bool RaySum::choose(double tolerance) {
+    const double c = plan_.c, beta = plan_.path_angle, shifted = plan_.epsilon + shift_;
+    const double log_front = -shift_ - c * shifted;
+    if (!(shifted > 0 && -log_front < kMostFront && plan_.log_delta > -kMostFront)) return false;
+    // ln of front / (share of the tolerance of delta).
+    const double scale = log_front - std::log(kShare * tolerance) - plan_.log_delta;
+    double counts = 0;
+    for (const Part& part : parts_) counts += part.law.count;
+    const double need = std::max(scale + std::log(20 * counts / c), 20.0);
+    const auto norms = [&](const Part& part, double angle, PathNorms& out) {
+        PathRange range;
+        if (!path_range(part.law, gamma_, angle, 30, range)) return false;
+        const PathNorms found = path_norms(part.law, gamma_, angle, range);
+        out = {std::max(out.size, found.size), std::max(out.first, found.first)};
+        return true;
+    };
+    double small = 0;
+    for (Part& part : parts_) {
+        if (!norms(part, beta, part.straight)) return false;
+        small += part.law.count * std::log1p(gamma_ * part.straight.first);
+    }
+    // A wide strip has a long step, unless the norms on its edges are too large.
+    double path_step = 0, strip = 0;
+    for (double wide = plan_.path_strip; wide > 0.3 * plan_.path_strip; wide *= 0.75) {
+        double moments = 0;
+        std::vector<PathNorms> edges(parts_.size());
+        for (std::size_t j = 0; j < parts_.size(); ++j) {
+            if (!norms(parts_[j], beta - wide, edges[j]) || !norms(parts_[j], beta + wide, edges[j]))
+                moments = HUGE_VAL;
+            moments += parts_[j].law.count * (gamma_ * edges[j].first + 2 * edges[j].size);
+        }
+        const double step = 2 * kPi * wide / std::max(scale + std::log(20 * moments / c), 10.0);
+        if (!(step > path_step)) continue;
+        path_step = step;
+        strip = wide;
+        for (std::size_t j = 0; j < parts_.size(); ++j) parts_[j].edges = edges[j];
+    }
+    const double log_bound = log_product_bound();
+    if (!(log_bound < kMostBound && path_step > 0)) return false;
+    product_bound_ = std::exp(log_bound) * (1 + 1e-9) + 1;
+    const double log_t = std::log(product_bound_);
+    const double ray_gain = std::max(scale + log_t - std::log(c), 10.0);
+    step_ = std::min(2 * kPi * plan_.ray_strip / ray_gain, path_step);
+    // Points from where little is left out to where it has decayed.
+    const double falls = shifted * std::cos(plan_.ray_angle);
+    const double low = std::log(c) + std::min(0.0, std::log(c) - scale - std::log(std::expm1(std::min(small, 300.0))));
+    const double high = std::max(c, std::max(scale + log_t - std::log(falls * c * c), 1.0) / falls);
+    first_ = static_cast<std::int64_t>(std::floor(low / step_));
+    const double points = std::ceil(std::log(high) / step_) - static_cast<double>(first_) + 2;
+    if (!(points < kMostNodes && high < kFarthest)) return false;
+    count_ = (static_cast<std::int64_t>(points) + kPointBlock - 1) / kPointBlock * kPointBlock;
+    std::vector<PathRange> ranges;
+    double nodes = 0;
+    for (const Part& part : parts_) {
+        PathRange range;
+        if (!path_range(part.law, gamma_, beta, need, range)) return false;
+        ranges.push_back(range);
+        nodes += (range.right - range.left) / step_ + 3;
+    }
+    if (!(nodes < kMostNodes && nodes * static_cast<double>(count_) < kMostProducts)) return false;
+    const double turns = 2 * kPi * strip / step_, ray_turns = 2 * kPi * plan_.ray_strip / step_;
+    const double of_path = 2 / std::expm1(turns) * (1 + 1e-9);
+    rule_ = 2 / std::expm1(ray_turns) * (1 + 1e-9);
+    double log_left = 0;
+    const double r0 = std::exp(step_ * static_cast<double>(first_)) * (1 + 1e-9);
+    for (std::size_t j = 0; j < parts_.size(); ++j) {
+        Part& part = parts_[j];
+        part.path = turned_path(part.law, gamma_, beta, plan_.ray_angle + beta, step_, ranges[j]);
+        const TurnedPath& path = part.path;
+        if (!(path.size < HUGE_VAL)) return false;
+        // The rule, and what lies outside of the nodes (sections 3.2 and 3.3).
+        part.rule.start =
+            of_path * gamma_ * part.edges.first + gamma_ * path.tails.left.first + 4 * path.tails.right.size;
+        part.rule.most = of_path * 2 * part.edges.size + 2 * path.tails.left.size;
+        part.rule.slope = of_path * part.edges.first + path.tails.left.first;
+        const double most = std::abs(path.start) + part.rule.start + 2 * u * gamma_ * path.first_rounding;
+        log_left += part.law.count * std::log1p(most + r0 * part.straight.first);
+    }
+    left_ = std::expm1(log_left * (1 + 1e-9)) * r0 / (c * c) * (1 + 1e-9);
+    return left_ < HUGE_VAL;
+}
+
+// prod (1 + D_j)^count - 1 at all points, and its errors (section 4).
+void RaySum::sum_factors() {
+    const double c = plan_.c, turn = plan_.ray_angle + plan_.path_angle;
+    const std::int64_t n = count_;
+    work::spend(kPointUnits * n);
+    std::int64_t lowest = INT64_MAX, highest = INT64_MIN;
+    for (const Part& part : parts_) {
+        lowest = std::min(lowest, part.path.first);
+        highest = std::max(highest, part.path.first + part.path.nodes());
+    }
+    const std::int64_t kernel = highest - lowest + n;
+    work::spend(kPointUnits * kernel);
+    std::vector<double> k_re(kernel), k_im(kernel);
+    const double cosine = std::cos(turn), sine = std::sin(turn);
+    for (std::int64_t i = 0; i < kernel; ++i) {
+        const double size = std::exp(std::min(step_ * static_cast<double>(first_ + lowest + i), 700.0));
+        const Complex k = expm1_complex(size * cosine, std::min(size, 1e15) * sine);
+        k_re[i] = k.re;
+        k_im[i] = k.im;
+    }
+    // ln of the product, and bounds on its errors.
+    std::vector<LogRatio> logs(n);
+    std::vector<double> f_re(n), f_im(n);
+    const double bend = std::max(1.0, 1 / (2.718 * -cosine));
+    for (const Part& part : parts_) {
+        const TurnedPath& path = part.path;
+        work::spend(kFourProductUnits * (path.nodes() / 4 + 1) * n);
+        const std::int64_t offset = path.first - lowest;
+        TIGHTDP_SELECT_SIMD(contour_correlate)
+        (path.re.data(), path.im.data(), path.nodes(), k_re.data() + offset, k_im.data() + offset, n, f_re.data(),
+         f_im.data());
+        for (std::int64_t j = 0; j < n; ++j) {
+            const double w = step_ * static_cast<double>(first_ + j), r = std::exp(w) * (1 + 1e-12);
+            const double turned = bend * std::abs(w);
+            const double round =
+                1.5 * u *
+                    (gamma_ * path.first_rounding + std::min(2 * (path.rounding + turned * path.size),
+                                                             r * (path.first_rounding + turned * path.first_moment))) +
+                1e-300;
+            // LogRatio's errors are those of the inverse of the modulus of the factor.
+            logs[j].add(path.start + f_re[j], f_im[j], part.rule.of(r) * (1 + 1e-9), round, part.law.count);
+        }
+    }
+    re_.resize(n);
+    im_.resize(n);
+    rule_err_.resize(n);
+    round_err_.resize(n);
+    along_.resize(n);
+    across_.resize(n);
+    const double ray_cosine = std::cos(plan_.ray_angle), ray_sine = std::sin(plan_.ray_angle);
+    for (std::int64_t j = 0; j < n; ++j) {
+        const double w = step_ * static_cast<double>(first_ + j), r = std::exp(w);
+        const double x = r * ray_cosine, y = r * ray_sine, a = c + x;
+        along_[j] = x;
+        across_[j] = y;
+        // zeta / (z (z + 1)), z = a + iy.
+        const double p = a * (a + 1) - y * y, s = y * (2 * a + 1), norm = (a * a + y * y) * ((a + 1) * (a + 1) + y * y);
+        const double t_re = (x * p + y * s) / norm, t_im = (y * p - x * s) / norm;
+        const LogRatio& l = logs[j];
+        const Complex e = expm1_complex(l.re, l.im);
+        re_[j] = e.re * t_re - e.im * t_im;
+        im_[j] = e.re * t_im + e.im * t_re;
+        const double weight = r / std::sqrt(norm) * (1 + 1e-9), size = std::exp(l.re);
+        const double formula = 30 * u * std::min(3.0, std::abs(l.re) + std::abs(l.im)) * (1 + size) +
+                               std::hypot(e.re, e.im) * u * (4 * std::abs(w) + 90);
+        rule_err_[j] = weight * size * std::exp(l.rule + l.round) * -std::expm1(-l.rule);
+        round_err_[j] = weight * (size * std::expm1(l.round) + formula);
+    }
+}
+
+// Section 4.3.
+CurveValue RaySum::value(const Plan&, double epsilon) const {
+    CurveValue v{};
+    const double c = plan_.c, shifted = epsilon + shift_;
+    if (!(epsilon >= 0 && shifted > 0)) {
+        v.delta = 2;  // at negative epsilon, where no end of an epsilon is looked for
+        v.slope = -1;
+        return v;
+    }
+    const std::int64_t n = points();
+    work::spend(kPointUnits / 4 * n);
+    double sum = 0, slope = 0, rule = 0, round = 0, size = 0;
+    const double more = 40 + static_cast<double>(parts_.size());
+    for (std::int64_t j = 0; j < n; ++j) {
+        const double x = along_[j], y = across_[j], fall = std::exp(-x * shifted);
+        const double angle = y * shifted, co = fall * std::cos(angle), si = fall * std::sin(angle);
+        // (re + i im) e^{-zeta E}
+        const double real = re_[j] * co + im_[j] * si, imaginary = im_[j] * co - re_[j] * si;
+        sum += imaginary;
+        slope += c * imaginary + x * imaginary + y * real;
+        const double modulus = (std::abs(re_[j]) + std::abs(im_[j])) * fall;
+        const double w = std::abs(step_ * static_cast<double>(first_ + j));
+        size += modulus;
+        rule += rule_err_[j] * fall;
+        round += round_err_[j] * fall + modulus * u * ((x + y) * shifted * (w + more) + 30);
+    }
+    round += size * u * (static_cast<double>(n) + 10);
+    const double front = std::exp(-shift_ - c * shifted) / kPi, unit = front * step_;
+    v.delta = unit * sum;
+    v.slope = -unit * slope;
+    const double front_rounding = u * ((more + 4) * (shift_ + c * shifted) + 40);
+    const double inflate = (1 + 2 * front_rounding) * (1 + 1e-6);
+    const double r1 = std::hypot(along_[n - 1], across_[n - 1]), falls = shifted * along_[n - 1] / r1;
+    v.truncation = inflate * front * (left_ + product_bound_ * std::exp(-falls * r1 * (1 - 1e-9)) / (falls * r1 * r1));
+    v.quadrature = inflate * (unit * rule + front * rule_ * product_bound_ * kPi / (2 * c));
+    v.rounding = inflate * (unit * round + std::abs(v.delta) * 2 * front_rounding);
+    return v;
+}
+
+// Rounds of planning: from delta's first order, and again from what a round found.
+constexpr int kRounds = 3;
+// e-folds of delta that a plan may be off.
+constexpr double kNearPlan = 2;
+
+}  // namespace
+
+bool rays_serve(const Composition& composition) {
+    return composition.direction == Direction::remove && composition.gaussian_mu2 == 0 &&
+           !composition.sampled.empty() && composition.sampled.size() <= kMostParts;
+}
+
+Result invert_on_rays(const Composition& composition, double tolerance, bool by_delta, double at) {
+    std::vector<LogRatioLaw> laws;
+    double shift = 0;
+    for (const Sampled& s : composition.sampled) {
+        laws.emplace_back(s);
+        shift -= s.count * std::log1p(-s.q);
+    }
+    Result best;
+    best.status = Status::slow_decay;
+    double epsilon = by_delta ? first_order_epsilon(laws, at) : at;
+    double log_delta = by_delta ? std::log(at) : std::log(std::max(first_order_delta(laws, at), 1e-290));
+    for (int round = 0; round < kRounds; ++round) {
+        const RayPlan plan = plan_rays(laws, shift, epsilon, log_delta);
+        RaySum sum(laws, shift, plan, tolerance);
+        if (!sum.served()) break;
+        Plan outer;
+        outer.c = plan.c;
+        outer.epsilon = plan.epsilon;
+        double found = at;
+        Result r = by_delta ? solve_epsilon(sum, outer, at, found) : solve_delta(sum, outer, at);
+        r.nodes = sum.nodes();
+        r.abscissae = sum.points();
+        const bool better = r.status == Status::certified &&
+                            (best.status != Status::certified || r.upper - r.lower < best.upper - best.lower);
+        if (better) best = r;
+        const double reached = by_delta ? std::log(at) : std::log(std::max(r.upper, 1e-290));
+        const double off = by_delta ? (found - epsilon) * plan.c : reached - log_delta;
+        if (!(std::abs(off) > kNearPlan) || !(std::abs(found) < HUGE_VAL)) break;
+        if (by_delta) epsilon = std::max(found, 1e-12);
+        log_delta = reached;
+    }
+    return best;
+}
+
+}  // namespace tightdp::contour
