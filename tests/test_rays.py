@@ -1,6 +1,9 @@
 """Few steps of small sampling probability: the contour turned to rays (docs/theory/rays.md)."""
 
 import math
+import os
+import subprocess
+import sys
 
 import mpmath
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 from numpy.polynomial import legendre
 from scipy import special
 
+import tightdp as dp
 from tightdp import Gaussian, PoissonSampled, _core
 from tightdp.accounting.engines import grid
 
@@ -112,6 +116,13 @@ def average(sigma, q, shifted, epsilon, rest_of, width):
     return past + np.sum(weight * density * rest_of(y)) * sigma / math.sqrt(2 * math.pi)
 
 
+def removed(parts, delta):
+    """What the engine says of epsilon(delta), and its work."""
+    before = _core.work_spent()
+    found = _core.contour_epsilon(parts, 0.0, "remove", delta, TOLERANCE)
+    return *found[:3], _core.work_spent() - before
+
+
 def asked(parts, epsilon):
     """Certified ends of delta, and their relative distance."""
     sampled = [(sigma, q, float(k)) for sigma, q, k in parts]
@@ -171,3 +182,50 @@ def test_epsilon_agrees_with_delta_and_with_the_grid(sigma, q, count, delta):
     assert asked([(sigma, q, count)], upper)[0] <= delta <= asked([(sigma, q, count)], lower)[1]
     found = grid.ENGINE.epsilon(((PoissonSampled(Gaussian(sigma), q), count),), "remove", delta)
     assert max(found.lower, lower) <= min(found.upper, upper)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "count", "delta"),
+    [(1.5, 1e-4, 5, 1e-10), (1.25, 7.8e-4, 37, 3e-9), (2.5, 1e-5, 3, 1e-9), (1.0, 6.4e-4, 20, 1e-11)],
+)
+def test_a_far_lobe_does_not_explode_on_the_strip(sigma, q, count, delta):
+    """The abscissa is chosen for the outer edge of the strip: at one that is best for the path alone sums are long."""
+    status, lower, upper, _ = removed([(sigma, q, float(count))], delta)
+    assert status == "certified"
+    assert upper - lower < 1e-6 * upper
+    found = grid.ENGINE.epsilon(((PoissonSampled(Gaussian(sigma), q), count),), "remove", delta)
+    assert max(found.lower, lower) <= min(found.upper, upper)
+
+
+def test_two_steps_of_rare_samples_lose_few_digits_beside_their_first_order():
+    steps, epsilon = [(0.8, 1e-7)] * 2, 1e-4
+    lower, upper, width = asked([(0.8, 1e-7, 2)], epsilon)
+    assert lower * (1 - 1e-12) <= by_conditioning(steps, epsilon) <= upper * (1 + 1e-12)
+    assert width < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("sigma", "q", "count", "delta"), [(0.8, 1.7e-4, 36, 1e-5), (0.5, 1e-5, 20, 1e-6), (0.7, 1e-4, 5, 1e-6)]
+)
+def test_a_batch_answers_as_one_setting_does(sigma, q, count, delta):
+    one = (PoissonSampled(Gaussian(sigma), q) * count).epsilon(delta)
+    lower, upper = dp.epsilon_batch([sigma] * 3, q, count, delta)
+    assert set(lower) == {one.lower}
+    assert set(upper) == {one.upper}
+    before = _core.work_passed_by_all()
+    dp.epsilon_batch(sigma, q, count, delta)
+    assert _core.work_passed_by_all() == before
+
+
+@pytest.mark.parametrize("isa", ["baseline", "avx2"])
+def test_every_instruction_set_has_the_same_truth(isa):
+    code = (
+        "from tightdp import _core\n"
+        'print(*_core.contour_delta([(0.8, 1.7e-4, 2.0)], 0.0, "remove", 0.01, 1e-11)[:3], _core.isa())'
+    )
+    environment = {**os.environ, "TIGHTDP_ISA": isa}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    status, lower, upper, used = run.stdout.split()
+    assert status == "certified"
+    assert used in (isa, "baseline")
+    assert float(lower) * (1 - 1e-12) <= by_conditioning([(0.8, 1.7e-4)] * 2, 0.01) <= float(upper) * (1 + 1e-12)

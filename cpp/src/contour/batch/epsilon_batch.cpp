@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "contour/direct_bounds.hpp"
 #include "runtime/work.hpp"
 
 namespace tightdp::contour {
@@ -24,7 +25,10 @@ void one(double sigma, double q, double steps, double delta, double tolerance, d
     const std::span<const Sampled> parts = plain ? std::span<const Sampled>{} : std::span(&sampled, 1);
     const double mu2 = plain ? steps / (sigma * sigma) : 0;
     Result r = epsilon({parts, mu2, Direction::remove}, delta, tolerance);
-    if (r.status == Status::certified && !plain) r = worse(r, epsilon({parts, mu2, Direction::add}, delta, tolerance));
+    // The other direction does not count if no loss of an addition exceeds the lower end.
+    const double most = steps * largest_add_loss(q) * (1 + 18 * kUnitRoundoff);
+    if (r.status == Status::certified && !plain && !(most <= r.lower))
+        r = worse(r, epsilon({parts, mu2, Direction::add}, delta, tolerance));
     const bool certified = r.status == Status::certified;
     lower = certified ? r.lower : 0;
     upper = certified ? r.upper : HUGE_VAL;

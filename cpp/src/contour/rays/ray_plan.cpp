@@ -10,24 +10,25 @@ namespace tightdp::contour {
 namespace {
 
 // Paths are turned so far at most, and their strips end here: from pi/4 on Gaussian weights do not decay.
-constexpr double kMostTurn = 0.46, kStripEnd = 0.69;
-// Nats by which turning the path may raise the bound of the whole product.
-constexpr double kTurnNats = 12;
+constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
+// Nats by which turning the path may raise the bound of the whole product: steps are longest at about as many.
+constexpr double kTurnNats = 45;
 // Units of work for a node of a guiding sum.
 constexpr std::int64_t kGuideUnits = 25;
 
-// A bound on |D| for |zeta| up to gamma, by a coarse rule over the path, up to where the loss is well past epsilon.
+// A bound on |D| for |zeta| up to gamma, by a coarse rule over the path.
 struct GuideLaw {
     double count;
     std::vector<double> loss, modulus, log_weight;
 
     GuideLaw(const LogRatioLaw& law, double angle, double shifted_epsilon) : count(law.count) {
-        const double sd = 1 / law.sigma, step = std::min(0.3 * sd, 0.2), first = law.mean - 5 * sd;
-        const double largest = std::log(std::expm1(std::min(shifted_epsilon, 700.0)));
-        const double last = std::log(std::exp(std::max(law.mean, largest) + 1) + 12 * sd + 1);
-        const double cosine = std::cos(angle), sine = std::sin(angle);
-        for (double p = first; p < last; p += step) {
+        const double sd = 1 / law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
+        // The lobe of B begins to count about |h| = -mean. Nodes are a part of its deviation apart.
+        const double last = std::max(2.72 * shifted_epsilon, 2 * std::abs(law.mean)) + 12 * sd + 1;
+        double step = 0;
+        for (double p = law.mean - 5 * sd; p < std::log(last); p += step) {
             const PathPoint point = path_point(law, p, cosine, sine);
+            step = std::min(0.4 * sd, 0.2) / (1 + point.rho);
             loss.push_back(point.h_re);
             modulus.push_back(point.rho);
             log_weight.push_back(point.gaussian.re + std::log(0.4 * law.sigma * step) +
@@ -53,7 +54,8 @@ double best_start(const std::vector<LogRatioLaw>& laws, double angle, double shi
         const double c = std::exp(log_c);
         double sum = 0;
         for (const GuideLaw& guide : guides) sum += guide.log_bound(1 + c);
-        return (sum > 30 ? sum : std::log(std::expm1(sum))) - c * shifted_epsilon - log_c;
+        const double rest = sum < 1e-3 ? 2 * std::log(sum) - 0.7 : std::log(std::expm1(sum) - sum);
+        return (sum > 30 ? sum : rest) - c * shifted_epsilon - log_c;
     };
     double low = std::log(1e-3), high = std::log(1e5);
     const double part = 0.381966;
@@ -74,39 +76,20 @@ double best_start(const std::vector<LogRatioLaw>& laws, double angle, double shi
 
 }  // namespace
 
-RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double epsilon, double log_delta) {
+RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double epsilon, double log_delta, bool known) {
     RayPlan plan;
     plan.epsilon = epsilon;
     plan.log_delta = log_delta;
+    plan.known = known;
     double variances = 0;
     for (const LogRatioLaw& law : laws) variances += law.count * law.sigma * law.sigma;
     plan.path_angle = std::min(kMostTurn, std::sqrt(2 * kTurnNats / variances));
-    plan.c = best_start(laws, plan.path_angle, epsilon + shift);
     plan.ray_angle = 0.5 * kPi - 0.5 * plan.path_angle;
     plan.ray_strip = 0.5 * plan.path_angle * (1 - 1e-12);  // ray_angle is rounded
     plan.path_strip = std::min(0.5 * plan.path_angle * (1 - 1e-12), kStripEnd - plan.path_angle);
+    // The lobe is largest at the outer edge of the strip, and its size there decides on the steps of both rules.
+    plan.c = best_start(laws, plan.path_angle + plan.path_strip, epsilon + shift);
     return plan;
-}
-
-double first_order_delta(const std::vector<LogRatioLaw>& laws, double epsilon) {
-    double sum = 0;
-    for (const LogRatioLaw& law : laws) {
-        // q delta_Gauss(e), e^e = 1 + (e^epsilon - 1) / q.
-        const double s = law.sigma, e = std::log1p(std::expm1(std::min(epsilon, 700.0)) / law.q);
-        const double a = (e * s - 0.5 / s) / std::sqrt(2.0), b = (e * s + 0.5 / s) / std::sqrt(2.0);
-        const double second = std::erfc(b);
-        sum += law.count * law.q * 0.5 * (std::erfc(a) - (second > 0 ? std::exp(e) * second : 0.0));
-    }
-    return sum;
-}
-
-double first_order_epsilon(const std::vector<LogRatioLaw>& laws, double delta) {
-    double low = 1e-12, high = 1e3;
-    while (high > 1.001 * low) {
-        const double middle = std::sqrt(low * high);
-        (first_order_delta(laws, middle) > delta ? low : high) = middle;
-    }
-    return high;
 }
 
 }  // namespace tightdp::contour

@@ -12,16 +12,12 @@ struct RayPlan {
     double c = 0;          // z = c + e^{w + i ray_angle}
     double epsilon = 0;    // aimed at
     double log_delta = 0;  // there, about
+    bool known = false;    // log_delta is more than a first guess
     double path_angle = 0, ray_angle = 0;
     double path_strip = 0, ray_strip = 0;  // half-widths in which both rules are analytic
 };
 
-// epsilon: aimed at; log_delta: what delta is there.
-RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double epsilon, double log_delta);
-
-// The sum of the steps' deltas at epsilon: delta to first order in q.
-double first_order_delta(const std::vector<LogRatioLaw>& laws, double epsilon);
-// The epsilon at which first_order_delta is delta, at most 1e3.
-double first_order_epsilon(const std::vector<LogRatioLaw>& laws, double delta);
+// epsilon: aimed at; log_delta: what delta is there, known or guessed.
+RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double epsilon, double log_delta, bool known);
 
 }  // namespace tightdp::contour

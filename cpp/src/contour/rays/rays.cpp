@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "contour/inversion/invert.hpp"
 #include "correlate.hpp"
 #include "ray_plan.hpp"
+#include "remainders.hpp"
 #include "runtime/work.hpp"
+#include "single_steps.hpp"
 
 namespace tightdp::contour {
 namespace {
 
 constexpr double u = kUnitRoundoff;
+// Laws whose paths need few nodes: noise multipliers, and means in absolute value and in deviations.
+constexpr double kLeastNoise = 0.1, kMostNoise = 30, kFarthestMean = 200, kMostDeviations = 600;
 // Distinct laws; products of nodes and points: beyond, the grid engine is faster.
 constexpr std::size_t kMostParts = 8;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
@@ -22,6 +27,9 @@ constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
 constexpr double kMostBound = 300, kMostFront = 600;
 // Points lie up to here: the fourth power of zeta has to be finite.
 constexpr double kFarthest = 1e70;
+// Half-width relative to delta that rounding is predicted to cause, above which the sums are not begun. The prediction
+// is within a factor of 5 where the answer is about 1e-6 wide.
+constexpr double kMostRounding = 4e-6;
 // Parts of the tolerance that each kind of error may take.
 constexpr double kShare = 0.1;
 
@@ -36,6 +44,50 @@ struct Part {
     PathNorms straight, edges;  // on the path, and the larger of those on the edges of its strip
     TurnedPath path;
     FactorError rule;
+};
+
+// prod (1 + D_j)^count - 1 - sum count D_j at one point, and bounds on its errors (section 4.2).
+struct PointSum {
+    Complex log{0, 0}, rest{0, 0};                                // sum count ln(1 + D), sum count (ln(1 + D) - D)
+    double log_error = 0, rest_error = 0;                         // errors of the two
+    double log_terms = 0, rest_terms = 0;                         // and sums of their terms' absolute values
+    double rule = 0, rule_first = 0, round = 0, round_first = 0;  // count e / |1 + D|, and that times |D|
+
+    void add(Complex d, double rule_error, double round_error, double count) {
+        const Remainder l = log_remainder(d);
+        const double size = std::hypot(d.re, d.im), less = std::hypot(l.value.re, l.value.im);
+        log.re += count * (d.re + l.value.re);
+        log.im += count * (d.im + l.value.im);
+        rest.re += count * l.value.re;
+        rest.im += count * l.value.im;
+        log_error += count * (l.error + 3 * u * (size + less));
+        rest_error += count * (l.error + 3 * u * less);
+        log_terms += count * (size + less);
+        rest_terms += count * less;
+        const double inverse = count / std::hypot(1 + d.re, d.im) * (1 + 1e-9);
+        rule += rule_error * inverse;
+        round += round_error * inverse;
+        rule_first += rule_error * inverse * size;
+        round_first += round_error * inverse * size;
+    }
+
+    struct Value {
+        double re, im, rule, round;
+    };
+    Value value(std::size_t laws) const {
+        const double sums = 2 * u * static_cast<double>(laws);
+        const double of_log = log_error + sums * log_terms, of_rest = rest_error + sums * rest_terms;
+        const Remainder e = exp_remainder(log);
+        const double size = std::exp(log.re);
+        // |prod - 1|, and what the errors of all D_j make of it.
+        const double product = std::hypot(e.value.re + log.re, e.value.im + log.im) + e.error + size * of_log +
+                               2 * u * std::hypot(log.re, log.im);
+        const double formula = std::exp(of_log) * product * of_log + of_rest + e.error +
+                               2 * u * (std::hypot(e.value.re, e.value.im) + std::hypot(rest.re, rest.im));
+        const double all = rule + round, second = size * all * std::exp(all);
+        return {e.value.re + rest.re, e.value.im + rest.im, (rule * (product + second) + rule_first) * (1 + 1e-6),
+                (round * (product + second) + round_first + formula) * (1 + 1e-6)};
+    }
 };
 
 // The certified sum over one ray: a curve for contour/inversion/invert.hpp.
@@ -58,18 +110,20 @@ class RaySum {
     RayPlan plan_;
     double shift_;  // lambda
     double gamma_;
+    std::vector<LogRatioLaw> laws_;
     std::vector<Part> parts_;
     bool served_ = false;
     double step_ = 0, rule_ = 0;  // rule_: 2 / (e^{2 pi strip / step} - 1) of the ray's rule
     std::int64_t first_ = 0, count_ = 0;
-    double product_bound_ = 0;                            // T
-    double left_ = 0;                                     // bound of the sum left of the first point
-    std::vector<double> re_, im_, rule_err_, round_err_;  // zeta (prod (1 + D)^k - 1) / (z (z + 1)), and errors
-    std::vector<double> along_, across_;                  // zeta
+    double product_bound_ = 0;  // T
+    double left_ = 0;           // bound of the sum left of the first point
+    // zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)) and its errors; zeta.
+    std::vector<double> re_, im_, rule_err_, round_err_;
+    std::vector<double> along_, across_;
 };
 
 RaySum::RaySum(const std::vector<LogRatioLaw>& laws, double shift, const RayPlan& plan, double tolerance)
-    : plan_(plan), shift_(shift), gamma_(1 + plan.c) {
+    : plan_(plan), shift_(shift), gamma_(1 + plan.c), laws_(laws) {
     for (const LogRatioLaw& law : laws) parts_.push_back({law, {}, {}, {}, {}});
     served_ = choose(tolerance);
     if (!served_) return;
@@ -128,7 +182,9 @@ bool RaySum::choose(double tolerance) {
     }
     const double log_bound = log_product_bound();
     if (!(log_bound < kMostBound && path_step > 0)) return false;
-    product_bound_ = std::exp(log_bound) * (1 + 1e-9) + 1;
+    product_bound_ = std::exp(log_bound) + 1;
+    for (const Part& part : parts_) product_bound_ += part.law.count * (part.straight.size + 1);
+    product_bound_ *= 1 + 1e-9;
     const double log_t = std::log(product_bound_);
     const double ray_gain = std::max(scale + log_t - std::log(c), 10.0);
     step_ = std::min(2 * kPi * plan_.ray_strip / ray_gain, path_step);
@@ -152,7 +208,7 @@ bool RaySum::choose(double tolerance) {
     const double turns = 2 * kPi * strip / step_, ray_turns = 2 * kPi * plan_.ray_strip / step_;
     const double of_path = 2 / std::expm1(turns) * (1 + 1e-9);
     rule_ = 2 / std::expm1(ray_turns) * (1 + 1e-9);
-    double log_left = 0;
+    double log_left = 0, rounding = 0, product = 0;
     const double r0 = std::exp(step_ * static_cast<double>(first_)) * (1 + 1e-9);
     for (std::size_t j = 0; j < parts_.size(); ++j) {
         Part& part = parts_[j];
@@ -166,12 +222,18 @@ bool RaySum::choose(double tolerance) {
         part.rule.slope = of_path * part.edges.first + path.tails.left.first;
         const double most = std::abs(path.start) + part.rule.start + 2 * u * gamma_ * path.first_rounding;
         log_left += part.law.count * std::log1p(most + r0 * part.straight.first);
+        rounding +=
+            part.law.count * (gamma_ * path.first_rounding + std::min(2 * path.rounding, c * path.first_rounding));
+        product += part.law.count * std::log1p((gamma_ + c) * path.first_moment);
     }
+    // About the integral of the points' errors.
+    rounding *= std::expm1(std::min(product, 300.0)) * u / c * std::exp(log_front - plan_.log_delta);
+    if (plan_.known && !(rounding < kMostRounding)) return false;
     left_ = std::expm1(log_left * (1 + 1e-9)) * r0 / (c * c) * (1 + 1e-9);
     return left_ < HUGE_VAL;
 }
 
-// prod (1 + D_j)^count - 1 at all points, and its errors (section 4).
+// The sums of all points, and what of them goes into the value.
 void RaySum::sum_factors() {
     const double c = plan_.c, turn = plan_.ray_angle + plan_.path_angle;
     const std::int64_t n = count_;
@@ -191,8 +253,7 @@ void RaySum::sum_factors() {
         k_re[i] = k.re;
         k_im[i] = k.im;
     }
-    // ln of the product, and bounds on its errors.
-    std::vector<LogRatio> logs(n);
+    std::vector<PointSum> sums(n);
     std::vector<double> f_re(n), f_im(n);
     const double bend = std::max(1.0, 1 / (2.718 * -cosine));
     for (const Part& part : parts_) {
@@ -210,8 +271,7 @@ void RaySum::sum_factors() {
                     (gamma_ * path.first_rounding + std::min(2 * (path.rounding + turned * path.size),
                                                              r * (path.first_rounding + turned * path.first_moment))) +
                 1e-300;
-            // LogRatio's errors are those of the inverse of the modulus of the factor.
-            logs[j].add(path.start + f_re[j], f_im[j], part.rule.of(r) * (1 + 1e-9), round, part.law.count);
+            sums[j].add({path.start + f_re[j], f_im[j]}, part.rule.of(r) * (1 + 1e-9), round, part.law.count);
         }
     }
     re_.resize(n);
@@ -229,15 +289,12 @@ void RaySum::sum_factors() {
         // zeta / (z (z + 1)), z = a + iy.
         const double p = a * (a + 1) - y * y, s = y * (2 * a + 1), norm = (a * a + y * y) * ((a + 1) * (a + 1) + y * y);
         const double t_re = (x * p + y * s) / norm, t_im = (y * p - x * s) / norm;
-        const LogRatio& l = logs[j];
-        const Complex e = expm1_complex(l.re, l.im);
-        re_[j] = e.re * t_re - e.im * t_im;
-        im_[j] = e.re * t_im + e.im * t_re;
-        const double weight = r / std::sqrt(norm) * (1 + 1e-9), size = std::exp(l.re);
-        const double formula = 30 * u * std::min(3.0, std::abs(l.re) + std::abs(l.im)) * (1 + size) +
-                               std::hypot(e.re, e.im) * u * (4 * std::abs(w) + 90);
-        rule_err_[j] = weight * size * std::exp(l.rule + l.round) * -std::expm1(-l.rule);
-        round_err_[j] = weight * (size * std::expm1(l.round) + formula);
+        const PointSum::Value v = sums[j].value(parts_.size());
+        re_[j] = v.re * t_re - v.im * t_im;
+        im_[j] = v.re * t_im + v.im * t_re;
+        const double weight = r / std::sqrt(norm) * (1 + 1e-9);
+        rule_err_[j] = weight * v.rule;
+        round_err_[j] = weight * (v.round + std::hypot(v.re, v.im) * u * (4 * std::abs(w) + 90));
     }
 }
 
@@ -269,14 +326,17 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
     }
     round += size * u * (static_cast<double>(n) + 10);
     const double front = std::exp(-shift_ - c * shifted) / kPi, unit = front * step_;
-    v.delta = unit * sum;
-    v.slope = -unit * slope;
+    const SingleSteps first = single_steps(laws_, shifted, shift_);
+    const double middle = 0.5 * (first.delta.lower + first.delta.upper);
+    v.delta = middle + unit * sum;
+    v.slope = first.slope - unit * slope;
     const double front_rounding = u * ((more + 4) * (shift_ + c * shifted) + 40);
     const double inflate = (1 + 2 * front_rounding) * (1 + 1e-6);
     const double r1 = std::hypot(along_[n - 1], across_[n - 1]), falls = shifted * along_[n - 1] / r1;
     v.truncation = inflate * front * (left_ + product_bound_ * std::exp(-falls * r1 * (1 - 1e-9)) / (falls * r1 * r1));
     v.quadrature = inflate * (unit * rule + front * rule_ * product_bound_ * kPi / (2 * c));
-    v.rounding = inflate * (unit * round + std::abs(v.delta) * 2 * front_rounding);
+    v.rounding = inflate * (unit * (round + std::abs(sum) * 2 * front_rounding) +
+                            0.5 * (first.delta.upper - first.delta.lower) + 4 * u * (middle + std::abs(v.delta)));
     return v;
 }
 
@@ -288,8 +348,14 @@ constexpr double kNearPlan = 2;
 }  // namespace
 
 bool rays_serve(const Composition& composition) {
-    return composition.direction == Direction::remove && composition.gaussian_mu2 == 0 &&
-           !composition.sampled.empty() && composition.sampled.size() <= kMostParts;
+    const auto serves = [](const Sampled& s) {
+        if (s.count != std::floor(s.count) || s.sigma < kLeastNoise || s.sigma > kMostNoise) return false;
+        const double mean = std::abs(LogRatioLaw(s).mean);
+        return mean < kFarthestMean && mean * s.sigma < kMostDeviations;
+    };
+    const std::span<const Sampled> sampled = composition.sampled;
+    return composition.direction == Direction::remove && composition.gaussian_mu2 == 0 && !sampled.empty() &&
+           sampled.size() <= kMostParts && std::all_of(sampled.begin(), sampled.end(), serves);
 }
 
 Result invert_on_rays(const Composition& composition, double tolerance, bool by_delta, double at) {
@@ -301,10 +367,11 @@ Result invert_on_rays(const Composition& composition, double tolerance, bool by_
     }
     Result best;
     best.status = Status::slow_decay;
-    double epsilon = by_delta ? first_order_epsilon(laws, at) : at;
-    double log_delta = by_delta ? std::log(at) : std::log(std::max(first_order_delta(laws, at), 1e-290));
+    double epsilon = by_delta ? single_steps_epsilon(laws, shift, at) : at;
+    double log_delta =
+        by_delta ? std::log(at) : std::log(std::max(single_steps(laws, at + shift, shift).delta.upper, 1e-290));
     for (int round = 0; round < kRounds; ++round) {
-        const RayPlan plan = plan_rays(laws, shift, epsilon, log_delta);
+        const RayPlan plan = plan_rays(laws, shift, epsilon, log_delta, by_delta || round > 0);
         RaySum sum(laws, shift, plan, tolerance);
         if (!sum.served()) break;
         Plan outer;

@@ -7,7 +7,7 @@
 
 namespace tightdp::contour {
 
-// Whether the statement of rays.md covers the composition.
+// Whether the statement of rays.md covers the composition (counts are whole numbers), and its paths are not long.
 bool rays_serve(const Composition& composition);
 
 // Declined (no status `certified`) where the sums would be long. tolerance: relative error of delta aimed at.

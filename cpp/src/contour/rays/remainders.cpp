@@ -1,0 +1,55 @@
+#include "remainders.hpp"
+
+#include <cmath>
+
+#include "contour/inversion/trapezoid_sum.hpp"
+
+namespace tightdp::contour {
+namespace {
+
+// Series serve up to here: what follows so many terms is below u of the sum.
+constexpr double kSmall = 0.25;
+constexpr int kLogTerms = 28, kExpTerms = 14;
+
+Complex times(Complex x, Complex y) {
+    return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
+
+// x^2 times the polynomial with these coefficients, that of the highest power last.
+template <std::size_t n>
+Complex square_times(Complex x, const double (&coefficients)[n]) {
+    Complex sum{coefficients[n - 1], 0};
+    for (std::size_t i = n - 1; i-- > 0;) {
+        sum = times(sum, x);
+        sum.re += coefficients[i];
+    }
+    return times(times(x, x), sum);
+}
+
+struct Coefficients {
+    double log[kLogTerms], exp[kExpTerms];
+    constexpr Coefficients() : log(), exp() {
+        double factorial = 1;
+        for (int i = 0; i < kLogTerms; ++i) log[i] = (i % 2 == 0 ? -1.0 : 1.0) / (i + 2);
+        for (int i = 0; i < kExpTerms; ++i) exp[i] = 1 / (factorial *= i + 2);
+    }
+};
+constexpr Coefficients kSeries;
+
+}  // namespace
+
+Remainder log_remainder(Complex x) {
+    const double size = std::hypot(x.re, x.im);
+    if (size <= kSmall) return {square_times(x, kSeries.log), 40 * kUnitRoundoff * size * size};
+    const LogFactor log(x.re, x.im);
+    return {{log.re - x.re, log.im - x.im}, 20 * kUnitRoundoff * (std::hypot(log.re, log.im) + size)};
+}
+
+Remainder exp_remainder(Complex x) {
+    const double size = std::hypot(x.re, x.im);
+    if (size <= kSmall) return {square_times(x, kSeries.exp), 40 * kUnitRoundoff * size * size};
+    const Complex e = expm1_complex(x.re, x.im);
+    return {{e.re - x.re, e.im - x.im}, kUnitRoundoff * (90 * (1 + std::exp(x.re)) + 4 * size)};
+}
+
+}  // namespace tightdp::contour

@@ -1,0 +1,29 @@
+// contour/rays/rays.hpp: which compositions its statement covers.
+#include <vector>
+
+#include "check.hpp"
+#include "contour/rays/rays.hpp"
+
+using namespace tightdp::contour;
+
+namespace {
+
+bool serves(double sigma, double q, double count, double mu2 = 0, Direction direction = Direction::remove) {
+    const std::vector<Sampled> one{{sigma, q, count}};
+    return rays_serve({one, mu2, direction});
+}
+
+}  // namespace
+
+int main() {
+    CHECK(serves(0.8, 1e-4, 2));
+    // Of a number of steps that is not whole the product has several branches.
+    CHECK(!serves(0.8, 1e-4, 2.5));
+    CHECK(!serves(0.8, 1e-4, 0.5));
+    CHECK(!serves(0.8, 1e-4, 2, 1));
+    CHECK(!serves(0.8, 1e-4, 2, 0, Direction::add));
+    // Paths of so many nodes are not even begun.
+    for (const double sigma : {1e-6, 1e-2, 1e2, 1e12}) CHECK(!serves(sigma, 1e-4, 2));
+    CHECK(!serves(0.8, 1e-300, 2));
+    return check::failures;
+}
