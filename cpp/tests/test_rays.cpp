@@ -17,7 +17,7 @@ bool serves(double sigma, double q, double count, double mu2 = 0, Direction dire
 
 int main() {
     CHECK(serves(0.8, 1e-4, 2));
-    // Of a number of steps that is not whole the product has several branches.
+    // A power that is not whole has several branches.
     CHECK(!serves(0.8, 1e-4, 2.5));
     CHECK(!serves(0.8, 1e-4, 0.5));
     CHECK(!serves(0.8, 1e-4, 2, 1));
