@@ -1,4 +1,4 @@
-"""tightdp train: trains a private linear model on a CSV file, and writes it with its privacy statement.
+"""tightdp train: a CSV file in, a private linear model and its privacy statement out.
 
 --model logistic and svm predict one of the --classes. --model ridge predicts a number within --target-bounds, by one
 noisy second moment, and takes no algorithm."""
@@ -43,9 +43,9 @@ from .number import parse_integer, parse_number
 from .progress import Progress
 
 KEPT_FACTS = ("number of records", "bounds of the target")
-"""Names of public facts that a table's statement copies from the statement of the fit."""
+"""Names of public facts that a table's statement takes over from that of its fit."""
 DOUBTFUL_SHARE = 0.5
-"""Share of the records beyond a column's bounds above which the bounds are probably wrong."""
+"""The part of the records beyond a column's bounds from which on the bounds are rather those of something else."""
 EPILOG = f"""\
 A column of numbers is clipped to public --bounds and mapped to [0, 1]. Without bounds all of its values must lie in
 [0, 1]. A column of texts makes one feature for each category. You may publish the model file: it holds the weights,
@@ -68,7 +68,6 @@ not printed, because it is not private. What is printed on standard error is for
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     declared.add_arguments(p)
     p.add_argument("--model", choices=[*MODELS, REGRESSION], default=next(iter(MODELS)))
@@ -122,9 +121,8 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     """Reads the table, trains a model of it under one budget, and writes model and statement.
 
     Everything that can be wrong with the files and settings is said before anything is spent. The model is written to
-    ``place``, a reserved file that becomes ``out`` in one step, and the statement is printed.
-
-    Without a place, only the charge of training is printed.
+    ``place``, a reserved file that becomes ``out`` in one step, and the statement is printed. Without a place nothing
+    is trained or spent, and what training would be charged is printed. Returns the exit code.
     """
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     regressor, values, written = (
@@ -145,7 +143,7 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     y, kept = _read_known_labels(rows, values.label, labels) if regressor is None else _read_targets(rows, values.label)
     _note_undeclared(rows, columns)
     test = None if arguments.test is None else Rows.read(arguments.test, written)
-    if test is not None and columns:  # errors in it are raised before anything is spent
+    if test is not None and columns:  # what is wrong with it is said before anything is spent
         encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
     progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier: Any = regressor or MODELS[arguments.model](
@@ -169,7 +167,6 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     finally:
         progress.close()
     dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
-    statement = dataclasses.replace(_state_columns(values, columns, planned, statement), dataset=dataset)
     classes = () if regressor is not None else tuple(classifier.classes_.tolist())
     statement = dataclasses.replace(_describe_columns(values, classes, columns, planned, statement), dataset=dataset)
     weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
@@ -200,7 +197,7 @@ def _print_charge(
     X: NDArray[np.float64] | None,
     records: int,
 ) -> int:
-    """Prints the charge of training and its share of the ledger. Returns 3 if the ledger does not cover it."""
+    """Prints what training would be charged, and its share of the ledger. Returns 3 where that does not cover it."""
     model: Any = classifier
     width = len(planned) if X is None else X.shape[1]
     if X is None:
@@ -229,10 +226,8 @@ def _print_charge(
 def _read_known_labels(
     rows: Rows, label: str, labels: tuple[str, ...] | Literal["learn"]
 ) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
-    """Returns the labels, and a mask of the records with a declared one. Other records contribute nothing.
-
-    All records are kept if labels are to be learned.
-    """
+    """The labels, and which records have one that is declared: others are to contribute nothing. All are kept where
+    labels are to be learned."""
     if labels == LEARN:
         cells = np.array(rows.get_column(label))
         return cells, np.ones(len(cells), dtype=bool)
@@ -246,10 +241,7 @@ def _read_known_labels(
 
 
 def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
-    """Returns the regression that is asked for; None for a classifier.
-
-    Features are encoded in [0, 1] by their bounds.
-    """
+    """The regression that is asked for; None for a classifier. Features are encoded in [0, 1] by their bounds."""
     text = arguments.target_bounds
     if arguments.model != REGRESSION:
         if text is not None:
@@ -276,7 +268,7 @@ def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
 
 
 def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Returns the numbers to predict, and a mask of the records that have one. Other records contribute nothing."""
+    """The numbers to predict, and which records have one: others are to contribute nothing."""
     values = rows.read_numbers(label, allow_missing=True)
     missing = np.isnan(values)
     if missing.any():
@@ -285,12 +277,11 @@ def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[
 
 
 def _read_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
-    """Returns the labels of the test file, or the numbers of a regression."""
+    """The labels of the test file, or the numbers."""
     return test.get_column(label) if regressor is None else test.read_numbers(label, allow_missing=False)
 
 
 def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
-    """Tells whoever holds the data of categories and numbers that the declarations leave out."""
     for column in columns:
         if isinstance(column, Category):
             undeclared = rows.mark_undeclared(column.name, column.categories)
@@ -304,7 +295,7 @@ def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
 
 
 def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDArray[np.bool_]) -> None:
-    """Raises ValueError, before anything is spent, if no record has any of the declared values."""
+    """ValueError, before anything is spent, if no record has any of the declared values."""
     if undeclared.all():
         raise ValueError(
             f"{rows.file}: no record has a value of {column!r} that is declared ({list_values(values)}): nothing could "
@@ -325,7 +316,6 @@ def _print_note(note: str) -> None:
 
 
 def _build_algorithm(name: str, settings: list[str]) -> Any:
-    """Returns the algorithm with settings NAME=VALUE, whose values are JSON or texts."""
     kind = ALGORITHMS[name]
     known = {field.name for field in dataclasses.fields(kind)}
     values: dict[str, Any] = {}
@@ -340,14 +330,14 @@ def _build_algorithm(name: str, settings: list[str]) -> Any:
     return kind(**values)
 
 
-def _state_columns(
+def _describe_columns(
     values: declared.Declarations,
     classes: tuple[str, ...],
     columns: tuple[Column, ...],
     planned: tuple[Column | LearnedColumn, ...],
     made: Statement,
 ) -> Statement:
-    """Returns the statement of the fit, in which the declarations of the columns replace the fit's own facts."""
+    """Returns the statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
     learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}
     public = {name: how for name, how in made.public.items() if name in KEPT_FACTS}
     labels = [fact_of_labels(classes)] if classes and values.classes != LEARN else []
@@ -361,8 +351,7 @@ def _state_columns(
         if column.missing is not None and (known is None or known.missing != LEARN):
             facts.append(fact_of_missing(column.name, column.missing))
         if known is None or known.bounds != LEARN:
-            continue  # learned facts are released, not assumed
-        if isinstance(column.name, column.low, column.high))
+            facts.append(fact_of_bounds(column.name, column.low, column.high))
     given = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
@@ -374,7 +363,7 @@ def _state_columns(
 
 
 def _describe_result(statement: Statement, private: dict[str, Any]) -> str:
-    """Returns the text of the statement, and below it the figures that are written to no file."""
+    """The statement, and below it what is written to no file."""
     lines = [str(statement)]
     if "test_accuracy_not_private" in private:
         lines.append(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")

@@ -15,10 +15,12 @@ from .._file_lock import LOCKS_FOLDERS, FileLock
 from .._files import check_file, open_file
 from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
+_MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"
+"""First bytes of a database, and its bytes 18 and 19 where it has a rollback journal."""
 _FORBIDDEN_CHANGE = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
 _lock = threading.RLock()
-"""Lock that is held in transactions and in forks. A child that was forked within a transaction would find SQLite's own
-locks held by a thread that it does not have."""
+"""Held in transactions and in forks: a child that was forked in the middle of one would find SQLite's own locks held by
+a thread that it does not have."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
@@ -37,8 +39,7 @@ class SQLite:
 
     @contextmanager
     def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
-        """Executes all statements inside, or none (``Store``)."""
-        if not create and not self._check_files(create)
+        self._check_files(create)
         uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE
         try:
             with (
@@ -50,7 +51,7 @@ class SQLite:
                 def run(sql: str, **values: Any) -> list[tuple[Any, ...]]:
                     try:
                         return connection.execute(sql, values).fetchall()
-                    except UnicodeDecodeError:  # SQLite's own message quotes damaged text
+                    except UnicodeDecodeError:  # in SQLite's own message, which quotes what is damaged
                         raise LedgerError(f"{self.name}: is damaged; {UNDONE}") from None
 
                 self._check_journal()
@@ -59,12 +60,12 @@ class SQLite:
                 yield run
                 outcome = UNKNOWN if write else UNDONE
                 run("COMMIT")
-        except sqlite3.Error as error:  # closing the connection has undone everything uncommitted
+        except sqlite3.Error as error:  # closing the connection undid what was not committed
             why = str(error) or "is malformed"  # Python 3.10 drops a message that quotes what is no UTF-8
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
     def _check_files(self, create: bool) -> None:
-        """Raises LedgerError unless SQLite may open the ledger, folder. Raises make it, and what SQLite keeps beside it."""
+        """Raises LedgerError unless SQLite may open the ledger, or make it, and what SQLite keeps beside it."""
         try:
             if create and not self.path.parent.is_dir():
                 raise LedgerError(f"{self.name}: there is no folder {str(self.path.parent)!r}")
@@ -101,8 +102,8 @@ class SQLite:
         """Holds the lock of the ledger's folder: LedgerError if others hold it for too long.
 
         SQLite has POSIX record locks, which a process loses when it closes any descriptor of the file: so by copying
-        the ledger in another thread. Two processes could then write at once, or one could undo the writes of the other.
-        On Windows locks belong to handles, and SQLite's are enough.
+        the ledger in another thread. Two processes could then write at once, or one could undo what another writes. On
+        Windows locks belong to handles, and SQLite's are enough.
         """
         if not LOCKS_FOLDERS:
             yield

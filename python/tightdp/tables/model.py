@@ -21,13 +21,11 @@ from ..statement import Statement
 from ..statement.column_words import OCCURRING, ColumnFact, fact_of_labels, facts_of_columns
 
 FORMAT = 1
-"""Number of the format of a model file."""
 MODELS = ("logistic", "svm", "ridge")
-"""Kinds of models."""
 REGRESSION = "ridge"
 """The model that predicts numbers, and so has no classes."""
 LARGEST = 1e300
-"""Largest coefficient. Features are in [0, 1], so that scores are finite for up to 10^8 of them."""
+"""Of a coefficient: features are in [0, 1], so scores are finite for up to 10^8 of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +42,13 @@ class TableModel:
     label: str
     """The name of the column that it predicts."""
     classes: tuple[str, ...]
-    """The labels, in the order of the probabilities; empty for a regression."""
+    """The labels, in the order of the probabilities; none of a regression."""
     columns: tuple[Column, ...]
     coef: NDArray[np.float64]
-    """Weights of shape (1 or classes, features), for features that ``encode`` makes."""
+    """(1 or classes, features), of features that ``encode`` makes."""
     intercept: NDArray[np.float64]
     statement: Statement
-    """Statement of its privacy. The hash of the parameters is put there."""
+    """What its privacy covers, with the hash of the parameters, which is put there."""
 
     def __post_init__(self) -> None:
         _check.choice("model", self.model, MODELS)
@@ -66,7 +64,7 @@ class TableModel:
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
         labels = [] if self.model == REGRESSION else [fact_of_labels(self.classes)]
-        _check_facts(self.statement, [*labels, **_list_facts(self.columns)])
+        _check_facts(self.statement, [*labels, *facts_of_columns(self.columns)])
         hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
             raise ValueError(
@@ -77,34 +75,28 @@ class TableModel:
 
     @property
     def features(self) -> list[str]:
-        """Names of the features: the name of a column of numbers, and column=category."""
+        """The names of the features: a number's own name, and column=category."""
         return [name for column in self.columns for name in column.feature_names]
 
     def encode(self, table: Any, *, allow_missing: bool = False) -> NDArray[np.float64]:
-        """Returns features (n, d) in [0, 1].
-
-        Raises ValueError for missing columns, for text where a number is expected, and for a missing number, unless
-        ``allow_missing`` makes it NaN.
-        """
+        """Features (n, d) in [0, 1]. ValueError for missing columns and text where a number is expected; a missing
+        number is one too, or NaN."""
         return encode_columns(self._read_rows(table), self.columns, allow_missing=allow_missing)
 
     def decision_function(self, table: Any) -> NDArray[np.float64]:
-        """Returns scores: (n,), positive for the second class, or (n, classes). A regression's are its predictions."""
+        """Scores: (n,), positive for the second class, or (n, classes). Those of a regression are its predictions."""
         return self._compute_scores(self.encode(table))
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """Returns the likeliest label of each record, as text, or a regression's number."""
+        """The likeliest label of each record, as text; of a regression a number."""
         return self._choose_labels(self.decision_function(table))
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
-        """Returns probabilities (n, classes). Raises ValueError for a support vector machine, which has none."""
+        """Probabilities, (n, classes). ValueError for a support vector machine, which has none."""
         return self._compute_probabilities(self.decision_function(table))
 
     def rows(self, table: Any, *, allow_missing: bool = False, probabilities: bool = False) -> list[list[str]]:
-        """Returns a list for each record: the label, and with ``probabilities`` those of all labels, as text.
-
-        The texts are empty if a number is missing.
-        """
+        """For each record the label, and with ``probabilities`` theirs; empty texts where a number is missing."""
         features = self.encode(table, allow_missing=allow_missing)
         whole = np.asarray(np.isfinite(features).all(axis=1))
         scores = self._compute_scores(np.where(whole[:, None], features, 0.0))
@@ -134,10 +126,8 @@ class TableModel:
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def to_sklearn(self) -> Any:
-        """Returns scikit-learn's ``LogisticRegression``, ``LinearSVC`` or ``Ridge`` with these weights.
-
-        It takes features from ``encode``.
-        """
+        """scikit-learn's ``LogisticRegression``, ``LinearSVC`` or ``Ridge`` with these weights, for features from
+        ``encode``."""
         from sklearn import linear_model, svm
 
         if self.model == REGRESSION:
@@ -154,12 +144,9 @@ class TableModel:
         return made
 
     def to_onnx(self) -> Any:
-        """Returns an ``onnx.ModelProto``, which needs the extra ``onnx``.
-
-        Its input "features" (n, d) holds doubles, as ``encode`` makes them. Its outputs are "label" (n,), as text, and
-        for a logistic model "probabilities" (n, classes). A regression has no graph, since it is only a product of
-        weights and features.
-        """
+        """An ``onnx.ModelProto``: from "features" (n, d) of doubles, as ``encode`` makes them, to "label" (n,) as text,
+        and for a logistic model "probabilities" (n, classes). Needs the extra ``onnx``. A regression has none: it is
+        its weights, times the features."""
         if self.model == REGRESSION:
             raise ValueError(f"model must be a classifier to have a graph, got {self.model!r}")
         from .onnx import build_graph
@@ -168,16 +155,12 @@ class TableModel:
 
     @property
     def parameters_hash(self) -> str:
-        """SHA-256 of everything that predictions depend on.
-
-        It is the hash of the entries of the file except the statement, as JSON with sorted names and without blanks,
-        with numbers as Python writes them.
-        """
+        """SHA-256 of all that predictions follow from: the entries of the file but the statement, as JSON with sorted
+        names and without blanks, its numbers as Python writes them."""
         text = json.dumps(self._list_file_entries(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
     def _list_file_entries(self) -> dict[str, Any]:
-        """Returns the entries of the file except the statement."""
         return {
             "tightdp_model": FORMAT,
             "model": self.model,
@@ -190,7 +173,7 @@ class TableModel:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values for JSON."""
+        """Plain values, for JSON."""
         return {**self._list_file_entries(), "statement": self.statement.to_dict()}
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -199,10 +182,8 @@ class TableModel:
 
     @classmethod
     def from_dict(cls, plain: Any, *, patient: bool = False) -> TableModel:
-        """Returns the model that ``to_dict`` wrote. Raises ValueError for anything else.
-
-        The statement is checked as by ``Statement.from_json``, and its hash must be that of the parameters.
-        """
+        """The model that ``to_dict`` wrote; ValueError for anything else. The statement is checked as by
+        ``Statement.from_json``, and the hash in it must be that of the parameters."""
         check_format(plain, "tightdp_model", FORMAT, "TableModel.save")
         check_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
         given = {name: read_value(hint, plain[name], name, _read_column) for name, hint in _ENTRY_TYPES.items()}
@@ -219,21 +200,14 @@ class TableModel:
         return made
 
 
-def _list_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
-    """Returns bounds, ValueError unless the statement says of each label and column what the model ones, as a fact names and writes with noise."""
+def _check_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
+    """Raises ValueError unless the statement says of each label and column what the model does: as a fact that is
+    public, or as one that was learned with noise."""
     for fact in facts:
         name, shown = fact.name, _check.describe_value(fact.value)
         said = statement.public.get(name)
         lines = [line for line in statement.released if fact.is_about(line)]
-        if said is not None and said.startswith(f"{OCCURRING}: ") != (name in statement.taken): Mapping[str, str]) -> None:
-    """Raises ValueError unless the statement agrees with the model's labels and columns.
-
-    It must state each of them as a public fact, or as a fact that was learned with noise.
-    """
-    for name, value in facts.items():
-        said = statement.public.get(name)
-        stated = said is not None
-        if said is not None and said.startswith("those that occur: ") != (name in statement.taken):
+        if said is not None and said.startswith(f"{OCCURRING}: ") != (name in statement.taken):
             raise ValueError(f"taken must name {name!r} exactly where public says that those that occur are taken")
         if said not in (None, fact.declared, fact.occurring):
             raise ValueError(
@@ -286,12 +260,11 @@ def _read_column(hint: Any, plain: Any, name: str) -> Column:
 
 
 def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
-    """Returns the model that ``tightdp train`` or ``TableModel.save`` wrote.
-
-    Raises OSError or ValueError, which names the file, for any other file.
+    """The model that ``tightdp train`` or ``TableModel.save`` wrote. OSError or ValueError, naming the file, for
+    what is none.
 
     The bound of its statement is computed again from its account, and its parameters must have the hash that the
-    statement names. A file that may take more than two seconds is refused unless ``patient``.
+    statement names. What may take more than two seconds is refused unless ``patient``.
 
     >>> import tightdp as dp
     >>> model = dp.load("people.model.json")  # doctest: +SKIP

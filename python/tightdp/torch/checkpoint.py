@@ -21,7 +21,7 @@ from .._file_lock import FileLock
 from .._files import check_file, open_file, read_bytes
 from .._strict_json import check_entries, check_format, read_file, read_value
 from ..ledger import Ledger
-from ..ledger.budget import digest_of
+from ..ledger.budget import compute_digest
 from ..ledger.progress import Progress
 from . import run_state
 from .account import FAILED, Account
@@ -271,7 +271,7 @@ class Checkpoint:
         def read_checked(plain: Any) -> Any:
             check_format(plain, "format", FORMAT, "a run")
             check_entries("text", plain, ("format", "digest", "values"))
-            if plain["digest"] != digest_of(plain["values"]):
+            if plain["digest"] != compute_digest(plain["values"]):
                 raise ValueError("digest must be that of the values")
             return build(plain["values"])
 
@@ -283,7 +283,7 @@ class Checkpoint:
             raise self._make_refusal(name, error) from None
 
     def _put_values(self, name: str, values: Any) -> None:
-        text = json.dumps({"format": FORMAT, "digest": digest_of(values), "values": values}, indent=1)
+        text = json.dumps({"format": FORMAT, "digest": compute_digest(values), "values": values}, indent=1)
         self._put_file(name, lambda path: path.write_text(text))
 
     def _has_file(self, name: str) -> bool:
