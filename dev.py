@@ -24,7 +24,7 @@ SKIPPED = ROOT / "build" / "skipped.json"
 """What the last `test` skipped: most of it needs libraries that `peers` installs."""
 QUICK = "-m", "not hunt and not slow"
 
-SMOKE = "tests/test_api.py", "tests/test_statement.py", "tests/train/test_gate.py"
+SMOKE = "tests/project/test_api.py", "tests/statement/test_statement.py", "tests/train/test_gate.py"
 """Tests of less than a minute that touch most of what can differ between versions of Python and NumPy."""
 
 
@@ -192,7 +192,7 @@ def cuda() -> None:
         pip("install", *wheels.glob("*.whl"), "pytest>=8", "hypothesis", place=place)
         python = place / FOLDER / "python"
         run(python, "-c", "import tightdp._cuda")
-        run(python, "-m", "pytest", "-q", "tests/test_device_module.py")
+        run(python, "-m", "pytest", "-q", "tests/release/test_device_module.py")
 
 
 def main() -> None:

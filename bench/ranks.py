@@ -34,7 +34,8 @@ from shared import RESULTS, options
 from torch import distributed
 from torch.utils.data import TensorDataset
 
-from tightdp.torch import Batches, make_private, sum_noise
+from tightdp.torch import Batches, make_private
+from tightdp.torch.gradient_sums import sum_noise
 
 RECORDS, BATCH, PIECE = 20_000, 512, 32
 BANDWIDTH, LATENCY = 1.25e9, 5e-5

@@ -4,7 +4,7 @@
 ```python cuda   runs where there is a CUDA device, and what it imports
 ```bash          each line is a ``tightdp`` command, and runs as the shell would run it
 ```text          what the block above it prints; "..." stands for whatever is there, as in doctests
-```c, ```cpp, ```cmake  files of the programs that tests/test_headers.py builds
+```c, ```cpp, ```cmake  files of the programs that tests/project/test_headers.py builds
 ```python with NAME  runs where the library NAME is installed
 ```python NAME   code of another library, which is not run
 ```sh            set-up, which is not run

@@ -4,11 +4,11 @@ import typing as _typing
 
 from . import derived as _derived
 from ._core import __version__
-from .accounting.accountant import Accountant
-from .accounting.adaptive.filters import BudgetExceeded, Odometer, PrivacyFilter
-from .accounting.batch import epsilon_batch
-from .accounting.calibrate import calibrate, noise_multiplier
-from .accounting.questions import Question as _Question
+from .accounting.questions.calibration import calibrate, noise_multiplier
+from .accounting.questions.many_settings import epsilon_batch
+from .accounting.questions.question import Question as _Question
+from .accounting.running_accounts.accountant import Accountant
+from .accounting.running_accounts.filters import BudgetExceeded, Odometer, PrivacyFilter
 from .bound import Bound, ContradictionError, Curve
 from .composition import Composable as _Composable
 from .composition import Composition

@@ -20,7 +20,7 @@ FEW_PARTS = 8
 class Questions(Protocol):
     """The questions about one composition, under one relation and one engine.
 
-    ``accounting/questions.py`` answers them.
+    ``accounting/questions/question.py`` answers them.
     """
 
     def epsilon(self, delta: float) -> Bound: ...

@@ -13,7 +13,7 @@ from . import _check
 from ._device import devices, parse_device_number, required, status
 from .accounting.engines.prv.device import on_device as _prv_on
 from .accounting.engines.prv.engine import Prv
-from .accounting.questions import Question
+from .accounting.questions.question import Question
 from .bound import Bound
 from .composition import Composable
 from .options import DELTA_ERROR, EPS_ERROR, Neighbors

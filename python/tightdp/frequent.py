@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _check
-from .accounting.calibrate import calibrate
+from .accounting.questions.calibration import calibrate
 from .algorithms.driver import open_ledger, spend_from_ledger
 from .bound import Bound
 from .composition import Composition

@@ -25,13 +25,13 @@ from .algorithms.driver import check_records, make_random_source, open_ledger, s
 from .bound import Bound
 from .composition import Composition
 from .derived import RepeatAndSelect
-from .estimators.all_or_nothing import fit_on_a_copy
 from .estimators.labels import check_typed, must_learn, require_typed_labels
 from .estimators.linear_models import PrivateClassifier
-from .estimators.ownership import list_parts as parts_within
-from .estimators.ownership import mark_as_part_of
 from .estimators.preparation import read_block_labels, read_labels
-from .estimators.sklearn_interface import BaseEstimator, NotFittedError
+from .estimators.shared.all_or_nothing import fit_on_a_copy
+from .estimators.shared.ownership import list_parts as parts_within
+from .estimators.shared.ownership import mark_as_part_of
+from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError
 from .gate.budget import Target
 from .gate.gate import Gate
 from .gate.oracle import Query
@@ -52,7 +52,7 @@ from .preprocessing.cells import check_shape, check_width, select_rows, split_co
 from .preprocessing.steps import copy_unfitted
 from .records.blocks import Blocks, Lengths, Unweighted
 from .records.copied import cache_decoded_blocks
-from .records.estimator_input import as_blocks
+from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
 from .records.views import MappedBlocks, RandomSubset, SelectedRows
 from .release.noise import RandomSource

@@ -33,7 +33,7 @@ class Accuracy(TypedDict, total=False):
 
 
 class Options(Accuracy, total=False):
-    """The keywords of every question. ``accounting/questions.py`` checks them."""
+    """The keywords of every question. ``accounting/questions/question.py`` checks them."""
 
     neighbors: Neighbors
 

@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _check
-from .accounting.calibrate import calibrate
+from .accounting.questions.calibration import calibrate
 from .algorithms.driver import check_records, make_random_source, open_ledger, spend_from_ledger
 from .bound import Bound
 from .composition import Composition
-from .estimators.all_or_nothing import fit_on_a_copy
 from .estimators.labels import check_typed, require_typed_labels
 from .estimators.linear_models import PrivateClassifier
-from .estimators.ownership import check_free, mark_as_part_of
 from .estimators.pca import DPPCA
 from .estimators.private_estimator import PrivateEstimator
 from .estimators.regression import Ridge
-from .estimators.sklearn_interface import BaseEstimator, NotFittedError
-from .estimators.statements import UNSCALED
+from .estimators.shared.all_or_nothing import fit_on_a_copy
+from .estimators.shared.ownership import check_free, mark_as_part_of
+from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError
+from .estimators.shared.statements import UNSCALED
 from .gate.budget import Caps, Target
 from .gate.shares import FAILURE, NoiseShare, build_caps, check_within, plan_with_remaining_budget
 from .ledger.ledger import name_of
@@ -40,7 +40,7 @@ from .preprocessing.steps import NamedParts, check_named_steps, copy_unfitted
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
 from .records.copied import cache_decoded_blocks
-from .records.estimator_input import as_blocks, is_sparse, split_sparse_rows
+from .records.sources.estimator_input import as_blocks, is_sparse, split_sparse_rows
 from .records.views import MappedBlocks
 from .statement import Statement
 from .statement.words import AGAIN

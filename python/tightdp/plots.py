@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000")
-"""Colours that colour-blind readers can tell apart, too (Okabe and Ito 2008; tests/test_plots.py)."""
+"""Colours that colour-blind readers can tell apart, too (Okabe and Ito 2008;
+tests/accounting/questions/test_plots.py)."""
 _GUESSING_COLOUR = "#9a9a9a"
 _THIN_WIDTH = 0.01
 """Width below which a band is as thin as its line: relative for a profile, absolute for a trade-off curve."""

@@ -62,7 +62,7 @@ def pipeline(clinics=None, last=LAST):
     ("clinics", "algorithm"), [(None, NoisyGD(steps=3)), (["north", "south", "nowhere"], DPSGD(epochs=1))]
 )
 def test_files_give_the_bits_of_a_table_in_memory(people, folder, clinics, algorithm, monkeypatch):
-    monkeypatch.setattr("tightdp.records.files.CSV_BYTES", 4096)
+    monkeypatch.setattr("tightdp.records.sources.files.CSV_BYTES", 4096)
     made = lambda: pipeline(clinics, LogisticRegression(algorithm, classes=["no", "yes"]))  # noqa: E731
     expected = made().fit(*people)
     for name, copy in (("t.parquet", True), ("plain.parquet", False), ("t.arrow", True), ("t.csv", True)):

@@ -16,13 +16,14 @@ from forked import RECORDS, fork
 from small import cross_entropy, mlp, private, still, table
 
 import tightdp as dp
-from tightdp.torch import checkpoint, make
-from tightdp.torch.account import Account
+from tightdp.torch import make_private
+from tightdp.torch.batches.importance_loader import Candidates
 from tightdp.torch.distributed.ranks import Ranks
 from tightdp.torch.distributed.run import SharedRun
-from tightdp.torch.importance import Candidates
-from tightdp.torch.released_share import ShareAccount
-from tightdp.torch.run import PrivateRun
+from tightdp.torch.plan.account import Account
+from tightdp.torch.plan.norm_share_account import ShareAccount
+from tightdp.torch.run import checkpoint
+from tightdp.torch.run.private_run import PrivateRun
 
 STEPS = 6
 SETTINGS = {"batch_size": 20, "epochs": 2, "noise_multiplier": None, "epsilon": 1.0}
@@ -74,7 +75,7 @@ def at(point, when):
         setattr(owner, name, outer)
 
     {
-        "before the key": lambda: around(make, "Key", before=True),
+        "before the key": lambda: around(make_private, "Key", before=True),
         "after the ledger": lambda: around(dp.Ledger, "spend"),
         "before run.json": lambda: around(checkpoint.Checkpoint, "begin", before=True),
         "after run.json": lambda: around(checkpoint.Checkpoint, "begin"),

@@ -12,7 +12,7 @@ from opacus import GradSampleModule
 from small import private
 from test_one_pass import CASES, one_pass
 
-from tightdp.torch.exact_sums import ExactSums
+from tightdp.torch.gradient_sums.exact_sums import ExactSums
 
 SUPPORTED = ["mlp", "positions of each record", "convolutions", "shared"]
 

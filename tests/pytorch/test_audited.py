@@ -16,7 +16,7 @@ import tightdp as dp
 from tightdp import audit
 from tightdp.algorithms.importance import TwoStages
 from tightdp.release.gradients import clipped_sum
-from tightdp.torch.adaclip import CenteredSums
+from tightdp.torch.step_sums.centered_sums import CenteredSums
 
 STEPS, CLAIM = 400, 1.0
 

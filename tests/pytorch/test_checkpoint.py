@@ -15,7 +15,7 @@ from small import cross_entropy, mlp, private, table
 import tightdp as dp
 from tightdp.ledger.budget import compute_digest
 from tightdp.torch import AfterFailure, DPAdam
-from tightdp.torch.checkpoint import Checkpoint
+from tightdp.torch.run.checkpoint import Checkpoint
 
 SETTINGS = {"noise_multiplier": 1.0, "epochs": 2}
 
@@ -239,7 +239,7 @@ def test_one_run_at_a_time(tmp_path):
     child = os.fork()
     if not child:  # another process
         try:
-            from tightdp.torch import checkpoint
+            from tightdp.torch.run import checkpoint
 
             checkpoint._locks.clear()
             Checkpoint(tmp_path)

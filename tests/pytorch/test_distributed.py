@@ -22,7 +22,7 @@ import tightdp as dp
 from tightdp._owner import Owner
 from tightdp.release.sampling import draw_poisson_sample
 from tightdp.torch import DPAdam
-from tightdp.torch.key import Keyed
+from tightdp.torch.randomness.key import Keyed
 
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
     pytest.skip("needs torch.distributed with gloo", allow_module_level=True)

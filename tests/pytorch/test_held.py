@@ -14,7 +14,7 @@ from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
 from tightdp.torch import AfterFailure
-from tightdp.torch.checkpoint import Checkpoint
+from tightdp.torch.run.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 STEPS = 20

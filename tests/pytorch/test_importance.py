@@ -13,9 +13,9 @@ from small import cross_entropy, mlp, notes, private, still, table
 from torch.utils.data import TensorDataset
 
 import tightdp as dp
-from tightdp.torch.importance import Candidates
-from tightdp.torch.key import Key
-from tightdp.torch.process_group import World
+from tightdp.torch.batches.importance_loader import Candidates
+from tightdp.torch.randomness.key import Key
+from tightdp.torch.randomness.process_group import World
 from tightdp.train import DPIS, CallableModel, fit
 
 CHANCE = 1e-9

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import tightdp as dp
 from tightdp.torch import PoissonLoader
-from tightdp.torch.loader import SAFE_OPTIONS
-from tightdp.torch.record_reader import RecordCollator, RecordReader
+from tightdp.torch.batches.poisson_loader import SAFE_OPTIONS
+from tightdp.torch.batches.record_reader import RecordCollator, RecordReader
 
 
 class Squares(Dataset):

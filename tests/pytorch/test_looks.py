@@ -14,7 +14,7 @@ from test_coins import Records, rows
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from tightdp.torch.coins import draw_look_order
+from tightdp.torch.randomness.global_generators import draw_look_order
 
 ARITHMETIC = ["auto", "exact", "float", "products"]
 

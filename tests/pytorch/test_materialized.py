@@ -8,8 +8,8 @@ import torch
 from small import clipped_by_hand, cross_entropy, mlp, private, table
 from torch import nn
 
-from tightdp.torch import per_example_gradients as materialized
-from tightdp.torch.exact_sums import ExactSums
+from tightdp.torch.gradient_sums import per_example_gradients as materialized
+from tightdp.torch.gradient_sums.exact_sums import ExactSums
 
 
 class Tied(nn.Module):

@@ -9,9 +9,9 @@ import torch
 from small import clipped_by_hand, cross_entropy, mlp, private, still, table
 from test_one_pass import CASES
 
+from tightdp.torch.batches.batch_places import Places
 from tightdp.torch.onepass import products
 from tightdp.torch.onepass.products import ProductSums
-from tightdp.torch.places import Places
 
 
 def made(model, max_norm, noise_multiplier=1.0):

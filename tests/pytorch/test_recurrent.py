@@ -9,7 +9,7 @@ from small import clipped_by_hand, cross_entropy, private
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from tightdp.torch.per_example_gradients import PerExampleGradients
+from tightdp.torch.gradient_sums.per_example_gradients import PerExampleGradients
 
 
 class Reads(nn.Module):

@@ -14,8 +14,8 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp.torch import DPAdam
-from tightdp.torch.plan import plan
-from tightdp.torch.released_share import make_account
+from tightdp.torch.plan.norm_share_account import make_account
+from tightdp.torch.plan.plan import plan
 from tightdp.train import DPIS, CallableModel, fit
 
 NOISE = 30.0

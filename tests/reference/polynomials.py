@@ -1,6 +1,6 @@
 """How the constants of cpp/include/tightdp/random/normal.hpp were found: near-minimax fits at 60 digits.
 
-Run it to print them. ``tests/test_random_distribution.py`` measures what the compiled functions then reach.
+Run it to print them. ``tests/release/test_random_distribution.py`` measures what the compiled functions then reach.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.records import rows
 from tightdp.records.columns import Number
-from tightdp.records.rows import Rows
+from tightdp.records.sources import rows
+from tightdp.records.sources.rows import Rows
 from tightdp.records.text import find_repeated_names
 from tightdp.statement.column_words import fact_of_bounds, fact_of_labels
 from tightdp.tables.model import TableModel

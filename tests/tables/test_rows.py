@@ -9,7 +9,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.records.rows import Rows, TextFormat
+from tightdp.records.sources.rows import Rows, TextFormat
 
 CELLS = [["name", "größe"], ["Ana", "1"], ["Zoë, junior", "2"], ['"quoted"', " 3 "]]
 

@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("algorithm", [NoisyGD(steps=3), DPSGD(epochs=1)])
 def test_files_give_the_bits_of_an_array(folder, algorithm, monkeypatch):
     at, X, y = folder
-    monkeypatch.setattr("tightdp.records.files.CSV_BYTES", 4096)
+    monkeypatch.setattr("tightdp.records.sources.files.CSV_BYTES", 4096)
     expected = LogisticRegression(algorithm, **TARGET).fit(X, y)
     for blocks in (
         FileBlocks(at / "t.parquet", "y", COLUMNS),
@@ -82,7 +82,7 @@ def test_types_of_columns(tmp_path):
 
 
 def test_bad_files_are_refused_by_name_and_not_quoted(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("tightdp.records.files.CSV_BYTES", 4096)
+    monkeypatch.setattr("tightdp.records.sources.files.CSV_BYTES", 4096)
     at = folder[0]
     for given, message in [
         ({"label": "z"}, "label and columns must be among .*: z is not"),
@@ -118,7 +118,7 @@ def test_bad_files_are_refused_by_name_and_not_quoted(folder, tmp_path, monkeypa
 @pytest.mark.parametrize("records", [9, 4000])
 @pytest.mark.parametrize("line", ["1,Row #7: CANARY", "1,2,3,CANARY", "1,CANARY,1"])
 def test_a_record_that_cannot_be_read_is_named_by_file_and_row_and_not_quoted(tmp_path, monkeypatch, records, line):
-    monkeypatch.setattr("tightdp.records.files.CSV_BYTES", 4096)
+    monkeypatch.setattr("tightdp.records.sources.files.CSV_BYTES", 4096)
     good = "1,2,0\n1,3,1\n"
     (tmp_path / "1.csv").write_text("a,b,y\n" + good)
     (tmp_path / "2.csv").write_text("a,b,y\n" + good * records + line + "\n" + good * 9)
@@ -145,7 +145,7 @@ def test_a_record_that_cannot_be_read_is_named_by_file_and_row_and_not_quoted(tm
     ],
 )
 def test_another_encoding_is_named_with_its_file_and_no_record(tmp_path, monkeypatch, records, text, encoding):
-    monkeypatch.setattr("tightdp.records.files.CSV_BYTES", 4096)
+    monkeypatch.setattr("tightdp.records.sources.files.CSV_BYTES", 4096)
     (tmp_path / "t.csv").write_bytes(text % (b"1,no\n2,yes\n" * records))
     with pytest.raises(
         ValueError, match=rf"encoding must be that of the files: .*t\.csv is not text in {encoding}"

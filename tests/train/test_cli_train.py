@@ -14,7 +14,7 @@ from tightdp.cli import main
 from tightdp.cli.progress import Progress
 from tightdp.estimators.catalog import ALGORITHMS
 from tightdp.records.columns import encode_columns, plan_columns
-from tightdp.records.rows import Rows
+from tightdp.records.sources.rows import Rows
 
 BOUNDS = ["--label", "income", "--delta", "1e-6", "--bounds", "age=18:90,hours=0:80"]
 COMMON = [*BOUNDS, "--classes", "low,high", "--categories", "sex=f,m"]

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 import tightdp as dp
-from tightdp.estimators.continued_account import take_pointwise_maximum
+from tightdp.estimators.shared.continued_account import take_pointwise_maximum
 from tightdp.train import (
     DPAGD,
     DPSGD,

@@ -230,6 +230,6 @@ def test_every_epoch_has_a_plan_whatever_is_released(records, settings, epsilon)
             budget = run.make_filter(algorithm.compute_steps(run.public, run.target))
             for epoch, share in enumerate(shares):
                 budget.spend(dp.Gaussian(run.norm_noise), 2 if settings.get("adapt") and epoch else 1)
-                chosen, noise = run.chosen(budget, epoch, share * records, 1.0)
+                chosen, noise = run.choose_share_and_noise(budget, epoch, share * records, 1.0)
                 assert min(share, 1.0) <= chosen <= 1 and noise <= run.largest_noise
                 budget.spend(build_sampled_gaussian(noise, run.compute_sampling_probability(chosen)), run.steps)

@@ -12,7 +12,7 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput
 
 from ..torch import Batches, make_private
-from ..torch.run import PrivateRun
+from ..torch.run.private_run import PrivateRun
 
 _FROM_ARGS = ("batch_size", "batches", "epochs")
 """Parameters of ``make_private`` that follow from the training arguments and the collator."""

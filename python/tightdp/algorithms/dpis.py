@@ -16,8 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from .. import _check
-from ..accounting.calibrate import calibrate
 from ..accounting.numerics.root import crossing
+from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
 from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate, find_largest_noise

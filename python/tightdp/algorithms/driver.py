@@ -24,7 +24,7 @@ from ..models.records import Records
 from ..records.blocks import Blocks, resolve_largest_weight, scale_weights, validate_weights
 from ..records.cells import as_targets
 from ..records.copied import cache_decoded_blocks
-from ..records.estimator_input import as_blocks
+from ..records.sources.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .algorithm import Algorithm, check_length

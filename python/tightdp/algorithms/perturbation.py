@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .. import _check
-from ..accounting.calibrate import calibrate
+from ..accounting.questions.calibration import calibrate
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.minimum_query import Objective, build_minimum_query, build_objective, build_perturbed_query

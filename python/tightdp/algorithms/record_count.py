@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..accounting.adaptive.filters import BudgetExceeded
-from ..accounting.calibrate import calibrate
+from ..accounting.questions.calibration import calibrate
+from ..accounting.running_accounts.filters import BudgetExceeded
 from ..composition import Composition
 from ..gate.budget import (
     BudgetWithinCaps,

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from .. import __version__
-from ..accounting.adaptive.filters import BudgetExceeded
+from ..accounting.running_accounts.filters import BudgetExceeded
 
 COMMANDS = {
     "epsilon": "bounds on epsilon at a given delta",
@@ -30,6 +30,16 @@ COMMANDS = {
     "info": "version, CPU features, CUDA, engines",
     "completion": "a script that completes commands and options in the shell",
 }
+
+_MODULES = {
+    name: f".{folder}.{name}"
+    for folder, names in {
+        "accounting": ("epsilon", "delta", "calibrate", "sweep", "plot"),
+        "tables": ("schema", "frequent", "train", "predict", "test", "statement", "verify", "ledger"),
+    }.items()
+    for name in names
+}
+"""Modules of the commands, relative to this package; a command without a folder is a module beside this one."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -51,7 +61,7 @@ def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentP
         if name != command and not every:
             commands.add_parser(name, help=summary)
             continue
-        found = import_module(f".{name}", __name__)
+        found = import_module(_MODULES.get(name, f".{name}"), __name__)
         epilog, raw = getattr(found, "EPILOG", None), argparse.RawDescriptionHelpFormatter
         p = commands.add_parser(name, help=summary, description=found.__doc__, epilog=epilog, formatter_class=raw)
         found.add_arguments(p)

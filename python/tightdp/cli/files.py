@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .._files import open_file
-from ..records.rows import TextFormat
+from ..records.sources.rows import TextFormat
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accounting.calibrate import calibrate
+from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
 from ..gate.budget import Caps, FixedPlan, Target
 from ..gate.count_threshold import compute_noise_and_threshold

@@ -21,10 +21,9 @@ from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from ..models.model import Model, Vector
 from ..models.records import Records
 from ..records.blocks import Blocks, scale_weights, validate_weights
-from ..records.estimator_input import is_sparse, split_sparse_rows
+from ..records.sources.estimator_input import is_sparse, split_sparse_rows
 from ..records.stream import Stream, scan_blocks
 from ..statement.column_words import DECLARED, OCCURRING
-from . import statements as stated
 from .labels import (
     UNKNOWN,
     LabelRelease,
@@ -40,7 +39,8 @@ from .labels import (
 )
 from .preparation import LabelPreparation, count_block_labels, read_block_labels, read_labels, scale_to_bounds
 from .private_estimator import PrivateEstimator
-from .sklearn_interface import ClassifierMixin, validate_data
+from .shared import statements as stated
+from .shared.sklearn_interface import ClassifierMixin, validate_data
 
 PLACES = (
     ". It holds whole numbers, as VotingClassifier, StackingClassifier and BaggingClassifier hand them on in place of "

@@ -15,15 +15,15 @@ from ..models.dense import apply_affine_map
 from ..models.grid import exact_bound, grid_below
 from ..models.records import Records
 from ..records.copied import cache_decoded_blocks
-from ..records.estimator_input import as_blocks_without_targets, is_sparse, refuse_weights, split_sparse_rows
+from ..records.sources.estimator_input import as_blocks_without_targets, is_sparse, refuse_weights, split_sparse_rows
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.words import AGAIN
-from .all_or_nothing import fit_on_a_copy
-from .ownership import check_free
 from .second_moment import DIGITS, SecondMoment, second_moment_query, unpack_symmetric
-from .sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
-from .statements import UNSCALED
+from .shared.all_or_nothing import fit_on_a_copy
+from .shared.ownership import check_free
+from .shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from .shared.statements import UNSCALED
 
 
 @dataclass(eq=False, repr=False)

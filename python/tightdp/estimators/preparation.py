@@ -15,7 +15,7 @@ from ..models.model import Vector
 from ..models.records import Array, Records
 from ..records.cells import as_labels_of_one_kind
 from .labels import count_labels, exclude_records, find_class_places, find_indices
-from .sklearn_interface import validate_labels
+from .shared.sklearn_interface import validate_labels
 
 
 def read_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:

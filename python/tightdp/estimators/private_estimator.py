@@ -23,17 +23,17 @@ from ..models.model import Model, Vector
 from ..models.records import Array, Records
 from ..records.blocks import Blocks, resolve_largest_weight
 from ..records.copied import cache_decoded_blocks
-from ..records.estimator_input import as_blocks
+from ..records.sources.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..statement import Statement
-from . import statements as stated
-from .all_or_nothing import fit_on_a_copy
-from .continued_account import RunsAccount
 from .labels import LabelRelease
-from .nested_parameters import NestedParameters
-from .ownership import check_free
 from .preparation import Bounds, Pair, broadcast_bounds, is_same_pair, resolve_bounds, scale_to_bounds, warn_of_large
-from .sklearn_interface import NotFittedError, validate_data
+from .shared import statements as stated
+from .shared.all_or_nothing import fit_on_a_copy
+from .shared.continued_account import RunsAccount
+from .shared.nested_parameters import NestedParameters
+from .shared.ownership import check_free
+from .shared.sklearn_interface import NotFittedError, validate_data
 
 NONE = 0, 0
 """Runs before the first, and those among them on records of their own."""

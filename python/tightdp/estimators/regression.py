@@ -22,16 +22,16 @@ from ..models.grid import exact_bound
 from ..models.records import Records
 from ..records.blocks import CHANGED
 from ..records.copied import cache_decoded_blocks
-from ..records.estimator_input import as_blocks, is_sparse, refuse_weights, split_sparse_rows
+from ..records.sources.estimator_input import as_blocks, is_sparse, refuse_weights, split_sparse_rows
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.words import AGAIN
-from .all_or_nothing import fit_on_a_copy
-from .ownership import check_free
 from .scale import Scale
 from .second_moment import SecondMoment, second_moment_query, unpack_symmetric
-from .sklearn_interface import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
-from .statements import UNSCALED, describe_bounds
+from .shared.all_or_nothing import fit_on_a_copy
+from .shared.ownership import check_free
+from .shared.sklearn_interface import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
+from .shared.statements import UNSCALED, describe_bounds
 
 
 @dataclass(eq=False, repr=False)

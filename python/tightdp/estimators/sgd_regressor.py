@@ -13,14 +13,14 @@ from ..composition import Composition
 from ..models.linear import LinearModel, Squared
 from ..models.records import Array, Records
 from ..records.blocks import Blocks, scale_weights, validate_weights
-from ..records.estimator_input import is_sparse, split_sparse_rows
+from ..records.sources.estimator_input import is_sparse, split_sparse_rows
 from ..records.stream import Stream
-from . import statements as stated
 from .preparation import Bounds, resolve_bounds, scale_to_bounds
 from .private_estimator import PrivateEstimator
 from .regression import convert_checked_targets, validate_block_targets, validate_targets
 from .scale import Scale
-from .sklearn_interface import RegressorMixin, validate_data
+from .shared import statements as stated
+from .shared.sklearn_interface import RegressorMixin, validate_data
 
 
 @dataclass(eq=False, repr=False)

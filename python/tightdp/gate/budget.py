@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from .. import _check
-from ..accounting.adaptive.costs import GaussianCap
-from ..accounting.adaptive.filters import Capped, PrivacyFilter
-from ..accounting.calibrate import calibrate
+from ..accounting.questions.calibration import calibrate
+from ..accounting.running_accounts.costs import GaussianCap
+from ..accounting.running_accounts.filters import Capped, PrivacyFilter
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 

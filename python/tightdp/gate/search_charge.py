@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..accounting.calibrate import calibrate
+from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
 from ..derived import RepeatAndSelect
 from ..mechanisms import ApproximateDP, Gaussian

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from ..accounting.calibrate import calibrate
+from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
 from .budget import Caps, split_off_gaussians
 

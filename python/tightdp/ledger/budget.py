@@ -11,9 +11,9 @@ from typing import Any
 
 from .. import _check
 from .._strict_json import parse_json, read_object
-from ..accounting.accountant import Accountant
-from ..accounting.adaptive.costs import RenyiOrder
-from ..accounting.adaptive.filters import PrivacyFilter
+from ..accounting.running_accounts.accountant import Accountant
+from ..accounting.running_accounts.costs import RenyiOrder
+from ..accounting.running_accounts.filters import PrivacyFilter
 from ..composition import Composable
 from ..options import Neighbors
 

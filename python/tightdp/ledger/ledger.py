@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .. import _check
 from .._strict_json import read_value
-from ..accounting.accountant import Accountant
-from ..accounting.adaptive.filters import BudgetExceeded, PrivacyFilter, _Price, _Spent
+from ..accounting.running_accounts.accountant import Accountant
+from ..accounting.running_accounts.filters import BudgetExceeded, PrivacyFilter, _Price, _Spent
 from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..options import Neighbors

@@ -14,9 +14,9 @@ from ..estimators.pca import DPPCA
 from ..estimators.preparation import count_block_labels, read_block_labels, read_labels
 from ..estimators.private_estimator import PrivateEstimator
 from ..estimators.regression import Ridge, validate_block_targets
-from ..estimators.sklearn_interface import validate_data, validate_numbers
+from ..estimators.shared.sklearn_interface import validate_data, validate_numbers
 from ..records.blocks import Blocks, resolve_largest_weight
-from ..records.estimator_input import check_numbers
+from ..records.sources.estimator_input import check_numbers
 from ..records.stream import scan_blocks
 from .steps import copy_unfitted
 from .transformer import PrivateTransformer

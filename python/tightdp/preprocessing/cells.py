@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..gate.count_threshold import count_values
-from ..records.arrays import ArrayBlocks
 from ..records.cells import as_column, as_table, convert_cell_to_text, convert_cells_to_text
 from ..records.numbers import check_names
+from ..records.sources.arrays import ArrayBlocks
 
 
 def get_column_names(X: Any) -> list[Any] | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.ownership import mark_as_part_of
+from ..estimators.shared.ownership import mark_as_part_of
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks

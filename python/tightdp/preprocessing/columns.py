@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.ownership import mark_as_part_of
+from ..estimators.shared.ownership import mark_as_part_of
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
-from ..records.estimator_input import check_numbers
+from ..records.sources.estimator_input import check_numbers
 from ..records.views import MappedBlocks
 from .cells import check_shape, check_width, get_column_names, split_columns
 from .passes import count_blocks

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _check
 from ..composition import Composition
-from ..estimators.statements import describe_bounds
+from ..estimators.shared.statements import describe_bounds
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..statement.words import list_values

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..composition import Composition
 from ..estimators.scale import Scale
-from ..estimators.statements import describe_bounds
+from ..estimators.shared.statements import describe_bounds
 from ..gate.gate import Gate
 from ..gate.oracle import Integers, Query
 from ..gate.shares import NoiseShare

@@ -14,9 +14,9 @@ from .. import _check
 from ..algorithms.driver import make_random_source, open_ledger, spend_from_ledger
 from ..bound import Bound
 from ..composition import Composition
-from ..estimators.all_or_nothing import fit_on_a_copy
-from ..estimators.ownership import check_free
-from ..estimators.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from ..estimators.shared.all_or_nothing import fit_on_a_copy
+from ..estimators.shared.ownership import check_free
+from ..estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.shares import FAILURE, NoiseShare
@@ -25,7 +25,7 @@ from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
 from ..records.cells import list_column_types
 from ..records.copied import cache_decoded_blocks
-from ..records.estimator_input import check_numbers
+from ..records.sources.estimator_input import check_numbers
 from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import Rows
+from .sources.rows import Rows
 
 SHOWN = 20
 """Largest number of a table's problems that one error lists."""

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from .. import _core
-from ..accounting.accountant import Accountant
+from ..accounting.running_accounts.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled

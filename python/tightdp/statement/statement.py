@@ -23,8 +23,8 @@ from .._strict_json import (
     read_arguments,
     read_value,
 )
-from ..accounting.accountant import Accountant
 from ..accounting.engines.auto import ANSWERED
+from ..accounting.running_accounts.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import _check
 from .._strict_json import check_entries, check_format, check_same, construct_object, read_file, read_object, read_value
 from ..records.columns import Category, Column, Number, encode_columns
-from ..records.rows import Rows
+from ..records.sources.rows import Rows
 from ..statement import Statement
 from ..statement.column_words import OCCURRING, ColumnFact, fact_of_labels, facts_of_columns
 

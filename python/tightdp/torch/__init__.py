@@ -5,15 +5,15 @@ that clips, adds up and adds noise, and an account. The model is not wrapped.
 """
 
 from .adam import DPAdam
-from .group_norm import replace_batch_norm
-from .loader import Batch, PoissonLoader
-from .loss_release import LossRelease
-from .make import make_private
-from .options import AfterFailure, Batches
-from .plan import Plan
-from .record_locality import Audit
-from .released_loss import MeanLoss
-from .run import PrivateRun
+from .batches.poisson_loader import Batch, PoissonLoader
+from .gradient_sums.released_loss import MeanLoss
+from .make_private import make_private
+from .model_checks.group_norm import replace_batch_norm
+from .model_checks.record_locality import Audit
+from .plan.loss_release import LossRelease
+from .plan.plan import Plan
+from .run.private_run import PrivateRun
+from .run.run_options import AfterFailure, Batches
 
 __all__ = [
     "AfterFailure", "Audit", "Batch", "Batches", "DPAdam", "LossRelease", "MeanLoss", "Plan", "PoissonLoader",

@@ -40,10 +40,10 @@ from ..models.linear import LinearModel
 from ..models.mlp import Perceptron
 from ..models.model import CallableModel
 from ..models.records import Records
-from ..records.arrays import ArrayBlocks
 from ..records.blocks import Blocks
-from ..records.dask import DaskBlocks
-from ..records.files import FileBlocks
+from ..records.sources.arrays import ArrayBlocks
+from ..records.sources.dask import DaskBlocks
+from ..records.sources.files import FileBlocks
 
 __all__ = [
     "DPAGD",

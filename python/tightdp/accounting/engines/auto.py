@@ -18,12 +18,12 @@ from ...derived import Derived, Group
 from ...losses import PrivacyLoss
 from ...mechanisms import ZCDP
 from ...options import Direction
-from .. import known_curve
-from ..known_curve import Ask, KnownCurve, cut
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import affords, one_question
+from ..pairs import known_curve
 from ..pairs.dominating import dominating
 from ..pairs.kinds import any_of
+from ..pairs.known_curve import Ask, KnownCurve, cut
 from ..pairs.largest import largest_of, largest_within
 from ..pairs.looked_at import looked_at
 from ..pairs.members import members, reveals_nothing

@@ -11,7 +11,7 @@ from scipy import special
 
 from ... import _check
 from ...accounting.pairs.largest import largest_loss
-from ...accounting.questions import Question
+from ...accounting.questions.question import Question
 from ...composition import Composition
 from ...options import Neighbors
 from .events import REVEALS

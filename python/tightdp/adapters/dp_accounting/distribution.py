@@ -17,7 +17,7 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from ... import _check, _core
 from ...accounting.engines.contour import ENGINE as contour
 from ...accounting.pairs import neighbors as relations
-from ...accounting.questions import Question
+from ...accounting.questions.question import Question
 from ...composition import Composable
 from ...options import Neighbors
 from .hull import build_convex_hull

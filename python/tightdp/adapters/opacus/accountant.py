@@ -12,11 +12,10 @@ from opacus.accountants import IAccountant, RDPAccountant, register_accountant
 
 from ... import _check
 from ..._renewed import RenewedLock
-from ...accounting import accountant
+from ...accounting.running_accounts import accountant, small_noise
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
 from .._orders import choose_best_order
-from . import little_noise
 
 Entry = tuple[Any, Any, Any]
 """Noise multiplier, sample rate and number of steps, as Opacus keeps them."""
@@ -72,7 +71,7 @@ class Accountant(IAccountant):
             return self._return_zero_epsilon(target)
         if account is None or target == 0:
             return math.inf
-        found = little_noise.bound_epsilon_of_little_noise(account, target)
+        found = small_noise.bound_epsilon_of_little_noise(account, target)
         return (account.epsilon(target).upper if found is None else found) or self._return_zero_epsilon(target)
 
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:

@@ -11,8 +11,8 @@ import opacus
 import torch
 
 from ... import _check
-from ...accounting.calibrate import calibrate, noise_multiplier
 from ...accounting.numerics.outward import Range, sqrt
+from ...accounting.questions.calibration import calibrate, noise_multiplier
 from ...mechanisms import Gaussian, PoissonSampled
 from .accountant import Accountant
 from .batches import declared_batch_size, prepare_empty_batches, remember_batch_size, require_replaceable_batches

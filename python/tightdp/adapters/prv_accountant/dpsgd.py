@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import _check
-from ...accounting.calibrate import noise_multiplier as least_noise_multiplier
+from ...accounting.questions.calibration import noise_multiplier as least_noise_multiplier
 from .accountant import PRVAccountant, Triple
 from .privacy_random_variables import PoissonSubsampledGaussianMechanism
 

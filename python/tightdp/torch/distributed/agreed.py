@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ... import __version__
-from ..process_group import Fact
+from ..randomness.process_group import Fact
 
 
 def shared_facts(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..process_group import Fact, World
+from ..randomness.process_group import Fact, World
 
 _FACTS = 10
 """Numbers in a message of ``together``: one length for all calls, so that ranks whose calls differ can tell."""

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from ...release import clipping
-from ..run import PrivateRun
-from ..sum_noise import add_noise_share
-from ..sums import Sums
+from ..gradient_sums.base_sums import Sums
+from ..gradient_sums.sum_noise import add_noise_share
+from ..run.private_run import PrivateRun
 from .ranks import Ranks
 
 

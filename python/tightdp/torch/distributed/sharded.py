@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from ..checks import is_sharded
-from ..process_group import World
+from ..model_checks.model_checks import is_sharded
+from ..randomness.process_group import World
 from .ranks import Ranks
 from .run import SharedRun
 

@@ -11,10 +11,10 @@ import torch
 
 from ...release import arrays, clipping
 from ...release.noise import RandomSource
-from .. import collated
-from ..places import Places, fill_places
-from ..plan import Plan
-from ..sums import Sums, make_integer_sums
+from ..batches import collated_batch
+from ..batches.batch_places import Places, fill_places
+from ..gradient_sums.base_sums import Sums, make_integer_sums
+from ..plan.plan import Plan
 from .convolutions import Convolved
 from .factors import Factors, plan_factors
 from .graph_check import check_whole
@@ -49,7 +49,7 @@ class OnePassSums(Sums):
     def check(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
         """ValueError for a use of a parameter that cannot be clipped in one pass."""
         few = min(records, FEW)
-        tensors, rebuild = collated.split_records(batch, records)
+        tensors, rebuild = collated_batch.split_records(batch, records)
         self._find_factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
 
     def add(

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from ...models import dense
-from ..places import Places, fill_places
-from ..plan import Plan
-from ..sums import IntegerSums, make_integer_sums
+from ..batches.batch_places import Places, fill_places
+from ..gradient_sums.base_sums import IntegerSums, make_integer_sums
+from ..plan.plan import Plan
 from .clipping import OnePassSums
 from .factors import Factors, Outer, Sum
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from .. import checks, collated
-from ..per_example_gradients import SIGNS, name_module, shorten_error
-from ..side_by_side import side_by_side
+from ..batches import collated_batch
+from ..gradient_sums.per_example_gradients import SIGNS, name_module, shorten_error
+from ..gradient_sums.vectorized_pass import side_by_side
+from ..model_checks import model_checks
 from .use import Unsupported
 
 
@@ -30,7 +31,7 @@ class RecordAxis:
 
         ``then`` is called while records are still apart, for what PyTorch computes a second time on its way back.
         """
-        tensors, rebuild = collated.split_records(batch, self.records)
+        tensors, rebuild = collated_batch.split_records(batch, self.records)
         found, losses = [], []
 
         def keep(array: Any) -> Any:
@@ -43,8 +44,8 @@ class RecordAxis:
             if isinstance(each, torch.Tensor) and each.shape == (1,):
                 self.compute(keep, (each[0],))
             else:
-                checks.check_losses(each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each, 1)
-            found.append(then(checks.check_losses(losses[0], self.records)))
+                model_checks.check_losses(each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each, 1)
+            found.append(then(model_checks.check_losses(losses[0], self.records)))
             return each
 
         try:

@@ -1,1 +1,0 @@
-"""Releases that are chosen in the light of earlier ones: filters and odometers (docs/theory/filters.md)."""

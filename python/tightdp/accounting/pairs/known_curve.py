@@ -1,0 +1,180 @@
+"""What is known of one privacy curve, and what follows from it (docs/theory/conversions.md section 16).
+
+delta is a convex function of x = e^epsilon that starts at 1 and falls, never faster than x grows. So a few points
+bound it everywhere, from both sides, and its inverse as well. Every answer about a run that is wider than was asked for
+is cut with what is known without asking: the chance that a record is looked at, and the largest loss. Where it is still
+wide, other points are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from ... import _core
+from ...bound import Bound, ContradictionError
+from ..numerics.outward import INF, Range, expm1, log1p
+from ..numerics.work import affords
+
+Ask = Callable[[float], Bound]
+
+_WIDE = 0.02
+"""Relative width of an answer for which others are asked, and of those that are of no use to it."""
+_NEAR = 1e-3
+"""How far, relatively, from an end of an interval it is asked whether the truth is at that end."""
+_SHARE, _SPARE = 2, 10**8
+"""What other questions may cost: so many times the first answer's work, and a tenth of a second."""
+_LEAST = 1e-300
+"""The least delta that is asked for."""
+_FAR = 700.0
+"""Where epsilons are asked for no more: e^700 is a double."""
+NAME = "curve"
+
+
+class KnownCurve:
+    """Points (epsilon, lower, upper) of one direction's curve; the first is x = 0, where delta is 1."""
+
+    def __init__(self, looked_at: float = 1.0, largest: float = INF) -> None:
+        """``looked_at`` bounds delta(0), and ``largest`` all losses."""
+        self._points: dict[float, tuple[float, float]] = {-INF: (1.0, 1.0)}
+        if looked_at < 1:
+            self.add(0.0, 0.0, looked_at)
+        if largest < INF:
+            self.add(largest, 0.0, 0.0)
+
+    def add(self, epsilon: float, lower: float, upper: float) -> None:
+        """Takes in bounds of delta(epsilon); ContradictionError if they exclude what is known of it."""
+        low, high = self._points.get(epsilon, (0.0, 1.0))
+        low, high = max(low, lower), min(high, upper)
+        if not low <= high:
+            raise ContradictionError(f"delta({epsilon!r}) has a lower bound {low!r} above an upper one {high!r}")
+        self._points[epsilon] = low, high
+
+    def add_inverse(self, delta: float, lower: float, upper: float) -> None:
+        """Takes in bounds of epsilon(delta): the curve is at most ``delta`` at the upper one, and, as it has no jump,
+        at least ``delta`` at a lower one that is not 0."""
+        if upper < INF:
+            self.add(upper, 0.0, delta)
+        if 0 < lower < INF:
+            self.add(lower, delta, 1.0)
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Bounds of delta at any epsilon."""
+        left, right = self._sides(epsilon)
+        low, high = self._points.get(epsilon, (0.0, 1.0))
+        low = max(low, (-expm1(epsilon)).lo, *(lower for _, lower, _ in right), 0.0)
+        high = min(high, *(upper for _, _, upper in left))
+        for a, _, above in left:
+            for b, _, below in right:  # the chord
+                if below < high:
+                    share = _fall(epsilon, b) / _fall(a, b)
+                    high = min(high, (below + (Range(above) - below) * Range(0.0, min(share.hi, 1.0))).hi)
+        for i, (b, lower, _) in enumerate(left):  # a chord, continued
+            for a, _, above in left[:i]:
+                if lower > low:
+                    low = max(low, (lower - (Range(above) - lower) * (expm1(Range(epsilon) - b) / _fall(a, b))).lo)
+        for i, (a, lower, _) in enumerate(right):
+            for b, _, above in right[i + 1 :]:
+                if lower > above:
+                    rise = _fall(epsilon, a) / expm1(Range(b) - a)
+                    low = max(low, (lower + (Range(lower) - above) * Range(max(rise.lo, 0.0), rise.hi)).lo)
+        return low, high
+
+    def epsilon(self, delta: float) -> tuple[float, float]:
+        """Bounds of epsilon(delta), delta in (0, 1)."""
+        points = self._sorted()
+        low, high = 0.0, INF
+        for i, (b, lower, upper) in enumerate(points):
+            if lower > delta:
+                low = max(low, b)
+                for a, _, above in points[:i]:  # a chord, continued
+                    room = (Range(lower) - delta) / (Range(above) - lower) if above > lower else Range(0.0)
+                    low = max(low, (b + log1p(Range(max(room.lo, 0.0)) * _fall(a, b))).lo)
+            if upper <= delta:
+                high = min(high, max(b, 0.0))
+                for a, _, above in points[:i]:
+                    if above > delta:
+                        share = (Range(delta) - upper) / (Range(above) - upper)
+                        high = min(high, max((b + log1p(-Range(max(share.lo, 0.0)) * _fall(a, b))).hi, 0.0))
+        return low, high
+
+    def _sorted(self) -> list[tuple[float, float, float]]:
+        return sorted((epsilon, *ends) for epsilon, ends in self._points.items())
+
+    def _sides(self, epsilon: float) -> tuple[list[tuple[float, float, float]], list[tuple[float, float, float]]]:
+        points = self._sorted()
+        return [p for p in points if p[0] < epsilon], [p for p in points if p[0] > epsilon]
+
+
+def _fall(a: float, b: float) -> Range:
+    """1 - e^(a - b), a < b."""
+    return -expm1(Range(a) - b) if a > -INF else Range(1.0)
+
+
+def cut(found: Bound, curve: str, at: float, known: KnownCurve, asks: Mapping[str, Ask], work: int) -> Bound:
+    """Bounds of what ``curve``, "delta" or "epsilon", is ``at`` a number, that took so much ``work``, with what is
+    known beside them. ``asks`` answer further questions of both kinds, if there is any use in them."""
+    take = {"delta": known.add, "epsilon": known.add_inverse}
+    follows = {"delta": known.delta, "epsilon": known.epsilon}[curve]
+    beside = {"delta": _beside_delta, "epsilon": _beside_epsilon}[curve]
+
+    def ends() -> tuple[float, float]:
+        low, high = follows(at)
+        return max(low, found.lower), min(high, found.upper)
+
+    take[curve](at, found.lower, found.upper)
+    low, high = ends()
+    idle = 0
+    with _core.Budget(_SHARE * work + _SPARE):
+        for step in _STEPS if asks else ():
+            if not high - low > _WIDE * high or idle == _PATIENCE or not affords(_UNITS):
+                break
+            before = low, high
+            for other, there in beside(step, at, low, high):
+                answer = asks[other](there)
+                take[other](there, answer.lower, answer.upper)
+            low, high = ends()
+            idle = 0 if (low, high) != before else idle + 1
+    if (low, high) == (found.lower, found.upper):
+        return found
+    return Bound(low, high, f"{found.engine}+{NAME}", found.error_budget)
+
+
+Points = list[tuple[str, float]]
+"""What to ask for next: curves, and where."""
+_STEPS = "zero", "middle", "near low", "half", "double", "near high", "middle"
+_BESIDE = 1e3
+"""Deltas on either side of one, over it."""
+_PATIENCE = 3
+"""Other questions without any use, after which it is asked no more: the engines' answers fit each other."""
+_UNITS = 10**6
+"""Of work, for a step of this search: the cuts of a dozen points."""
+
+
+def _beside_delta(step: str, epsilon: float, low: float, high: float) -> Points:
+    """What may narrow an interval of delta(epsilon)."""
+    if step in _INSIDE:
+        inside = _INSIDE[step](max(low, _LEAST), high)
+        return [("epsilon", inside)] if low < inside < min(high, 1.0) else []
+    there = {"zero": 0.0, "half": epsilon / 2, "double": 2 * epsilon}[step]
+    return [("delta", there)] if abs(there) < _FAR and there != epsilon else []
+
+
+def _beside_epsilon(step: str, delta: float, low: float, high: float) -> Points:
+    """What may narrow an interval of epsilon(delta)."""
+    if step in _INSIDE:
+        most = high if high < INF else min(4 * low + 1, _FAR)
+        inside = _INSIDE[step](max(low, _NEAR * _NEAR * most), most)
+        return [("delta", inside)] if low < inside < min(high, _FAR) else []
+    if step == "zero":
+        return [("delta", 0.0)]
+    there = {"half": delta / _BESIDE, "double": delta * _BESIDE}[step]
+    return [("epsilon", there)] if 0 < there < 1 else []
+
+
+_INSIDE: dict[str, Callable[[float, float], float]] = {
+    "near low": lambda low, high: low * (1 + _NEAR),
+    "near high": lambda low, high: high * (1 - _NEAR),
+    "middle": lambda low, high: math.sqrt(low) * math.sqrt(high),
+}
+"""Numbers in an interval: is the truth at its lower end, at its upper one, or in which half of the logarithms?"""

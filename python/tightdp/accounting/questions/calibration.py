@@ -1,0 +1,302 @@
+"""The parameter that just meets a privacy target. Certified: it is the upper bound that meets the target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ... import _check
+from ...bound import Bound
+from ...composition import Composable, Composition
+from ...mechanisms import Gaussian, PoissonSampled
+from ...options import Options, accept_question_options
+from ..engines.closed_form.gaussian import Gaussian as GaussianCurve
+from ..numerics.root import boundary
+from .question import Question
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+LEAST, MOST = 1e-9, 1e15
+"""Default range of a parameter that is searched."""
+_TOLERANCE = 1e-9
+"""Relative: of the parameter, or of the epsilon that the result is short of the target."""
+_WIDE, _NEAR = 0.2, 3e-3
+"""Relative width of bounds that are taken while a parameter is far from the boundary, and how near they go. The pairs
+that bound samples of a fixed size one step at a time, at a hundredth of the work, are this far apart."""
+_PART = 1e-3
+"""Of a bound's own relative width, what a slow one may be short of the target."""
+_SLOW = "grid", "allocation", "fixed_size"
+"""Engines that take longer for a narrow bound than for a wide one."""
+_FLOOR = 1e-300
+"""Stands for smaller targets on the logarithmic scale."""
+
+
+@accept_question_options
+def calibrate(
+    factory: Callable[[Any], Composable],
+    *,
+    epsilon: float,
+    delta: float,
+    low: float = LEAST,
+    high: float = MOST,
+    integer: bool = False,
+    **options: Unpack[Options],
+) -> float:
+    """The parameter x at which ``factory(x)`` just is (``epsilon``, ``delta``)-DP by its upper bound.
+
+    If a larger parameter means more privacy (noise), this is the smallest x in [``low``, ``high``] that meets the
+    target; if it means less (steps, sampling probability), the largest. The function finds out which. The bound is
+    computed at the result itself: ``factory(x).epsilon(delta).upper <= epsilon``, and by less than 1e-9 of it (of the
+    grid, allocation and fixed-size engines' bounds, a thousandth of their own width if that is more), or x is within
+    1e-9 of the boundary. With ``integer``, x is the exact boundary among integers. A parameter that ``factory``
+    refuses with ValueError does not meet the target. ``delta`` is in [0, 1), and 0 asks for pure differential
+    privacy, which Gaussian noise never has. Guarantee, neighbouring relation and engines are those of
+    ``Composable.epsilon``.
+
+    Raises ValueError where no parameter in the range meets the target, or where the bound does not depend on it.
+
+    >>> import tightdp as dp
+    >>> sigma = dp.calibrate(lambda s: dp.Gaussian(s) * 10, epsilon=1.0, delta=1e-6)
+    >>> (dp.Gaussian(sigma) * 10).epsilon(1e-6).upper <= 1.0
+    True
+    """
+    if not callable(factory):
+        raise TypeError(f"factory must be a function of one parameter, got {factory!r}")
+    target = _check.nonnegative("epsilon", epsilon)
+    delta = _check.below_one("delta", delta)
+    low, high = _check.positive("low", low), _check.positive("high", high)
+    if not low < high:
+        raise ValueError(f"low must be a number below high, got low={low!r} and high={high!r}")
+    asked = _asked(options)
+    if integer:
+        low, high = math.ceil(low), math.floor(min(high, _check.MAX_COUNT))
+
+    search = _Search(factory, integer, target, delta, asked)
+    gap = search.gap
+    start = min(max(1.0, low), high)
+    slope = _slope(gap if integer else search.rough_gap, start, low, high, integer)
+    if slope is None:
+        if delta == 0 and gap(start) == math.inf:
+            raise ValueError(
+                f"delta must be > 0 for this factory: at delta=0 no parameter between {low!r} and {high!r} was found "
+                "with a finite epsilon. Gaussian noise, however large, has no guarantee at delta 0"
+            )
+        raise ValueError(
+            f"factory must build something whose epsilon depends on its parameter: at delta={delta!r} it does not "
+            f"between {low!r} and {high!r}"
+        )
+    if integer:
+        return _integer_boundary(gap, slope < 0, int(low), int(high), target)
+    if search.slow:
+        start, slope = search.near(start, slope, low, high)
+    found = boundary(gap, start, slope, low, high, search.tolerance)
+    if found is None:
+        raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
+    return found
+
+
+def _asked(options: Any) -> Question:
+    """The question of a calibration; ValueError where its answer would meet no target."""
+    asked = Question.of(Composition(), **options)
+    if asked.engine == "gdp":
+        raise ValueError("engine must be one that proves its bounds: 'gdp' is an approximation, which meets no target")
+    return asked
+
+
+class _Search:
+    """Bounds of what the factory builds, as far as they are from the target.
+
+    Where bounds take long, wide ones are taken while the parameter is far from where it meets the target, and the sharp
+    ones go on from there.
+    """
+
+    def __init__(
+        self, factory: Callable[[Any], Composable], integer: bool, target: float, delta: float, asked: Question
+    ) -> None:
+        self.factory, self.integer, self.target, self.delta, self.asked = factory, integer, target, delta, asked
+        self.wide = asked._replace(request=replace(asked.request, width=max(asked.request.width, _WIDE)))
+        self.slow: bool | None = None
+        """Whether engines answer for which a wide bound takes less time; not known before the first."""
+        self._sharp: dict[float, Bound | None] = {}
+        self._rough: dict[float, float] = {}
+
+    def gap(self, x: float) -> float:
+        """Of the bound that was asked for."""
+        if x not in self._sharp:
+            self._sharp[x] = self._bound(self.asked, x)
+        return self._gap(self._sharp[x])
+
+    def rough_gap(self, x: float) -> float:
+        """Of a wide bound, where that saves time."""
+        if self.slow is False:
+            return self.gap(x)
+        if x not in self._rough:
+            bound = self._bound(self.wide, x)
+            if self.slow is None and bound is not None:
+                self.slow = any(name in bound.engine for name in _SLOW)
+                if not self.slow:
+                    return self.gap(x)
+            self._rough[x] = self._gap(bound)
+        return self._rough[x]
+
+    @property
+    def tolerance(self) -> float:
+        """How near the target is near enough: a slow bound that is wide need not meet it to the last digit."""
+        widths = [bound.width / bound.upper for bound in self._sharp.values() if bound and 0 < bound.upper < math.inf]
+        return max(_TOLERANCE, _PART * widths[-1]) if self.slow and widths else _TOLERANCE
+
+    def _gap(self, bound: Bound | None) -> float:
+        return math.inf if bound is None else _gap(bound.upper, self.target)
+
+    def near(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
+        """About where wide bounds meet the target, and the slope there."""
+        found = boundary(self.rough_gap, start, slope, low, high, _NEAR)
+        if found is None:
+            return start, slope
+        self.gap(found)  # whose width says how near the target is near enough
+        return found, self._slope_near(found) or slope
+
+    def _slope_near(self, x: float) -> float | None:
+        """That of the wide bounds, from the two that were nearest."""
+        seen = sorted((abs(math.log(at / x)), at) for at, value in self._rough.items() if math.isfinite(value))
+        if len(seen) < 2 or self._rough[seen[0][1]] == self._rough[seen[1][1]]:
+            return None
+        (_, one), (_, other) = seen[:2]
+        return (self._rough[one] - self._rough[other]) / math.log(one / other)
+
+    def _bound(self, question: Question, x: float) -> Bound | None:
+        try:
+            built = self.factory(round(x) if self.integer else x)
+        except ValueError:
+            return None
+        if not isinstance(built, Composable):
+            raise TypeError(f"factory must return a Mechanism or a Composition, got {built!r}")
+        return question.about(built._to_composition()).epsilon(self.delta)
+
+
+def _gap(upper: float, target: float) -> float:
+    """Logarithm of upper / target: at most 0 just where the target is met."""
+    if upper <= target:
+        return min(math.log(upper / target), 0.0) if upper > 0 else -math.inf
+    return max(math.log(upper / max(target, _FLOOR)), 5e-324) if upper < math.inf else math.inf
+
+
+def _slope(gap: Callable[[float], float], start: float, low: float, high: float, integer: bool) -> float | None:
+    """Sign, and a guess of the size, of d gap / d log x, from points around ``start``; None where gap is constant."""
+    here = gap(start)
+    ratio = 2.0
+    while start * ratio <= high or start / ratio >= low:
+        if start * ratio <= high:
+            above = gap(start * ratio)
+            if above != here:
+                return _guess(above - here, ratio)
+        if start / ratio >= low and not integer:
+            below = gap(start / ratio)
+            if below != here:
+                return _guess(here - below, ratio)
+        ratio *= ratio
+    for end in (low, high):  # of a range that is no wider than a step
+        if end != start and (there := gap(end)) != here:
+            return _guess((there - here) * (1 if end > start else -1), max(end / start, start / end))
+    return None
+
+
+def _guess(rise: float, ratio: float) -> float:
+    """A slope of the right sign and of a size that steps can rely on."""
+    steepness = abs(rise) / math.log(ratio)
+    return math.copysign(min(max(steepness, 0.25), 4.0) if math.isfinite(steepness) else 1.0, rise)
+
+
+def _integer_boundary(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
+    """Gallops from ``low``, doubling the distance, then bisects."""
+
+    def below(n: int) -> bool:  # on the side of ``low``
+        return (gap(n) <= 0) != falling
+
+    unmet = f"epsilon={target!r} is not met by any parameter in [{low}, {high}]"
+    if not below(low):
+        if falling:
+            return low
+        raise ValueError(unmet)
+    inside, step = low, 1
+    while inside + step < high and below(inside + step):
+        inside, step = inside + step, 2 * step
+    outside = min(inside + step, high)
+    if outside == high and below(high):
+        if falling:
+            raise ValueError(unmet)
+        return high
+    while outside - inside > 1:
+        middle = (inside + outside) // 2
+        inside, outside = (middle, outside) if below(middle) else (inside, middle)
+    return outside if falling else inside
+
+
+@accept_question_options
+def noise_multiplier(
+    epsilon: float,
+    delta: float,
+    sampling_probability: float = 1.0,
+    steps: int = 1,
+    **options: Unpack[Options],
+) -> float:
+    """The smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
+
+    ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``; further keywords are those of
+    ``Composable.epsilon``. The search starts from the closed form of the central limit and takes a handful of bounds.
+    If any noise meets the target (because delta is above the probability of being sampled at all), the result is the
+    smallest multiplier searched, 1e-4.
+
+    >>> import tightdp as dp
+    >>> s = dp.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_probability=0.01, steps=1000)
+    >>> round(s, 6)
+    0.959102
+    """
+    target = _check.positive("epsilon", epsilon)
+    delta = _check.open_unit("delta", delta)
+    q = _check.probability("sampling_probability", sampling_probability)
+    steps = _check.count("steps", steps)
+    asked = _asked(options)
+    gap = partial(_training_gap, q=q, steps=steps, target=target, delta=delta, asked=asked)
+    start = _limit(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
+    found = boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
+    if found is None:
+        raise ValueError(
+            f"epsilon={target!r} is below every epsilon that can be shown at delta={delta!r} for a noise multiplier "
+            f"up to {_SIGMAS[1]:g}"
+        )
+    return found
+
+
+_SIGMAS = 1e-4, 1e12
+"""Noise multipliers that are searched: one Gaussian has an epsilon of 5e7 at the least, and 1e-11 at the most."""
+
+
+def _training_gap(sigma: float, q: float, steps: int, target: float, delta: float, asked: Question) -> float:
+    run = PoissonSampled(Gaussian(sigma), q) * steps
+    return _gap(asked.about(run).epsilon(delta).upper, target)
+
+
+def _limit(epsilon: float, delta: float, q: float, steps: int) -> float:
+    """Where steps q^2 (e^{1/sigma^2} - 1) = mu^2 for the mu of (epsilon, delta); for q = 1 sigma = sqrt(steps)/mu."""
+    mu = _gaussian_mu(epsilon, delta)
+    if q == 1:
+        return min(max(math.sqrt(steps) / mu, _SIGMAS[0]), _SIGMAS[1])
+    rate = mu * mu / steps / q / q
+    return min(max(1 / math.sqrt(math.log1p(rate)) if rate > 1e-15 else rate**-0.5, _SIGMAS[0]), _SIGMAS[1])
+
+
+def _gaussian_mu(epsilon: float, delta: float) -> float:
+    """The mu of a Gaussian whose delta(epsilon) is about ``delta``, by a few secant steps."""
+    epsilon, delta = max(epsilon, _FLOOR), max(delta, _FLOOR)
+    start = epsilon / math.sqrt(2 * math.log(1.25 / delta))
+
+    def gap(mu: float) -> float:
+        found = GaussianCurve(mu * mu).delta(epsilon).hi
+        return (math.log(found) if found > 0 else -800.0) - math.log(delta)
+
+    return boundary(gap, start, 2 * math.log(1.25 / delta), 1e-12, 1e12, 1e-3) or start

@@ -1,0 +1,90 @@
+"""Many settings of DP-SGD at once."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ... import _check, _core, _device
+from ...bound import Bound, Curve
+from ...composition import Composition
+from ...mechanisms import Gaussian, PoissonSampled
+from ..engines.contour import LEAST, MOST, TOLERANCE
+from .question import Question
+
+WIDTH = 1e-4
+"""Of the few settings that the contour engine declines: a tenth of the lattice points that 1e-6 takes."""
+
+
+def epsilon_batch(
+    noise_multiplier: ArrayLike,
+    sampling_probability: ArrayLike,
+    steps: ArrayLike,
+    delta: ArrayLike,
+    *,
+    width: float = WIDTH,
+    threads: int | None = None,
+    device: str = "cpu",
+) -> Curve:
+    """Bounds on epsilon of ``steps`` Poisson-subsampled Gaussians, element by element, as arrays (lower, upper).
+
+    The arguments broadcast against each other: noise multipliers in (0, inf), sampling probabilities in (0, 1], whole
+    numbers of steps up to 2^53, deltas in (0, 1). Neighbours add or remove one record. ``threads`` (by default one for
+    each core) share the work, and the result does not depend on their number. With ``device="cuda"`` (or ``"cuda:1"``)
+    a device takes the settings, and threads take those that exceed its limits; the bounds are certified all the same.
+    Nearly all bounds have a relative width of 1e-9 or less. Settings whose bounds are still wider than ``width`` are
+    asked again as by ``Composition.epsilon`` with that width, some milliseconds each.
+
+    >>> import tightdp as dp
+    >>> lower, upper = dp.epsilon_batch([1.0, 2.0], 0.01, 1000, 1e-5)
+    >>> upper.round(6)
+    array([1.828237, 0.62203 ])
+    """
+    _core.check_arithmetic()
+    tiny = float(np.nextafter(0, 1))
+    sigma = _check.reals_in("noise_multiplier", noise_multiplier, tiny)
+    q = _check.reals_in("sampling_probability", sampling_probability, tiny, 1.0)
+    count = _check.counts("steps", steps)
+    target = _check.reals_in("delta", delta, tiny, float(np.nextafter(1, 0)))
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = _check.count("threads", threads)
+    asked = Question.of(Composition(), width=width)
+    number = _device.parse_device_number(device)
+    try:
+        columns = np.broadcast_arrays(sigma, q, count, target)
+    except ValueError:
+        shapes = [array.shape for array in (sigma, q, count, target)]
+        raise ValueError(f"steps and the other arguments must broadcast together, got shapes {shapes}") from None
+    shape = columns[0].shape
+    sigma, q, count, target = (np.ascontiguousarray(column).ravel() for column in columns)
+    safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
+    lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
+    if number is not None:
+        found = _device.required().epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, number)
+        lower[safe], upper[safe] = found[0], found[1]
+        safe &= ~np.isfinite(upper)
+    found = _core.contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, threads)
+    lower[safe], upper[safe] = found[0], found[1]
+    narrow = np.isfinite(upper)
+    narrow[narrow] = (upper[narrow] - lower[narrow]) <= asked.request.width * upper[narrow]
+
+    def single(i: int) -> Bound:
+        run = PoissonSampled(Gaussian(float(sigma[i])), float(q[i])) * int(count[i])
+        return asked.about(run).epsilon(float(target[i]))
+
+    from concurrent.futures import ThreadPoolExecutor  # its import takes a tenth of the package's
+
+    rest = np.flatnonzero(~narrow)
+    stop = _core.Stop()
+    with ThreadPoolExecutor(threads, initializer=stop.watch) as pool:  # the engines release the interpreter's lock
+        try:
+            for i, bound in zip(rest, pool.map(single, rest), strict=True):
+                lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return Curve(lower.reshape(shape), upper.reshape(shape))

@@ -1,0 +1,159 @@
+"""The trade-off curve of hypothesis testing from bounds of delta (docs/theory/conversions.md section 9).
+
+For a pair (P, Q) with the curve delta the least type II error at type I error alpha, that is of taking Q for P, is
+beta(alpha) = sup over x > 0 of g(x) = 1 - delta(log x) - alpha x, the conjugate of a convex function of x = e^eps.
+Any x bounds it from below. From above: g is concave, so that chords through two nodes, extended, bound it beyond them.
+Nodes are added where the supremum is, and each halving of their distance divides the width by four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _core
+from ...bound import Curve
+from ...composition import Parts
+from ...options import Direction
+from ..engines import auto
+from ..engines.base import Engine, Request
+from ..numerics.outward import expm1
+from ..numerics.work import affords, one_question
+
+Array = NDArray[np.float64]
+Ends = tuple[float, float]
+Ask = Callable[[float, float], Ends]
+"""Bounds of delta at an epsilon, asked for with a relative width."""
+_LEAST = 1e-14
+"""Where x stops: below, g(x) <= x (1 - alpha)."""
+_MOST = 700.0
+"""Where log x stops. The upper bound of smaller type I errors than e^-700 is 1."""
+_FIRST = 65
+"""Nodes to begin with."""
+_ROUNDS = 24
+"""Refinements: more than halve every interval down to the accuracy of doubles."""
+_ROUGH = 3e-3
+"""Relative width that deltas are first asked for."""
+_PATIENCE = 6
+"""Rounds in which the width must shrink: by a factor of 4 each where delta is known well enough."""
+_UNITS = 2 * 10**9
+"""Of work, for all nodes of one pair: what is found later is what needs no lattice."""
+_NODE = 10**5
+"""Of work, for a node whose delta has a formula."""
+_SLACK = 1e-15
+"""Rounding of 1 - delta - alpha x and of a chord through it, relative to the largest of 1 and alpha x."""
+
+
+def tradeoff(pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: str | Engine, request: Request) -> Curve:
+    """The worst pair's beta at each alpha: the smallest over all pairs, each composed on its own. The width that is
+    aimed at is an absolute one."""
+    curves = []
+    for parts, direction in pairs:
+
+        def delta(eps: float, width: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
+            if not affords(_NODE):
+                return max((-expm1(eps)).lo, 0.0), 1.0
+            found = auto.delta(engine, parts, direction, eps, replace(request, width=width))
+            return found.lower, found.upper
+
+        with one_question(), _core.Budget(_UNITS):
+            curves.append(_one_pair(delta, alphas.ravel(), request.width))
+    lower = np.min([curve.lower for curve in curves], axis=0)
+    upper = np.min([curve.upper for curve in curves], axis=0)
+    return Curve(lower.reshape(alphas.shape), upper.reshape(alphas.shape))
+
+
+def _one_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
+    if not alphas.size:
+        return Curve(alphas.copy(), alphas.copy())
+    inside = alphas[(alphas > 0) & (alphas < 1)]
+    most = min(max(-np.log(inside.min()), 1e-6), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
+    nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0): the advantage of any test
+    nodes = nodes[np.unique(np.exp(nodes), return_index=True)[1]]  # chords divide by the distance of slopes e^node
+    known = _falling(_bounds(delta, nodes, tolerance))
+    lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
+    widths = [np.full(alphas.shape, np.inf)] * _PATIENCE
+    for _ in range(_ROUNDS):
+        low, high, where = _envelope(nodes, known, alphas)
+        lower, upper = np.maximum(lower, low), np.minimum(upper, high)  # nodes that know little may spoil a chord
+        widths.append(upper - lower)
+        # Where delta itself is what is unknown, more nodes are of no use.
+        useful = widths[-1] < 0.8 * widths[-1 - _PATIENCE]
+        wide = (widths[-1] > tolerance) & useful & (alphas > 0) & (alphas < 1)
+        split = np.unique(where[wide])
+        split = np.unique(np.clip(np.concatenate((split - 1, split, split + 1)), 0, len(nodes) - 2))
+        middles = 0.5 * (nodes[split] + nodes[split + 1])
+        # A new node must have a slope of its own too.
+        slopes, left, right = (np.exp(at) for at in (middles, nodes[split], nodes[split + 1]))
+        middles = middles[(left < slopes) & (slopes < right) & bool(wide.any())]
+        if not middles.size:
+            break
+        order = np.argsort(np.concatenate((nodes, middles)), kind="stable")
+        known = _falling(np.concatenate((known, _bounds(delta, middles, tolerance)))[order])
+        nodes = np.concatenate((nodes, middles))[order]
+    upper = np.minimum(upper, _advantage_chords(float(known[nodes >= 0, 0].max()), alphas))
+    never = delta(1e6, max(tolerance, _ROUGH))[
+        1
+    ]  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
+    lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
+    upper[alphas < np.exp(-_MOST)] = 1.0
+    lower[alphas == 1] = upper[alphas == 1] = 0.0
+    rounded = 1 - alphas
+    rest = (1 - rounded) - alphas  # exact: what rounding took from 1 - alpha, or added to it
+    below = np.where(rest < 0, np.nextafter(rounded, 0.0), rounded)
+    above = np.where(rest > 0, np.nextafter(rounded, 1.0), rounded)
+    lower = np.clip(lower, 0.0, below)
+    return Curve(lower, np.clip(upper, lower, above))
+
+
+def _advantage_chords(advantage: float, alphas: Array) -> Array:
+    """Upper bound of beta where some test has alpha + beta <= r = 1 - advantage: chords from (0, 1) to (r, r) to (1, 0)
+    (docs/theory/conversions.md section 9)."""
+    r = 1 - advantage + _SLACK
+    if not r < 0.5:
+        return 1 - alphas + _SLACK
+    return np.maximum(1 - alphas * ((1 - r) / r), (1 - alphas) * (r / (1 - r))) + _SLACK
+
+
+def _bounds(delta: Ask, nodes: Array, tolerance: float) -> Array:
+    """At all nodes, a quarter of the tolerance apart: small deltas need few digits, or none.
+
+    If the work ends before, those near 0 say most about the others, and few digits of all more than many of one.
+    """
+    order = np.argsort(np.abs(nodes), kind="stable")
+    rough = max(tolerance, _ROUGH)
+    found = np.empty((len(nodes), 2))
+    for i in order:
+        found[i] = delta(float(nodes[i]), rough)
+    for i in order:
+        lower, upper = found[i]
+        if upper - lower > tolerance / 4:
+            low, high = delta(float(nodes[i]), min(tolerance / 4 / upper, rough))
+            found[i] = max(lower, low), min(upper, high)
+    return found
+
+
+def _falling(known: Array) -> Array:
+    """What the bounds at each node say of those beside it, as delta never increases."""
+    lower, upper = np.maximum.accumulate(known[::-1, 0])[::-1], np.minimum.accumulate(known[:, 1])
+    return np.stack((lower, upper), axis=1)
+
+
+def _envelope(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Lower and upper bounds of the supremum for each alpha, and the interval of nodes that the upper one is from."""
+    x = np.exp(nodes)[:, None]
+    slack = _SLACK * np.maximum(alphas * x, 1.0)
+    low = 1 - known[:, 1:] - alphas * x - slack
+    high = 1 - known[:, :1] - alphas * x + slack
+    rise = np.full((len(nodes) - 1, len(alphas)), np.inf)  # of the chord from the left, at the right node
+    fall = rise.copy()
+    step = np.diff(x, axis=0)
+    rise[1:] = high[1:-1] + np.maximum(high[1:-1] - low[:-2], 0.0) * (step[1:] / step[:-1])
+    fall[:-1] = high[1:-1] + np.maximum(high[1:-1] - low[2:], 0.0) * (step[:-1] / step[1:])
+    between = np.minimum(np.maximum(rise, high[:-1]), np.maximum(fall, high[1:]))
+    lower = np.maximum(low.max(axis=0), 0.0)
+    outside = np.maximum(_LEAST * (1 - alphas), high[-1])
+    return lower, np.maximum(between.max(axis=0), outside), between.argmax(axis=0)

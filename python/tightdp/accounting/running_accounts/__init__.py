@@ -1,0 +1,3 @@
+"""Accounts that grow: the accountant, filters and odometers for releases that are chosen in the light of earlier ones
+(docs/theory/filters.md).
+"""

@@ -1,0 +1,184 @@
+"""A running account: what was released so far, and what that costs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ... import _check
+from ..._strict_json import check_format, construct_object, parse_json, read_object
+from ...bound import Bound
+from ...composition import Composable, Composition
+from ...mechanisms import Mechanism
+from ...options import NEIGHBORS, Accuracy, Neighbors, accept_question_options
+from .growing import Growing
+from .serial import from_plain, to_plain
+from .shared_state import Entries, SharedState, in_order
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_VERSION = 1
+_ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
+_WAITING = 256
+"""So many releases at least wait to be merged into the composition, or as many as it has distinct mechanisms where
+those are more: merging then takes constant time for each release, and no question waits for a long list."""
+_State = tuple[Entries, Composition, int]
+"""History, all of it as one value, and how many more releases it may leave to be merged."""
+
+
+class Accountant:
+    """Collects releases whose mechanisms were fixed in advance, and bounds their privacy loss at any time.
+
+    Which mechanism comes next must not depend on what earlier ones released; where it does, use ``PrivacyFilter``.
+    ``neighbors`` is the relation that questions are asked under unless they name one. Two accountants are equal if they
+    have the same history and the same relation.
+
+    Any number of threads may record and ask at once: nothing is lost, and an answer is about all that was recorded at
+    one moment. A forked child can read an account of its parent, and gets a RuntimeError if it adds to it. A copy, by
+    ``copy`` or ``pickle``, is a new account, and belongs to the process that made the copy.
+
+    Questions about epsilon after every step of a run of Gaussians share work: an account that has grown since the last
+    question continues from what it computed then. The bounds are certified all the same, but their last digits may
+    depend on earlier questions. With ``keep=False`` every answer is that of ``composition``.
+
+    >>> import tightdp as dp
+    >>> account = dp.Accountant()
+    >>> account.compose(dp.PoissonSampled(dp.Gaussian(1.0), 0.01), count=1000)
+    >>> round(account.epsilon(1e-5).upper, 6)
+    1.828237
+    >>> dp.Accountant.from_json(account.to_json()) == account
+    True
+    """
+
+    def __init__(self, *, neighbors: Neighbors = "add_or_remove", keep: bool = True) -> None:
+        _check.choice("neighbors", neighbors, NEIGHBORS)
+        if not isinstance(keep, bool):
+            raise TypeError(f"keep must be True or False, got {keep!r}")
+        self.neighbors: Neighbors = neighbors
+        self._growing = Growing() if keep else None
+        self._shared: SharedState[_State] = SharedState((None, Composition(), _WAITING), _ADVICE)
+
+    def compose(self, mechanism: Composable, count: int = 1) -> None:
+        """Records ``count`` releases of a mechanism, or of a composition as a whole."""
+        if not isinstance(mechanism, Composable):
+            raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
+        count = _check.count("count", count)
+        releases = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
+        added = mechanism * count
+
+        def record(before: _State) -> _State:
+            entries, composition, room = before
+            if room <= 0:
+                room = max(_WAITING, len(composition.parts))  # merges, which changes no value that anyone can see
+            for each, inner in releases:
+                if entries is not None and entries[1] == each:
+                    entries = (entries[0], each, entries[2] + inner * count)
+                else:
+                    entries = (entries, each, inner * count)
+            return entries, composition + added, room - len(releases)
+
+        self._shared.change(record)
+
+    @property
+    def history(self) -> tuple[tuple[Mechanism, int], ...]:
+        """What was released, in order; equal releases in a row are one entry with their number."""
+        return in_order(self._shared.state[0])
+
+    @property
+    def composition(self) -> Composition:
+        """All of it as one value."""
+        return self._shared.state[1]
+
+    @accept_question_options
+    def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
+        """Bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
+        relation = neighbors or self.neighbors
+        state = self._shared.state
+        kept = None if options else self._kept_epsilon(state, relation, delta)
+        return state[1].epsilon(delta, neighbors=relation, **options) if kept is None else kept
+
+    def _kept_epsilon(self, state: _State, relation: Neighbors, delta: float) -> Bound | None:
+        """From what was kept of earlier questions, if it serves."""
+        return None if self._growing is None else self._growing.epsilon(state[0], relation, delta)
+
+    @accept_question_options
+    def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
+        """Bounds on delta at ``epsilon`` of everything released so far."""
+        return self.composition.delta(epsilon, neighbors=neighbors or self.neighbors, **options)
+
+    def __len__(self) -> int:
+        """How many releases there were."""
+        return sum(count for _, count in self.history)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Accountant):
+            return NotImplemented
+        return self.neighbors == other.neighbors and self.history == other.history
+
+    __hash__ = None  # type: ignore[assignment]  # an account changes
+
+    def __repr__(self) -> str:
+        return f"<Accountant of {self.composition!r}, neighbors={self.neighbors!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.neighbors, self.history, self._growing is not None)
+
+    def to_json(self) -> str:
+        """The account as JSON text; doubles survive exactly."""
+        history = [{"mechanism": to_plain(mechanism), "count": count} for mechanism, count in self.history]
+        return json.dumps({"tightdp_accountant": _VERSION, "neighbors": self.neighbors, "history": history})
+
+    @classmethod
+    def from_json(cls, text: str) -> Accountant:
+        """The account that ``to_json`` wrote; ValueError for anything else, entries that it does not write or that are
+        missing among it, and mechanisms that are not public. TypeError for what is no text."""
+        if not isinstance(text, str):
+            raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.describe_value(text)}")
+        try:
+            plain = parse_json(text)
+        except ValueError as error:
+            raise ValueError(f"text must be what Accountant.to_json wrote, which is JSON: {error}") from None
+        return cls._from_plain(plain, "text")
+
+    @classmethod
+    def _from_plain(cls, plain: Any, name: str) -> Accountant:
+        """Returns the account that is written at this place of a file."""
+        check_format(plain, "tightdp_accountant", _VERSION, "Accountant.to_json")
+        found = read_object(_File, plain, name, _read_part)
+        account = cls(neighbors=found.neighbors)
+        for k, entry in enumerate(found.history):
+            at = {"mechanism": entry.mechanism, "count": entry.count}
+            construct_object(account.compose, at, f"{name}.history[{k}]")
+        return account
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One line of an account's file."""
+
+    mechanism: Mechanism
+    count: int
+
+
+@dataclass(frozen=True)
+class _File:
+    """The entries of an account's file."""
+
+    tightdp_accountant: int
+    neighbors: Neighbors
+    history: tuple[_Entry, ...]
+
+
+def _read_part(hint: Any, plain: Any, name: str) -> Any:
+    return read_object(hint, plain, name, _read_part) if hint is _Entry else from_plain(hint, plain, name)
+
+
+def _restored(
+    cls: type[Accountant], neighbors: Neighbors, history: tuple[tuple[Mechanism, int], ...], keep: bool = True
+) -> Accountant:
+    account = cls(neighbors=neighbors, keep=keep)
+    for mechanism, count in history:
+        account.compose(mechanism, count)
+    return account

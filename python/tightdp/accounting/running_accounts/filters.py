@@ -1,0 +1,305 @@
+"""Privacy filters: adaptively chosen releases within a guarantee that is fixed in advance (docs/theory/filters.md).
+
+The filter that composes privacy loss distributions so far and stops when their delta exceeds the target is NOT valid
+under adaptive choice, and is not offered: an adversary with two levels of noise reaches more than twice the target
+(filters.md section 7, tests/accounting/running_accounts/test_filters.py). What is offered has costs that add and a
+sure cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, NoReturn
+
+import numpy as np
+
+from ... import _check, _core
+from ...composition import Composable, Composition
+from ...mechanisms import Mechanism, PoissonSampled
+from ...options import NEIGHBORS, Neighbors
+from ...printed import format_up
+from ..engines.renyi.engine import without_failure
+from ..numerics.outward import INF, Range, down, log1p
+from .costs import Family, GaussianCap, RenyiOrder, ZeroConcentrated, charged
+from .shared_state import Entries, SharedState, in_order
+
+FAMILIES = ("renyi", "zcdp", "gaussian")
+_ODOMETER_ADVICE = "what it records would be missing in its parent's odometer; make another one in the child"
+_ADVICE = "parent and child would each spend the same budget; give the child a filter of its own, with its share of it"
+
+
+class BudgetExceeded(RuntimeError):
+    """A release was refused because it would not be covered by the guarantee; nothing was spent."""
+
+
+class _Spent(NamedTuple):
+    """What went through a filter so far."""
+
+    total: Range
+    failed: Range
+    others_left: Mapping[Mechanism, int]
+    entries: Entries = None
+
+
+@dataclass
+class _Price:
+    """What ``count`` releases cost, but for what was spent before."""
+
+    mechanism: Mechanism
+    count: int
+    paid: Mechanism
+    family: Family
+
+    @cached_property
+    def cost(self) -> float:
+        return self.family.cost(without_failure(self.paid)[0])
+
+    @cached_property
+    def failure(self) -> float:
+        return without_failure(self.paid)[1]
+
+
+class Capped:
+    """Releases chosen adaptively below a sure cap on their costs, beside others up to a count each.
+
+    Any number of threads may spend at once: each release is checked and recorded in one step.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        others: Iterable[tuple[Mechanism, int]] = (),
+        failure: float = 0.0,
+        neighbors: Neighbors = "add_or_remove",
+    ) -> None:
+        _core.check_arithmetic()
+        self.neighbors: Neighbors = neighbors
+        self._family, self._failure_cap = family, failure
+        self._shared = SharedState(_Spent(Range(0.0), Range(0.0), dict(others)), _ADVICE)
+
+    @property
+    def cap(self) -> float:
+        """How much may be spent, in ``unit``."""
+        return self._family.cap
+
+    @property
+    def unit(self) -> str:
+        """What is added up."""
+        return self._family.unit
+
+    @property
+    def spent(self) -> float:
+        """How much was spent, rounded up."""
+        return self._shared.state.total.hi
+
+    @property
+    def history(self) -> tuple[tuple[Mechanism, int], ...]:
+        """What was spent, in order."""
+        return in_order(self._shared.state.entries)
+
+    def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
+        """Whether ``count`` more releases of ``mechanism`` are covered."""
+        self._shared.check()
+        return self._after(self._shared.state, self._price(mechanism, count)) is not None
+
+    def spend(self, mechanism: Mechanism, count: int = 1) -> None:
+        """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
+        price = self._price(mechanism, count)
+
+        def record(before: _Spent) -> _Spent:
+            after = self._after(before, price)
+            if after is None:
+                raise BudgetExceeded(
+                    f"{count} x {mechanism!r} would exceed the filter: {format_up(before.total.hi, '.6g')} of "
+                    f"{self.cap:.6g} ({self.unit}) are spent, and this costs {format_up(price.cost * count, '.6g')}"
+                )
+            return after
+
+        self._shared.change(record)
+
+    def cost(self, mechanism: Mechanism) -> float:
+        """What one release costs, in ``unit``, rounded up; infinite where no part of the cap pays for it."""
+        price = self._price(mechanism, 1)
+        return INF if self._failed(price).hi > self._most_failed else price.cost
+
+    def _failed(self, price: _Price) -> Range:
+        """-log of the chance that none of the releases fails."""
+        if not price.failure:
+            return Range(0.0)
+        return price.count * (-log1p(-Range(price.failure)) if price.failure < 1 else Range(INF))
+
+    @property
+    def _most_failed(self) -> float:
+        return (-log1p(-Range(self._failure_cap))).lo
+
+    def _price(self, mechanism: Mechanism, count: int) -> _Price:
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
+        _core.check_arithmetic()
+        return _Price(mechanism, _check.count("count", count), charged(mechanism, self.neighbors), self._family)
+
+    def _after(self, before: _Spent, price: _Price) -> _Spent | None:
+        """The account after the releases; None where they are not covered."""
+        entries = (before.entries, price.mechanism, price.count)
+        paid = price.paid
+        if isinstance(paid, PoissonSampled) and paid not in before.others_left:
+            paid = paid.mechanism  # which dominates it
+        left = before.others_left.get(paid, 0) - price.count
+        if left >= 0:  # room was kept for them
+            return _Spent(before.total, before.failed, {**before.others_left, paid: left}, entries)
+        if price.cost == INF:
+            return None
+        total, failed = before.total + price.count * Range(price.cost), before.failed
+        if price.failure:
+            failed += self._failed(price)
+            if failed.hi > self._most_failed:
+                return None
+        if total.hi > self.cap:
+            return None
+        return _Spent(total, failed, before.others_left, entries)
+
+
+class PrivacyFilter(Capped):
+    """Holds a sequence of releases to (``epsilon``, ``delta``)-DP, however each of them depends on the earlier ones.
+
+    Ask ``can_spend``, or ``spend`` and catch ``BudgetExceeded``, BEFORE running a mechanism.
+
+    Parameters
+    ----------
+    epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``
+    family : what is added up, fixed in advance.
+        "renyi" (default): the Renyi divergence of one order. It charges every mechanism.
+        "zcdp": rho. It charges mechanisms that are zCDP, and those on a sample as if on all records.
+        "gaussian": 1/noise_multiplier^2 of Gaussians, sampled ones as if on all records. It is the tightest for
+        Gaussians on all records. It also admits the releases listed in ``others``, each up to its count.
+    order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``
+    expected : a composition like the one that will be spent. It steers the choice of order, never the guarantee. Name
+        it for sampled steps: the order that is best for Gaussians on all records may pay for a fraction of them.
+    others : for "gaussian" alone: the other releases to keep room for
+    failure : for "renyi" alone: the part of ``delta`` that is set aside for mechanisms that are only approximately
+        private
+
+    Guarantee: all outputs together are (``epsilon``, ``delta``)-DP, even if you stop at a time chosen by the outputs.
+
+    Any number of threads may spend at once: each release is checked and recorded in one step, and after an interrupt it
+    is either recorded or not. (Where threads share a filter, the answer of ``can_spend`` may be outdated at once; only
+    ``spend`` decides.) A budget must not be spent twice: a forked child can read what a filter of its parent has spent,
+    but gets a RuntimeError if it spends from it or asks whether it can, and copying or pickling a filter raises
+    TypeError. To continue in another process, make a new filter there, spend the ``history`` of this one first, and
+    spend nothing more here.
+
+    >>> import tightdp as dp
+    >>> f = dp.PrivacyFilter(1.0, 1e-6)
+    >>> f.can_spend(dp.Gaussian(1.0))
+    False
+    >>> f.spend(dp.Gaussian(10.0))
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        family: Literal["renyi", "zcdp", "gaussian"] = "renyi",
+        order: float | None = None,
+        expected: Composable | None = None,
+        others: Composable | None = None,
+        failure: float = 0.0,
+        neighbors: Neighbors = "add_or_remove",
+    ) -> None:
+        _core.check_arithmetic()  # before anything is compared
+        self.epsilon = _check.positive("epsilon", epsilon)
+        self.delta = _check.open_unit("delta", delta)
+        _check.choice("family", family, FAMILIES)
+        _check.choice("neighbors", neighbors, NEIGHBORS)
+        if family != "renyi" and (order is not None or expected is not None or failure):
+            raise ValueError(f"order, expected and failure must be left out for family {family!r}")
+        if family != "gaussian" and others is not None:
+            raise ValueError(f"others must be left out for family {family!r}")
+        for name, given in (("expected", expected), ("others", others)):
+            if given is not None and not isinstance(given, Composable):
+                raise TypeError(f"{name} must be a Mechanism, a Composition or None, got {given!r}")
+        failure = _check.nonnegative("failure", failure)
+        if not failure < self.delta:
+            raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
+        kept = _charged(others, neighbors)
+        built = self._build(family, (Range(self.delta) - failure).lo, order, expected, kept, neighbors)
+        super().__init__(built, kept.parts, failure, neighbors)
+
+    def _build(
+        self,
+        family: str,
+        delta: float,
+        order: float | None,
+        expected: Composable | None,
+        others: Composition,
+        neighbors: Neighbors,
+    ) -> Family:
+        if family == "zcdp":
+            return ZeroConcentrated(self.epsilon, delta)
+        if family == "gaussian":
+            return GaussianCap.within(self.epsilon, delta, others)
+        if order is not None:
+            order = _check.interval("(1, inf)")("order", order)
+        return RenyiOrder(self.epsilon, delta, order, None if expected is None else _charged(expected, neighbors, True))
+
+    def __repr__(self) -> str:
+        return (
+            f"<PrivacyFilter of ({self.epsilon!r}, {self.delta!r}), neighbors={self.neighbors!r}: "
+            f"{format_up(self.spent, '.6g')} of {self.cap:.6g} spent ({self.unit})>"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("PrivacyFilter cannot be copied or pickled: each copy would spend the same budget")
+
+
+def _charged(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
+    """What is charged for a composition; ``without`` the failures of approximate mechanisms."""
+    parts = () if run is None else run._to_composition().parts
+    kept = ((without_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
+    return Composition((charged(mechanism, neighbors), n) for mechanism, n in kept)
+
+
+class Odometer:
+    """The epsilon that holds for what was released so far, out of ``levels`` fixed in advance.
+
+    It never refuses a release. Each level is a Renyi filter at ``delta`` / len(levels), and the answer is the smallest
+    level that is not exceeded. Guarantee (docs/theory/filters.md section 6): let P and Q be the distributions of all
+    outputs x up to a time that may depend on them, and e(x) the answer at that time. Then P(S) <= sum over x in S of
+    e^{e(x)} Q(x) + delta.
+
+    Threads, forks and copies are treated as by ``PrivacyFilter``, because the answer must cover all releases.
+    """
+
+    def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
+        _core.check_arithmetic()
+        self.delta = _check.open_unit("delta", delta)
+        given = np.unique(_check.reals("levels", levels, "epsilons in (0, inf)"))
+        if not given.size or not (given[0] > 0 and given[-1] < INF):
+            raise ValueError(f"levels must be one or more epsilons in (0, inf), got {levels!r}")
+        self.levels: tuple[float, ...] = tuple(given.tolist())
+        each = down(self.delta / len(self.levels), 2.0**-52)
+        self._filters = [PrivacyFilter(level, each, neighbors=neighbors) for level in self.levels]
+        start = tuple(level._shared.state for level in self._filters)
+        self._shared: SharedState[tuple[_Spent | None, ...]] = SharedState(start, _ODOMETER_ADVICE)
+
+    def spend(self, mechanism: Mechanism, count: int = 1) -> None:
+        """Records ``count`` releases, before they are run."""
+        prices = [level._price(mechanism, count) for level in self._filters]
+
+        def record(before: tuple[_Spent | None, ...]) -> tuple[_Spent | None, ...]:
+            """None stands for a level that was exceeded."""
+            levels = zip(self._filters, before, prices, strict=True)
+            return tuple(None if spent is None else level._after(spent, price) for level, spent, price in levels)
+
+        self._shared.change(record)
+
+    @property
+    def epsilon(self) -> float:
+        """The smallest level that covers everything recorded; infinite beyond the last."""
+        return next((level for level, spent in zip(self.levels, self._shared.state, strict=True) if spent), INF)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Odometer cannot be copied or pickled: a reading must know of all that was released")

@@ -1,0 +1,60 @@
+"""Mechanisms as plain values for JSON: {"type": "Gaussian", "noise_multiplier": 1.0}, nested where they nest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ... import _check
+from ... import derived as d
+from ... import mechanisms as m
+from ..._strict_json import check_entries, construct_object, read_object, read_value
+from ...composition import Composable, Composition
+from ...losses import PrivacyLoss
+from ...mechanisms import Mechanism
+
+TYPES: Mapping[str, type[Mechanism]] = {
+    cls.__name__: cls
+    for cls in (
+        m.Gaussian, m.Laplace, m.PureDP, m.ApproximateDP, m.RandomizedResponse, m.BoundedRange, m.ZCDP,
+        m.DiscreteGaussian, m.DiscreteGaussianVector, m.DiscreteLaplace, m.MixtureOfGaussians, m.PoissonSampled,
+        m.TruncatedPoissonSampled, m.SampledWithReplacement, m.FixedSizeSampled, m.RandomAllocation, m.TreeAggregation,
+        PrivacyLoss, d.RepeatAndSelect, d.Group,
+    )
+}  # fmt: skip
+"""Classes that a file may name: public mechanisms, whose constructors check everything. Others serve inside of engines,
+which give them parameters that nobody checks again."""
+DEEPEST = 16
+"""Mechanisms inside of one another."""
+
+
+def to_plain(run: Composable) -> dict[str, Any]:
+    """The type and the arguments that build it again."""
+    plain: dict[str, Any] = {"type": type(run).__name__}
+    if isinstance(run, Composition):
+        return {**plain, "parts": [[to_plain(mechanism), count] for mechanism, count in run.parts]}
+    assert isinstance(run, Mechanism)
+    for name, value in run._list_parameters().items():
+        plain[name] = to_plain(value) if isinstance(value, Composable) else value
+    return plain
+
+
+def from_plain(hint: Any, plain: Any, name: str, depth: int = 0) -> Any:
+    """Returns the public mechanism that ``to_plain`` wrote, built by its constructor; a composition if values of the
+    class ``hint`` may be one. Raises ValueError for anything else, with ``name``, its place in the file."""
+    kind = plain.get("type") if isinstance(plain, dict) else None
+    accepted = [*sorted(TYPES), *(["Composition"] if hint is Composable else [])]
+    if not isinstance(kind, str) or kind not in accepted:
+        raise ValueError(f"{name}: type must be one of {', '.join(accepted)}, got {_check.describe_value(kind)}")
+    if depth == DEEPEST:
+        raise ValueError(f"{name} must be at most {DEEPEST} mechanisms inside of one another")
+    inner = partial(from_plain, depth=depth + 1)
+    if kind == "Composition":
+        check_entries(name, plain, ("type", "parts"))
+        parts = read_value(tuple[tuple[Mechanism, int], ...], plain["parts"], f"{name}.parts", inner)
+        return construct_object(Composition, {"parts": parts}, name)
+    made = read_object(TYPES[kind], {key: value for key, value in plain.items() if key != "type"}, name, inner)
+    if not isinstance(made, hint):
+        raise ValueError(f"{name} must be a {hint.__name__}, got a {kind}")
+    return made

@@ -1,0 +1,66 @@
+"""What running accounts share: a state that changes in one step, in the process that made it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from ... import _core
+from ..._owner import Owner
+from ...mechanisms import Mechanism
+
+State = TypeVar("State")
+
+Entries = tuple["Entries", Mechanism, int] | None
+"""Releases with their counts, the last one outermost: what was recorded before is shared, never copied."""
+
+
+def in_order(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
+    """From the first to the last."""
+    found = []
+    while entries is not None:
+        entries, mechanism, count = entries
+        found.append((mechanism, count))
+    return tuple(reversed(found))
+
+
+class SharedState(Generic[State]):
+    """An immutable state, and the only way to change it.
+
+    ``change(step)`` puts ``step(state)`` in the place of ``state``. It is one step to other threads, and nothing
+    changes where ``step`` raises or a signal interrupts it. Reading ``state`` takes no lock: whatever is derived from
+    one reading is consistent.
+
+    A forked child has a copy of the state and not the account: what it recorded would be missing in its parent. So
+    changing raises ``RuntimeError`` there, before it looks at the lock, which another thread of the parent may have
+    held at the fork. What was recorded up to the fork can be read.
+    """
+
+    __slots__ = ("_advice", "_lock", "_owner", "state")
+
+    def __init__(self, state: State, advice: str) -> None:
+        _core.check_arithmetic()
+        self.state = state
+        self._advice = advice
+        self._owner = Owner()
+        self._lock = threading.RLock()
+
+    def change(self, step: Callable[[State], State]) -> None:
+        """``state = step(state)``, in one step."""
+        self.check()
+        with self._lock:
+            while True:
+                before = self.state
+                after = step(before)
+                # Another thread cannot have come in between. A signal handler or a finaliser of this thread can, for
+                # it holds the lock already: then the step is taken again from what it left.
+                if self.state is before:
+                    self.state = after
+                    return
+
+    def check(self) -> None:
+        """RuntimeError in a child that was forked from the process that made this, and in a thread whose arithmetic is
+        not what the rounding of sums outward rests on."""
+        _core.check_arithmetic()
+        self._owner.check_process("this account", self._advice)

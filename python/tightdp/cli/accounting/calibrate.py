@@ -1,0 +1,32 @@
+"""tightdp calibrate: the smallest noise multiplier whose upper bound of epsilon meets the target."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...accounting.questions.calibration import noise_multiplier
+from ...printed import format_up
+from . import composition as shared
+from .number import parse_number
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    p.add_argument("--epsilon", type=parse_number, required=True)
+    p.add_argument("--delta", type=parse_number, required=True)
+    shared.add_training(p, noise=False)
+    shared.add_options(p)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the noise multiplier and the bounds that it gives."""
+    asked = shared.get_question_options(arguments)
+    sigma = noise_multiplier(arguments.epsilon, arguments.delta, *shared.get_sampling(arguments), **asked)
+    run = shared.build_training(arguments, sigma)
+    given = {"delta": arguments.delta}
+    if arguments.json:
+        given |= {"noise_multiplier": sigma, "target_epsilon": arguments.epsilon}
+    else:
+        print(f"noise multiplier = {format_up(sigma)}")
+    shared.print_bound(arguments, run.epsilon(arguments.delta, **asked), "epsilon", given, run)
+    return 0

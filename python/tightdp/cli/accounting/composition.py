@@ -1,0 +1,148 @@
+"""Parts that the accounting commands share: the composition, the options of a question, and the text of a bound."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ... import _check
+from ...accounting.engines.auto import NAMES
+from ...bound import Bound
+from ...composition import Composition
+from ...mechanisms import Gaussian, PoissonSampled
+from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
+from ...printed import format_down, format_up
+from .expression import parse_composition
+from .number import parse_integer, parse_number
+
+DIGITS = ".12g"
+"""Format of the printed ends of bounds, which are rounded outward."""
+
+
+def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
+    """Adds the options for DP-SGD in three numbers; with ``noise``, also the option for any other composition."""
+    if noise:
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument(
+            "--noise-multiplier", type=parse_number, metavar="SIGMA", help="of the Gaussian, over the L2 norm"
+        )
+        what.add_argument(
+            "--composition",
+            metavar="EXPRESSION",
+            help="any composition, as in 'PoissonSampled(Gaussian(1.0), 0.01) * 1000 + Laplace(20.0)'",
+        )
+    parser.add_argument(
+        "--sampling-probability", type=parse_number, metavar="Q", help="of a Poisson batch (default: 1)"
+    )
+    parser.add_argument("--steps", type=parse_integer, metavar="K", help="how often it is released (default: 1)")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a question, and --json."""
+    add_query(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON; an infinite bound is null")
+
+
+def add_query(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a question."""
+    parser.add_argument(
+        "--neighbors",
+        choices=NEIGHBORS,
+        default="add_or_remove",
+        help="what one record more or less is: which pairs of data sets must look alike (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--engine", choices=("auto", *NAMES), default="auto", help="what computes the bound (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--width", type=parse_number, default=WIDTH, help="relative width aimed at (default: %(default)s)"
+    )
+    prv = parser.add_argument_group("of --engine prv alone")
+    prv.add_argument("--eps-error", type=parse_number, default=EPS_ERROR, help="in epsilon (default: %(default)s)")
+    prv.add_argument("--delta-error", type=parse_number, default=DELTA_ERROR, help="in delta (default: %(default)s)")
+
+
+def build_composition(arguments: argparse.Namespace) -> Composition:
+    """Returns the composition that the arguments name."""
+    if arguments.composition is not None:
+        if arguments.sampling_probability is not None or arguments.steps is not None:
+            raise ValueError("--composition: write the sampling probability and the number of steps into it")
+        return parse_composition(arguments.composition)
+    return build_training(arguments, arguments.noise_multiplier)
+
+
+def build_training(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
+    """Returns the composition of DP-SGD with this noise."""
+    q, steps = get_sampling(arguments)
+    return PoissonSampled(Gaussian(noise_multiplier), q) * _check.count("steps", steps)
+
+
+def get_sampling(arguments: argparse.Namespace) -> tuple[float, int]:
+    """Returns the sampling probability and the number of steps."""
+    q, steps = arguments.sampling_probability, arguments.steps
+    return 1.0 if q is None else q, 1 if steps is None else steps
+
+
+def make_bound_command(
+    quantity: str, at: str
+) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], int]]:
+    """Returns ``add_arguments`` and ``run`` of a command that bounds one quantity ``at`` a given other one."""
+
+    def add_arguments(p: argparse.ArgumentParser) -> None:
+        add_training(p)
+        p.add_argument(f"--{at}", type=parse_number, required=True, help=_GIVEN_HELP[at])
+        add_options(p)
+
+    def run(arguments: argparse.Namespace) -> int:
+        asked, given = build_composition(arguments), getattr(arguments, at)
+        print_bound(
+            arguments, getattr(asked, quantity)(given, **get_question_options(arguments)), quantity, {at: given}, asked
+        )
+        return 0
+
+    return add_arguments, run
+
+
+_GIVEN_HELP = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
+
+
+def get_question_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Returns the keyword arguments of a question."""
+    names = ("neighbors", "engine", "width", "eps_error", "delta_error")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def print_bound(
+    arguments: argparse.Namespace, bound: Bound, quantity: str, given: dict[str, float], run: object
+) -> None:
+    """Prints a bound of ``quantity`` at the ``given`` values, with its engine and relation."""
+    if arguments.json:
+        plain = {**bound.to_dict(), **given, "neighbors": arguments.neighbors, "composition": repr(run)}
+        print(json.dumps(plain, allow_nan=False))
+        return
+    at = ", ".join(f"{name} = {value!r}" for name, value in given.items())
+    if bound.engine == "gdp":
+        print(f"{quantity} is about {format_up(bound.upper, DIGITS)}   at {at}")
+        print(f"An approximation that bounds nothing (engine gdp, neighbors {arguments.neighbors}).")
+        return
+    print(f"{quantity} <= {format_up(bound.upper, DIGITS)}   at {at}")
+    print(
+        f"{quantity} >= {format_down(bound.lower, DIGITS)}   (engine {bound.engine}, neighbors {arguments.neighbors})"
+    )
+    for name, term in bound.error_budget.items():
+        print(f"    {name}: {format_up(term, '.2g')}")
+    if math.isinf(bound.upper):
+        print("No finite upper bound is known, or affordable. --json prints it as null.")
+
+
+def check_writable(name: str, out: Path) -> None:
+    """Raises ValueError, before any work and any release, if ``out`` cannot be written."""
+    if not out.parent.is_dir():
+        raise ValueError(f"{name} {out}: there is no folder {str(out.parent)!r}")
+    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise ValueError(f"{name} {out}: cannot be written")

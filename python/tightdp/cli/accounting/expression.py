@@ -1,0 +1,56 @@
+"""Reads compositions from text. It accepts constructors of mechanisms, numbers, lists, ``+``, ``*`` and ``/`` alone."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ... import derived, mechanisms
+from ...composition import Composable, Composition, Mechanism
+
+_CONSTRUCTORS: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (*Mechanism.__subclasses__(), *derived.Derived.__subclasses__())
+    if cls.__module__ in (mechanisms.__name__, derived.__name__) and cls is not derived.Derived
+} | {"banded_factorization": mechanisms.banded_factorization}
+
+
+def parse_composition(text: str) -> Composition:
+    """Returns the composition that ``text`` writes down. Raises ValueError, with one line, for anything else.
+
+    >>> parse("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
+    (Laplace(noise_multiplier=20.0), 2)
+    """
+    try:
+        value = _evaluate_node(ast.parse(text, mode="eval").body)
+    except SyntaxError:
+        raise ValueError(f"composition must be written as in 'Gaussian(2.0) * 10', got {text!r}") from None
+    except (RecursionError, MemoryError):  # the parser raises the latter for too many brackets
+        raise ValueError("composition must have fewer terms: write equal ones as one with a count") from None
+    if not isinstance(value, Composable):
+        raise ValueError(f"composition must be of mechanisms, got {text!r}")
+    return value._to_composition()
+
+
+def _evaluate_node(node: ast.expr) -> Any:
+    """Returns the value of a node of the syntax tree. Raises ValueError for a node that is not accepted."""
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return number
+        case ast.Constant(value=derived.POISSON as word):
+            return word
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return tuple(_evaluate_node(item) for item in items)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate_node(operand)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _evaluate_node(left) + _evaluate_node(right)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _evaluate_node(left) * _evaluate_node(right)
+        case ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=int() | float() as below)) if below:
+            return _evaluate_node(left) / below
+        case ast.Call(func=ast.Name(id=name), args=positional, keywords=named) if name in _CONSTRUCTORS:
+            keywords = {keyword.arg: _evaluate_node(keyword.value) for keyword in named if keyword.arg is not None}
+            return _CONSTRUCTORS[name](*(_evaluate_node(argument) for argument in positional), **keywords)
+    known = ", ".join(sorted(_CONSTRUCTORS))
+    raise ValueError(f"composition must consist of numbers, +, *, / and {known}, got {ast.unparse(node)!r}")

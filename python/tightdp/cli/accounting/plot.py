@@ -1,0 +1,63 @@
+"""tightdp plot: the privacy profile and the trade-off curve, each with its certified band, as an image.
+
+Several runs are drawn over each other: --composition 'Gaussian(1.0)' --and 'Laplace(2.0)'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from ..progress import Progress
+from . import composition as shared
+from .expression import parse_composition
+from .number import parse_integer, parse_number
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    shared.add_training(p)
+    p.add_argument(
+        "--and",
+        dest="others",
+        metavar="EXPRESSION",
+        action="append",
+        default=[],
+        help="a further composition, drawn over the first; may be given several times",
+    )
+    p.add_argument("--label", action="append", default=[], help="name of each run, in order (default: what it is)")
+    p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
+    p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
+    p.add_argument(
+        "--least-delta", type=parse_number, default=1e-12, help="where the profile ends (default: %(default)s)"
+    )
+    p.add_argument("--points", type=parse_integer, default=161, help="of each curve (default: %(default)s)")
+    shared.add_options(p)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the image."""
+    from ... import plots
+
+    runs = [shared.build_composition(arguments), *map(parse_composition, arguments.others)]
+    labels = arguments.label or ([""] if len(runs) == 1 else [plots.write_caption(run) for run in runs])
+    if len(labels) != len(runs) or len(set(labels)) != len(labels):
+        raise ValueError(f"--label must be given once for each of the {len(runs)} runs, each time another")
+    suffixes = plots.list_suffixes()
+    if arguments.out.suffix[1:] not in suffixes:
+        raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
+    shared.check_writable("--out", arguments.out)
+    progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json), unit="pieces")
+    figure = plots.privacy(
+        dict(zip(labels, runs, strict=True)),
+        least_delta=arguments.least_delta,
+        points=arguments.points,
+        progress=progress,
+        **shared.get_question_options(arguments),
+    )
+    progress.close()
+    figure.savefig(arguments.out)
+    print(json.dumps({"file": str(arguments.out)}) if arguments.json else f"wrote {arguments.out}")
+    return 0

@@ -1,0 +1,73 @@
+"""tightdp sweep: bounds on epsilon or delta over ranges of settings, as CSV.
+
+Each setting is a number, a list or a range: 1.1, 256/60000, 0.5,1,2, 0.6:2:0.1 (both ends included) or 100:100000:x10
+(by factors of 10). Rows are all combinations, in the order of the options, and are written as they are found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import math
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+from ...mechanisms import Gaussian, PoissonSampled
+from .. import files
+from ..progress import Progress
+from . import composition as shared
+from .number import parse_numbers
+
+SETTINGS = ("noise_multiplier", "sampling_probability", "steps")
+"""Settings that have a column each, in this order."""
+MOST_ROWS = 1_000_000
+"""Largest number of rows, which is that of a spreadsheet. A longer table is better written by a program."""
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    p.add_argument("--noise-multiplier", type=parse_numbers, metavar="SIGMA", required=True, help="over the L2 norm")
+    p.add_argument("--sampling-probability", type=parse_numbers, metavar="Q", default=[1.0], help="(default: 1)")
+    p.add_argument("--steps", type=parse_numbers, metavar="K", default=[1.0], help="(default: 1)")
+    at = p.add_mutually_exclusive_group(required=True)
+    at.add_argument("--delta", type=parse_numbers, help="bound epsilon there")
+    at.add_argument("--epsilon", type=parse_numbers, help="bound delta there")
+    p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
+    p.add_argument("--force", action="store_true", help="replace that file if there is one")
+    p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
+    shared.add_query(p)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes a row for each combination of settings."""
+    at, quantity = ("delta", "epsilon") if arguments.delta is not None else ("epsilon", "delta")
+    names = (*SETTINGS, at)
+    values = [getattr(arguments, name) for name in names]
+    total = math.prod(map(len, values))
+    if total > MOST_ROWS:
+        raise ValueError(f"the ranges must have at most {MOST_ROWS} combinations, got {total}")
+    rows = []
+    for sigma, q, steps, given in itertools.product(*values):
+        if steps != int(steps):
+            raise ValueError(f"steps must be integers, got {steps!r}")
+        rows.append((PoissonSampled(Gaussian(sigma), q) * int(steps), (sigma, q, int(steps), given)))
+    if arguments.out is not None:
+        files.keep_existing("--out", arguments.out, arguments.force)
+        shared.check_writable("--out", arguments.out)
+    # No bar is needed if the rows themselves appear on a terminal.
+    to_terminal = arguments.out is None and sys.stdout.isatty()
+    progress = Progress(arguments.progress or (sys.stderr.isatty() and not to_terminal), unit="rows")
+    asked = shared.get_question_options(arguments)
+    to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
+    with to as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([*names, f"{quantity}_lower", f"{quantity}_upper", "engine"])
+        for done, (mechanisms, row) in enumerate(rows, 1):
+            bound = getattr(mechanisms, quantity)(row[-1], **asked)
+            writer.writerow([*row, bound.lower, bound.upper, bound.engine])
+            out.flush()
+            progress(done, total)
+    progress.close()
+    return 0

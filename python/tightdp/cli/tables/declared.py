@@ -1,0 +1,215 @@
+"""Declarations on the command line: the labels and categories that a model file may name, bounds, and the like.
+
+Labels and categories are declared, or are all that occur, if these are public, or are learned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ...records.columns import LEARN, Bounds, Fill
+from ...records.schema import MOST, Schema
+from ...records.sources.rows import Rows
+from ...records.text import NO_VALUE, parse_cell_number
+from ...tables.model import REGRESSION
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """Declarations of the command line or a schema, before the file is read."""
+
+    classes: tuple[str, ...] | Literal["learn"] | None
+    """Labels of a classifier; () for a regression, which has none."""
+    categories: Mapping[str, tuple[str, ...] | Literal["learn"] | None]
+    """Categories of each text column.
+
+    None, here and above, stands for the values that occur, which are declared public.
+    """
+    label: str
+    bounds: Mapping[str, Bounds]
+    dropped: frozenset[str] = frozenset()
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+    """Numbers that replace missing ones, by column."""
+    complete: bool = False
+    """True if a column that is not declared is an error; otherwise it is a number in [0, 1]."""
+
+    def list_labels(self, rows: Rows) -> tuple[str, ...] | Literal["learn"]:
+        """Returns the declared labels, or those that occur if these are public. Raises ValueError for a single one."""
+        if self.classes == LEARN:
+            return LEARN
+        labels = _list_occurring_values(rows, self.label, "--classes ") if self.classes is None else self.classes
+        if len(labels) < 2:
+            raise ValueError(f"{rows.file}: column {self.label!r} has one label only")
+        return labels
+
+    def list_categories(self, rows: Rows) -> dict[str, tuple[str, ...] | Literal["learn"]]:
+        """Returns the declared categories of each text column, or those that occur if these are public."""
+        for column, values in self.categories.items() if not self.complete else ():
+            for value in () if values is None or values == LEARN else values:
+                other, equals, _ = value.partition("=")
+                if equals and other in rows.columns:
+                    raise ValueError(
+                        f"--categories {column}: {value!r} would be a category of {column!r}, and not of {other!r}: "
+                        f"give each column its own --categories, its name once; a category of this form can be "
+                        f"declared with --schema"
+                    )
+        return {
+            column: _list_occurring_values(rows, column, f"--categories {column}=") if given is None else given
+            for column, given in self.categories.items()
+        }
+
+
+OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values", "fill", "learn_classes",
+           "learn_bounds", "learn_categories")  # fmt: skip
+"""Options that a schema replaces."""
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options that declare something."""
+    p.add_argument("--schema", type=Path, metavar="JSON", help="a file that declares all of these (tightdp schema)")
+    p.add_argument("--label", metavar="COLUMN", help="the column to predict")
+    p.add_argument("--classes", metavar="LABEL,...", help="the labels that the model may predict")
+    p.add_argument(
+        "--categories", action="append", default=[], metavar="COLUMN=VALUE,...", help="a text column and its values"
+    )
+    p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public")
+    p.add_argument("--public-values", action="store_true", help="the labels and categories that occur are public")
+    p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
+    p.add_argument("--learn-classes", action="store_true", help="frequent labels in place of --classes, charged")
+    p.add_argument(
+        "--learn-bounds", action="append", default=[], metavar="COLUMN,...", help="bounds by private quantiles, charged"
+    )
+    p.add_argument(
+        "--learn-categories", action="append", default=[], metavar="COLUMN,...", help="frequent values, charged"
+    )
+    p.add_argument(
+        "--fill",
+        action="append",
+        default=[],
+        metavar="COLUMN=NUMBER,...",
+        help="replaces missing numbers; COLUMN=learn takes a private median, charged",
+    )
+    p.add_argument("--drop", action="append", default=[], metavar="COLUMN,...", help="columns that are left out")
+
+
+def read_declarations(arguments: argparse.Namespace) -> Declarations:
+    """Returns the declarations of the options or the schema. Raises ValueError if something is left undeclared."""
+    if arguments.schema is not None:
+        if arguments.model == REGRESSION:
+            raise ValueError(f"--schema: must be left out with --model {REGRESSION}, since it declares classes")
+        beside = [name for name in OPTIONS if getattr(arguments, name)]
+        if beside:
+            raise ValueError(
+                f"--{beside[0].replace('_', '-')}: must be left out beside --schema, which declares it all"
+            )
+        s = Schema.read(arguments.schema)
+        return Declarations(s.classes, s.categories, s.label, s.bounds, s.dropped, s.fills, True)
+    if arguments.label is None:
+        raise ValueError("--label must be given, the column to predict, or --schema")
+    classes, public_values = arguments.classes, arguments.public_values
+    regression = arguments.model == REGRESSION
+    if regression and (classes is not None or arguments.learn_classes):
+        raise ValueError(
+            f"--classes: must be left out with --model {REGRESSION}, which predicts numbers: --target-bounds"
+        )
+    given: dict[str, tuple[str, ...] | Literal["learn"] | None] = {}
+    for option in arguments.categories:
+        column, equals, text = option.partition("=")
+        if not (column and equals) or column in given:
+            raise ValueError(f"--categories {option}: must be COLUMN=VALUE,VALUE,..., once a column")
+        given[column] = _parse_values(f"--categories {option}", text)
+    bounds: dict[str, Bounds] = {**_parse_bounds(arguments.bounds)}
+    for option, taken in (("--learn-bounds", bounds), ("--learn-categories", given)):
+        for column in _split_names(getattr(arguments, option[2:].replace("-", "_"))):
+            if column in taken:
+                raise ValueError(f"{option} {column}: is declared as well, and learned only where it is not")
+            taken[column] = LEARN
+    for column in filter(None, arguments.categorical.split(",")):
+        if column not in given and not public_values:
+            raise ValueError(
+                f"--categorical {column}: its categories must be declared, --categories {column}=VALUE,VALUE,..., "
+                f"because the model file lists them; or declare all that occur to be public, --public-values"
+            )
+        given.setdefault(column, None)
+    if arguments.learn_classes and classes is not None:
+        raise ValueError(f"--classes {classes}: must be left out beside --learn-classes")
+    if classes is None and not public_values and not arguments.learn_classes and not regression:
+        raise ValueError(
+            "--classes must be given, LABEL,LABEL,..., because the model file lists them; or learn those of many "
+            "records with noise, --learn-classes; or declare all that occur to be public, --public-values"
+        )
+    labels: tuple[str, ...] | Literal["learn"] | None = LEARN if arguments.learn_classes else None
+    if regression:
+        labels = ()
+    if classes is not None:
+        labels = _parse_values(f"--classes {classes}", classes)
+        if len(labels) < 2:
+            raise ValueError(f"--classes {classes}: must be at least two classes")
+    dropped = frozenset(_split_names(arguments.drop))
+    return Declarations(labels, given, arguments.label, bounds, dropped, _parse_fills(arguments.fill))
+
+
+def _split_names(given: list[str]) -> list[str]:
+    """Returns names between commas: a,b and c are three. An empty option names the column that has an empty name."""
+    return [name for option in given for name in option.split(",") if name or not option]
+
+
+def _parse_fills(given: list[str]) -> dict[str, Fill]:
+    """Returns the replacements of missing numbers by column."""
+    found: dict[str, Fill] = {}
+    for part in _split_names(given):
+        name, equals, text = part.rpartition("=")
+        value = parse_cell_number(text) if text != LEARN else None
+        if not equals or name in found or (text != LEARN and (value is None or not np.isfinite(value))):
+            raise ValueError(f"--fill {part}: must be COLUMN=NUMBER, a finite one, or COLUMN=learn, once a column")
+        found[name] = LEARN if value is None else value
+    return found
+
+
+def _parse_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
+    """Returns the bounds by column. Raises ValueError unless they are finite and ascend."""
+    bounds = {}
+    for part in ",".join(given).split(","):
+        if not part:
+            continue
+        name, equals, span = part.rpartition("=")
+        low, _, high = span.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError:
+            pair = (0.0, 0.0)
+        if not (equals and np.isfinite(pair).all() and pair[0] < pair[1]):
+            raise ValueError(f"--bounds {part}: must be COLUMN=LOW:HIGH with LOW < HIGH, both finite")
+        bounds[name] = pair
+    return bounds
+
+
+def _parse_values(option: str, text: str) -> tuple[str, ...]:
+    """Returns values between commas: a,b,"c,d" are three."""
+    values = tuple(value.strip() for value in next(csv.reader([text], skipinitialspace=True), []))
+    if not values or not all(values) or len(set(values)) < len(values):
+        raise ValueError(f"{option}: must be one or more different values with commas between")
+    if len(values) > MOST:
+        raise ValueError(f"{option[:40]}...: must be at most {MOST:,} values, got {len(values):,}")
+    return values
+
+
+def _list_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
+    """Returns all values of a column. Raises ValueError, which names ``option``, for none or too many."""
+    found = set(rows.get_column(column)).difference(NO_VALUE)
+    without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
+    if not found:
+        raise ValueError(f"{rows.file}: column {column!r} has no value: declare some, {option}VALUE,VALUE,...{without}")
+    if len(found) > MOST:
+        raise ValueError(
+            f"{rows.file}: column {column!r} has {len(found):,} different values, and at most {MOST:,} can be listed "
+            f"as public: declare those to keep, {option}VALUE,VALUE,...{without}"
+        )
+    return tuple(sorted(found))

@@ -1,0 +1,42 @@
+"""tightdp frequent: release the values of a column that occur often, with a guarantee, to declare them to train."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import shlex
+from pathlib import Path
+
+from ...frequent import frequent_values
+from ...records.sources.rows import Rows
+from .. import files
+from ..accounting.number import parse_number
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
+    p.add_argument("--column", required=True)
+    p.add_argument("--epsilon", type=parse_number, required=True)
+    p.add_argument("--delta", type=parse_number, required=True)
+    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
+    files.add_arguments(p)
+    p.add_argument("--json", action="store_true", help="print the values and the statement as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the statement, and the values as an option of tightdp train."""
+    cells = Rows.read(arguments.data, files.read_format(arguments)).get_column(arguments.column)
+    note = f"frequent values of {arguments.column}"
+    budget = {"epsilon": arguments.epsilon, "delta": arguments.delta}
+    files.check_output()
+    found = frequent_values(cells, **budget, ledger=arguments.ledger, note=note)
+    if arguments.json:
+        files.print_release(json.dumps({**found.statement.to_dict(), "values": found.values}))
+        return 0
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(found.values)
+    files.print_release(f"{found.statement}\n--categories {shlex.quote(f'{arguments.column}={line.getvalue()}')}")
+    return 0

@@ -1,0 +1,196 @@
+"""Columns whose bounds, categories or medians are learned with noise, by one private pipeline with the model."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...gate.shares import NoiseShare
+from ...pipeline import PrivatePipeline
+from ...preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
+from ...preprocessing.quantiles import enough_records
+from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, run_all_attempts
+from ...records.sources.rows import Rows
+from ...records.text import join_names
+from ...statement import Statement
+from ...statement.column_words import fact_of_bounds, fact_of_categories, fact_of_missing
+
+Group = tuple[bool, bool, bool | None]
+"""Three facts about a column: it holds categories; its categories or bounds are learned; its numbers for missing ones
+are learned, or None if it has none."""
+
+
+class FittedColumns(NamedTuple):
+    """Columns and classifier that the pipeline of a table learned."""
+
+    columns: tuple[Column, ...]
+    """Columns in the order of the model's features."""
+    classifier: Any
+    statement: Statement
+
+
+def plan_pipeline(
+    columns: Sequence[Column | LearnedColumn], classifier: Any, arguments: argparse.Namespace
+) -> PrivatePipeline:
+    """Returns the pipeline of a table, under one budget."""
+    if arguments.epsilon is None:
+        raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
+    groups: dict[Group, list[Any]] = {}
+    for column in columns:
+        groups.setdefault(_group_of_column(column), []).append(column)
+    parts = [
+        (f"part {i}", _build_transformer(group, members), [column.name for column in members])
+        for i, (group, members) in enumerate(groups.items())
+    ]
+    classifier.set_params(epsilon=None, delta=None, random_state=None)  # the pipeline has these
+    return PrivatePipeline(
+        [("columns", ColumnTransformer(parts)), ("model", classifier)],
+        arguments.epsilon,
+        arguments.delta,
+        random_state=arguments.seed,
+        ledger=arguments.ledger,
+    )
+
+
+def count_classes(classifier: Any) -> int:
+    """Returns the number of declared labels, or 2 if they are to be learned or if there are none."""
+    classes = getattr(classifier, "classes", "")
+    return 2 if isinstance(classes, str) else len(classes)
+
+
+def fit_learned_columns(
+    rows: Rows,
+    kept: NDArray[np.bool_],
+    labels: NDArray[np.str_],
+    columns: Sequence[Column | LearnedColumn],
+    classifier: Any,
+    arguments: argparse.Namespace,
+) -> FittedColumns:
+    """Learns from the records that are ``kept``, under one budget, and trains."""
+    model = plan_pipeline(columns, classifier, arguments)
+
+    def read_cells(column: Column | LearnedColumn) -> Any:
+        if _group_of_column(column)[0]:
+            return np.array(rows.get_column(column.name), dtype=object)[kept]
+        allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
+        return rows.read_numbers(column.name, allow_missing=allowed)[kept]
+
+    read = run_all_attempts([lambda c=c: read_cells(c) for c in columns])  # type: ignore[misc]
+    table = dict(zip([c.name for c in columns], read, strict=True))
+    records = int(kept.sum()) if arguments.public_size is None else arguments.public_size
+    warn_of_bounds(model, len(columns), classifier, records)
+    model.fit(table, labels[kept])
+    doubtful = find_doubtful_bounds(model.steps_[0][1], model.steps_[-1][1].public_size_)
+    (_, transformer), (_, trained) = model.steps_
+    found = [_read_fitted_columns(member, names) for _, member, names in transformer.transformers_]
+    made = [column for part in found for column in part]
+    whole = tuple(column for column in made if isinstance(column, Number) or column.categories)
+    return FittedColumns(
+        whole, trained, _name_columns_in_statement(model.statement_, trained.statement_, columns, made, doubtful)
+    )
+
+
+def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
+    """Returns the columns whose bounds cannot be right, with the reason: too much noise for the number of records."""
+    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # set by the pipeline
+    parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
+    each = spent.divide_equally(max(1, len(parts)))
+    found: dict[str, str] = {}
+    for member, names in parts:
+        steps = [step for _, step in getattr(member, "transformers", [("", member)]) if step._charge(each)]
+        scaler: Any = steps[-1] if steps else None
+        if not isinstance(scaler, MinMaxScaler):
+            continue
+        noise = each.divide_equally(len(steps)).noise_multiplier
+        enough = enough_records(len(names), scaler.quantiles, scaler.domain, noise)
+        if records < enough:
+            why = f"they are learned from about {records:,} records, and with this noise it takes {enough:,}"
+            found |= dict.fromkeys(names, why)
+    return found
+
+
+def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
+    """Warns whoever holds the records, before anything is spent, of bounds that cannot be right.
+
+    The number of records may be private. The statement says the same by a number that is not.
+    """
+    plan = model._plan(columns, count_classes(classifier))
+    doubtful = find_doubtful_bounds(plan.steps[0][1], records)
+    for why in dict.fromkeys(doubtful.values()):
+        names = join_names(name for name, each in doubtful.items() if each == why)
+        print(
+            f"tightdp: warning, not to be published: bounds of {names} cannot be right: {why}. Declare them, or spend "
+            "more",
+            file=sys.stderr,
+        )
+
+
+def _group_of_column(column: Column | LearnedColumn) -> Group:
+    if isinstance(column, Category) or (isinstance(column, LearnedColumn) and column.categories):
+        return True, isinstance(column, LearnedColumn), None
+    fill = None if column.missing is None else column.missing == LEARN
+    return False, isinstance(column, LearnedColumn) and column.bounds == LEARN, fill
+
+
+def _build_transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
+    """Returns the transformer of all columns of a group."""
+    categories, learns, fills = group
+    if categories:
+        return OneHotEncoder(categories=None if learns else [column.categories for column in columns])
+    pairs = [column.bounds if isinstance(column, LearnedColumn) else (column.low, column.high) for column in columns]
+    scaler = MinMaxScaler(bounds=None if learns else tuple(np.array(ends) for ends in zip(*pairs, strict=True)))
+    if fills is None:
+        return scaler
+    values = None if fills else np.array([column.missing for column in columns])
+    filler = SimpleImputer() if fills else SimpleImputer(strategy="constant", fill_value=values)
+    return Chain([("fill", filler), ("scale", scaler)])
+
+
+def _read_fitted_columns(member: Any, names: list[str]) -> list[Column]:
+    """Returns the columns that a fitted part has learned. A text column may be left without categories."""
+    if isinstance(member, OneHotEncoder):
+        return [Category(name, known) for name, known in zip(names, member.categories_, strict=True)]
+    filler, scaler = (None, member) if isinstance(member, MinMaxScaler) else (step for _, step in member.transformers_)
+    fills = [None] * len(names) if filler is None else filler.statistics_.tolist()
+    low, high = (ends.tolist() for ends in scaler.bounds_)
+    return [Number(*each) for each in zip(names, low, high, fills, strict=True)]
+
+
+def _name_columns_in_statement(
+    whole: Statement,
+    trained: Statement,
+    columns: Sequence[Column | LearnedColumn],
+    made: Sequence[Column],
+    doubtful: dict[str, str],
+) -> Statement:
+    """Returns the pipeline's statement with the names of the table's columns."""
+    found = {column.name: column for column in made}
+    released = []
+    for column in columns:
+        if not isinstance(column, LearnedColumn):
+            continue
+        known = found[column.name]
+        if isinstance(known, Category):
+            released.append(fact_of_categories(known.name, known.categories).learned())
+            continue
+        if column.bounds == LEARN:
+            doubt = f"these cannot be right: {doubtful[column.name]}" if column.name in doubtful else ""
+            released.append(fact_of_bounds(known.name, known.low, known.high).learned(doubt))
+        if column.missing == LEARN and known.missing is not None:
+            released.append(fact_of_missing(known.name, known.missing).learned())
+    return dataclasses.replace(
+        whole,
+        subject=f"{trained.subject}, with columns as they were learned",
+        released=(*released, *trained.released),
+        public=trained.public,
+        settings=trained.settings,
+        taken=trained.taken,
+        outside=trained.outside,
+    )

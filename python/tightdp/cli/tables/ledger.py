@@ -1,0 +1,112 @@
+"""tightdp ledger: one budget for everything that is released from a data set, in a file or a PostgreSQL database.
+
+create makes a ledger, spend charges a release before it is made, show says how much is spent, report lists all entries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from typing import Any
+
+from ... import mechanisms
+from ...accounting.running_accounts.filters import FAMILIES
+from ...gate.shares import FAILURE
+from ...ledger import Ledger
+from ...options import NEIGHBORS
+from ...printed import format_up
+from ...statement.words import make_one_line
+from ..accounting import composition as shared
+from ..accounting.expression import parse_composition
+from ..accounting.number import parse_number
+
+EPILOG = """\
+A spend that the budget does not cover is refused, with exit code 3, and charges nothing. Release only after exit code
+0. What the ledger promises, and what it cannot know: docs/howto/ledger.md. """
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    actions = p.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(p))
+
+    def add_action(name: str, summary: str) -> argparse.ArgumentParser:
+        one = actions.add_parser(name, help=summary, description=summary)
+        one.add_argument("ledger", help="a file, or an address as in postgresql://user@host/database")
+        one.add_argument("--json", action="store_true", help="print JSON")
+        return one
+
+    create = add_action("create", "make a ledger, whose budget, relation and data set are then fixed")
+    create.add_argument("--dataset", required=True, metavar="TEXT", help="which data the budget is about")
+    create.add_argument("--epsilon", type=parse_number, required=True)
+    create.add_argument("--delta", type=parse_number, required=True)
+    create.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
+    create.add_argument("--family", choices=FAMILIES, default="renyi", help="what is added up (default: %(default)s)")
+    create.add_argument("--expected", metavar="EXPRESSION", help="steers the Renyi order, never the guarantee")
+    create.add_argument(
+        "--failure",
+        type=parse_number,
+        help="part of delta for what may fail, as learned labels and frequent values (default: a tenth of delta)",
+    )
+    spend = add_action("spend", "charge releases, before they are made")
+    shared.add_training(spend)
+    spend.add_argument("--note", default="", metavar="TEXT", help="what it is for")
+    add_action("show", "the budget, and how much of it is spent")
+    add_action("report", "everything that was spent")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Performs one of the four actions, and prints the ledger as it is afterwards."""
+    if arguments.action == "create":
+        expected = None if arguments.expected is None else parse_composition(arguments.expected)
+        names = ("dataset", "epsilon", "delta", "neighbors", "family", "failure")
+        budget = {name: getattr(arguments, name) for name in names}
+        if arguments.failure is None:
+            budget["failure"] = FAILURE * arguments.delta
+        ledger = Ledger.create(arguments.ledger, expected=expected, **budget)
+    else:
+        ledger = Ledger(arguments.ledger)
+    if arguments.action == "spend":
+        ledger.spend(shared.build_composition(arguments), note=arguments.note)
+    plain = _to_plain_values(ledger, arguments.action == "report")
+    print(json.dumps(plain, allow_nan=False) if arguments.json else "\n".join(_describe_ledger(ledger, plain)))
+    return 0
+
+
+def _to_plain_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
+    """Returns the budget and how much is spent as values for JSON; with ``entries``, the history too."""
+    history, spent = ledger.history, ledger.spent
+    plain: dict[str, Any] = {
+        "dataset": ledger.dataset,
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "neighbors": ledger.neighbors,
+        "family": ledger.family,
+        "spent": spent if math.isfinite(spent) else None,
+        "entries": len(history),
+    }
+    if entries:
+        plain["history"] = [
+            {"number": e.number, "time": e.time, "note": e.note, "releases": _write_releases(e.releases)}
+            for e in history
+        ]
+    return plain
+
+
+def _write_releases(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> str:
+    return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in releases)
+
+
+def _describe_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
+    """Returns the lines that describe the ledger and its entries, if ``plain`` has them."""
+    share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
+    count = plain["entries"]
+    lines = [
+        make_one_line(" ".join(plain["dataset"].split())),
+        f"({ledger.epsilon:g}, {ledger.delta:g})-differentially private in all, neighbors {ledger.neighbors}",
+        f"spent: {share} of the budget ({ledger.family}), in {count} {'entry' if count == 1 else 'entries'}",
+    ]
+    for entry in plain.get("history", ()):
+        note = make_one_line(" ".join(entry["note"].split()))
+        lines.append(f"{entry['number']}  {entry['time']}  {entry['releases']}{'  ' + note if note else ''}")
+    return lines

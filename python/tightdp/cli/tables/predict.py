@@ -1,0 +1,68 @@
+"""tightdp predict: the predictions of a model of tightdp train for new records, as CSV.
+
+Predictions reveal nothing about the training data that the model does not. The new records are not protected. A label
+that a spreadsheet would take for a formula is written with a quotation mark before it, unless --raw is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+from ...records.sources.rows import Rows
+from ...records.text import parse_cell_number
+from ...tables.model import load
+from .. import files
+from ..accounting.composition import check_writable
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""Characters that begin a formula in spreadsheets, or hide such a beginning."""
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    p.add_argument("model", type=Path, help="model file")
+    p.add_argument(
+        "data", type=Path, help="CSV, Parquet or Arrow file with the model's columns in any order, among others"
+    )
+    p.add_argument("--probabilities", action="store_true", help="add a column of probabilities for each label")
+    p.add_argument("--allow-missing", action="store_true", help="leave the prediction empty where numbers are missing")
+    p.add_argument("--raw", action="store_true", help="write labels as they are, even if a spreadsheet would run them")
+    p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
+    p.add_argument("--force", action="store_true", help="replace that file if there is one")
+    files.add_arguments(p)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes one line for each record, in their order."""
+    if arguments.out is not None:
+        for given in (arguments.data, arguments.model):
+            files.keep_apart("--out", arguments.out, given)
+        files.keep_budget(arguments.out)
+        files.keep_existing("--out", arguments.out, arguments.force)
+        check_writable("--out", arguments.out)
+    model = load(arguments.model)
+    if arguments.probabilities and model.model != "logistic":
+        raise ValueError(f"--probabilities: a model of kind {model.model!r} has none")
+    rows = Rows.read(arguments.data, files.read_format(arguments))
+    predicted = model.rows(rows, allow_missing=arguments.allow_missing, probabilities=arguments.probabilities)
+    to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
+    header = [model.label, *(f"{model.label}={each}" for each in model.classes * arguments.probabilities)]
+    with to as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows(
+            [header, *predicted] if arguments.raw else (map(_mark_formula, row) for row in (header, *predicted))
+        )
+    return 0
+
+
+def _mark_formula(cell: str) -> str:
+    """Returns a cell that no spreadsheet runs as a formula: a text that begins like one gets a quotation mark before
+    it.
+
+    Labels come from a model file, which others may have written. Numbers, such as -1, are left alone.
+    """
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) and parse_cell_number(cell) is None else cell

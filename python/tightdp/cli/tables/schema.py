@@ -1,0 +1,57 @@
+"""tightdp schema: a draft of what is to be declared of a table, for review. THE DRAFT IS NOT PRIVATE.
+
+It is read off the records: bounds are the smallest and the largest value there are, and categories those that occur.
+Columns of many texts are dropped, and so are columns of texts or integers in which no value comes twice, because they
+identify people; the draft names them. Replace all of it by what is known without the records, delete the entry "draft",
+and give the file to tightdp train --schema. With --learn the draft says of each column what kind it is and holds no
+values but 0 and 1, and tightdp train then learns bounds and categories with noise, as a part of what it charges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ...records.schema import draft_schema
+from ...records.sources.rows import Rows
+from .. import files
+from ..accounting.composition import check_writable
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
+    p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
+    p.add_argument("--out", type=Path, help="the schema (default: DATA.schema.json)")
+    p.add_argument("--learn", action="store_true", help="bounds and categories are to be learned with noise")
+    files.add_arguments(p)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the draft, and prints a line that says what it is."""
+    out = arguments.out or files.make_path_beside(arguments.data, ".schema.json")
+    files.keep_apart("--out", out, arguments.data)
+    if out.exists():
+        raise ValueError(f"--out {out}: exists already, and may have been reviewed")
+    check_writable("--out", out)
+    rows = Rows.read(arguments.data, files.read_format(arguments))
+    drafted = draft_schema(rows, arguments.label, arguments.learn)
+    text = _write_schema(drafted)
+    out.touch(mode=0o600)  # only the holder of the data may read it
+    out.write_text(text, encoding="utf-8")
+    print(f"tightdp: wrote {out}: {drafted['draft']}", file=sys.stderr)
+    return 0
+
+
+def _write_schema(schema: dict[str, Any]) -> str:
+    """Returns JSON text with one line for each column, which is easy to review."""
+
+    def dump_value(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    columns = ",\n".join(f"  {dump_value(name)}: {dump_value(how)}" for name, how in schema["columns"].items())
+    entries = [f" {dump_value(name)}: {dump_value(value)}" for name, value in schema.items() if name != "columns"]
+    return "{\n" + ",\n".join([*entries, f' "columns": {{\n{columns}\n }}']) + "\n}\n"

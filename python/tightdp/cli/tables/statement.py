@@ -1,0 +1,35 @@
+"""tightdp statement: what a model's privacy bound covers, assumes and leaves out, as text or as a page to sign."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...tables.model import load
+from .. import files
+from ..accounting.composition import check_writable
+
+PAGE = b"<!DOCTYPE html>"
+"""The first bytes of a statement's page."""
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    p.add_argument("model", type=Path, help="model file that tightdp train wrote")
+    p.add_argument("--out", type=Path, metavar="HTML", help="write the page there, in the place of an older page")
+    p.add_argument("--force", action="store_true", help="replace any other file that is there")
+    p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the statement, and writes its page."""
+    if arguments.out is not None:
+        files.keep_apart("--out", arguments.out, arguments.model)
+        files.keep_budget(arguments.out)
+        files.keep_existing("--out", arguments.out, arguments.force, PAGE)
+        check_writable("--out", arguments.out)
+    statement = load(arguments.model).statement
+    if arguments.out is not None:
+        statement.save(arguments.out)
+    print(statement.to_json() if arguments.json else statement)
+    return 0

@@ -1,0 +1,92 @@
+"""tightdp test: how well a model does on records that it has not seen, released with a guarantee for them.
+
+The number of right predictions is released with noise. Records with another label than the model's classes, or with a
+missing number, count as wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from ...metrics import Accuracy, ConfusionMatrix, accuracy, confusion_matrix
+from ...records.sources.rows import Rows
+from ...statement.words import list_values
+from ...tables.model import load
+from .. import files
+from ..accounting.number import parse_number
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    p.add_argument("model", type=Path, help="model file that tightdp train wrote")
+    p.add_argument("data", type=Path, help="CSV file with the model's columns and its label, or Parquet or Arrow")
+    p.add_argument("--epsilon", type=parse_number, required=True)
+    p.add_argument("--delta", type=parse_number, required=True)
+    p.add_argument("--confidence", type=parse_number, default=0.95, help="of the error bars (default: 0.95)")
+    p.add_argument("--matrix", action="store_true", help="release the confusion matrix in place of the accuracy")
+    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
+    files.add_arguments(p)
+    p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the statement, and the release with its error bars."""
+    model = load(arguments.model)
+    if not model.classes:
+        raise ValueError(f"{arguments.model}: predicts numbers, of which there is no accuracy")
+    rows = Rows.read(arguments.data, files.read_format(arguments))
+    true = np.array(rows.get_column(model.label), dtype=object)
+    predicted = np.array([said for said, *_ in model.rows(rows, allow_missing=True)], dtype=object)
+    if rows.mark_undeclared(model.label, model.classes).all():
+        raise ValueError(
+            f"{rows.file}: no record has one of the model's labels in {model.label!r} ({list_values(model.classes)}): "
+            "nothing could be right, and nothing was spent"
+        )
+    budget = {"epsilon": arguments.epsilon, "delta": arguments.delta, "confidence": arguments.confidence}
+    files.check_output()
+    if arguments.matrix:
+        matrix = confusion_matrix(true, predicted, classes=model.classes, **budget, ledger=arguments.ledger)
+        _print_found(
+            arguments, matrix, [f"Counts, each within {matrix.half_width:g} of the true one:", *_format_matrix(matrix)]
+        )
+        return 0
+    # A record without a prediction never counts as right, not even if its label is empty.
+    right = np.array([said != "" and said == label for said, label in zip(predicted, true, strict=True)])
+    found = accuracy(np.ones(len(right), dtype=bool), right, **budget, ledger=arguments.ledger)
+    _print_found(arguments, found, _describe_accuracy(found, arguments.confidence))
+    return 0
+
+
+def _describe_accuracy(found: Accuracy, confidence: float) -> list[str]:
+    """Returns a line with the accuracy and its error bars."""
+    low, high = found.interval
+    least, most = found.population
+    return [
+        f"Accuracy: {found.value:.4f}; at confidence {confidence:g} from {low:.4f} to {high:.4f} on these records, and "
+        f"from {least:.4f} to {most:.4f} on records like these"
+    ]
+
+
+def _format_matrix(found: ConfusionMatrix) -> list[str]:
+    """Returns the lines of a table whose rows are true labels and whose columns are predictions."""
+    lines = [["true \\ predicted", *found.classes]]
+    lines += [[label, *map(str, row)] for label, row in zip(found.classes, found.matrix.tolist(), strict=True)]
+    wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.rjust(w) for cell, w in zip(line, wide, strict=True)) for line in lines]
+
+
+def _print_found(arguments: argparse.Namespace, found: Accuracy | ConfusionMatrix, lines: list[str]) -> None:
+    """Prints the statement and the release: as ``lines``, or as JSON."""
+    if not arguments.json:
+        files.print_release("\n".join([str(found.statement), *lines]))
+        return
+    plain = found.statement.to_dict()
+    if isinstance(found, Accuracy):
+        plain |= {"accuracy": found.value, "interval": found.interval, "population": found.population}
+    else:
+        plain |= {"classes": found.classes, "matrix": found.matrix.tolist(), "half_width": found.half_width}
+    files.print_release(json.dumps(plain))

@@ -1,0 +1,367 @@
+"""tightdp train: a CSV file in, a private linear model and its privacy statement out.
+
+--model logistic and svm predict one of the --classes. --model ridge predicts a number within --target-bounds, by one
+noisy second moment, and takes no algorithm."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._strict_json import parse_json
+from ...estimators.catalog import ALGORITHMS, MODELS
+from ...estimators.regression import Ridge
+from ...ledger import Ledger
+from ...printed import format_up
+from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
+from ...records.schema import MOST
+from ...records.sources.rows import Rows
+from ...records.text import parse_cell_number
+from ...statement import Statement
+from ...statement.column_words import ColumnFact, fact_of_bounds, fact_of_categories, fact_of_labels, fact_of_missing
+from ...statement.words import AGAIN, list_values, make_one_line
+from ...tables.model import REGRESSION, TableModel
+from .. import files
+from ..accounting.composition import check_writable
+from ..accounting.number import parse_integer, parse_number
+from ..progress import Progress
+from . import declared
+from .learned import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
+
+KEPT_FACTS = ("number of records", "bounds of the target")
+"""Names of public facts that a table's statement takes over from that of its fit."""
+DOUBTFUL_SHARE = 0.5
+"""The part of the records beyond a column's bounds from which on the bounds are rather those of something else."""
+EPILOG = f"""\
+A column of numbers is clipped to public --bounds and mapped to [0, 1]. Without bounds all of its values must lie in
+[0, 1]. A column of texts makes one feature for each category. You may publish the model file: it holds the weights,
+the encoding and the privacy statement.
+
+The model file lists labels and categories, so a value that only one record has would reveal that record. Therefore
+declare them by --classes and --categories, at most {MOST:,} of each, chosen without looking at the data. Values that
+were not declared appear nowhere: such a category becomes a row of zeros, as a missing one does, and a record with such
+a label contributes nothing. --public-values declares instead that all values that occur are public knowledge, as the
+sexes in a census are. Nobody can check this for you. --schema declares everything in a file, which tightdp schema
+drafts for your review.
+
+What you do not know without the records can be learned with noise, and the charge then includes it: --learn-classes and
+--learn-categories release the values that occur often, by noisy counts; --learn-bounds releases private quantiles, and
+--fill COLUMN=learn a private median. Records with a label that was not learned contribute nothing.
+
+These facts are taken to be public, and you must check them: the names of the columns, the declared labels, categories
+and bounds, and --public-size (without it, a noisy count of the records is released). Accuracy on the training data is
+not printed, because it is not private. What is printed on standard error is for those who hold the data. """
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
+    declared.add_arguments(p)
+    p.add_argument("--model", choices=[*MODELS, REGRESSION], default=next(iter(MODELS)))
+    p.add_argument("--target-bounds", metavar="LOW:HIGH", help="public bounds of the label, for --model ridge")
+    p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
+    p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
+    p.add_argument(
+        "--epsilon", type=parse_number, help="target; without it, the algorithm's noise_multiplier sets the noise"
+    )
+    p.add_argument(
+        "--delta", type=parse_number, required=True, help="of the guarantee; below one over the number of records"
+    )
+    p.add_argument(
+        "--public-size", type=parse_integer, help="a public number of records (default: a noisy count is released)"
+    )
+    p.add_argument(
+        "--regularization",
+        type=parse_number,
+        help="of the weights (default: 0, and for --model ridge what the noise takes)",
+    )
+    p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
+    p.add_argument("--test", type=Path, metavar="CSV", help="also print the accuracy on this file; that is not private")
+    p.add_argument(
+        "--seed", type=parse_integer, help="reproducible noise, NOT for releases (default: the secure generator)"
+    )
+    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
+    p.add_argument(
+        "--dry-run", action="store_true", help="check everything, and print what it would charge; nothing is spent"
+    )
+    p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
+    p.add_argument("--force", action="store_true", help="replace the model file if there is one, which cost budget")
+    files.add_arguments(p)
+    p.add_argument("--progress", action="store_true", help="draw the progress bar even when not on a terminal")
+    p.add_argument("--json", action="store_true", help="print the statement as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
+    out = arguments.out or files.make_path_beside(arguments.data, ".model.json")
+    for given in (arguments.data, arguments.test, arguments.schema):
+        files.keep_apart("--out", out, given)
+    if arguments.dry_run:
+        return _train_and_write(arguments, out, None)
+    check_writable("--out", out)
+    files.keep_model(out, arguments.force)
+    with files.reserve_file("--out", out) as place:
+        return _train_and_write(arguments, out, place)
+
+
+def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
+    """Reads the table, trains a model of it under one budget, and writes model and statement.
+
+    Everything that can be wrong with the files and settings is said before anything is spent. The model is written to
+    ``place``, a reserved file that becomes ``out`` in one step, and the statement is printed. Without a place nothing
+    is trained or spent, and what training would be charged is printed. Returns the exit code.
+    """
+    arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
+    regressor, values, written = (
+        _make_regressor(arguments),
+        declared.read_declarations(arguments),
+        files.read_format(arguments),
+    )
+    rows = Rows.read(arguments.data, written)
+    labels = () if regressor is not None else values.list_labels(rows)
+    planned = plan_columns(
+        rows, values.label, values.list_categories(rows), values.bounds, values.dropped, values.complete, values.fills
+    )
+    columns = tuple(column for column in planned if not isinstance(column, LearnedColumn))
+    X = encode_columns(rows, columns, allow_missing=arguments.allow_missing) if columns == planned else None
+    if X is None and regressor is not None:
+        raise ValueError(f"--model {REGRESSION}: takes declared columns alone, not --learn-bounds and the like")
+    y: Any
+    y, kept = _read_known_labels(rows, values.label, labels) if regressor is None else _read_targets(rows, values.label)
+    _note_undeclared(rows, columns)
+    test = None if arguments.test is None else Rows.read(arguments.test, written)
+    if test is not None and columns:  # what is wrong with it is said before anything is spent
+        encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
+    progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
+    classifier: Any = regressor or MODELS[arguments.model](
+        _build_algorithm(arguments.algorithm, arguments.set),
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        classes=labels if labels == LEARN else np.array(labels),
+        public_size=arguments.public_size,
+        regularization=arguments.regularization or 0.0,
+        random_state=arguments.seed,
+        callback=lambda done, total: progress(done, total),
+    )
+    if place is None:
+        return _print_charge(arguments, planned, classifier, X, int(kept.sum()))
+    try:
+        if X is None:
+            columns, classifier, statement = fit_learned_columns(rows, kept, y, planned, classifier, arguments)
+        else:
+            X[~kept] = np.nan  # such a record contributes nothing
+            statement = classifier.set_params(ledger=arguments.ledger).fit(X, y).statement_
+    finally:
+        progress.close()
+    dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
+    classes = () if regressor is not None else tuple(classifier.classes_.tolist())
+    statement = dataclasses.replace(_describe_columns(values, classes, columns, planned, statement), dataset=dataset)
+    weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
+    model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
+    statement = model.statement
+    try:
+        model.save(place)
+    except OSError as error:
+        print(json.dumps(model.to_dict(), allow_nan=False))
+        raise OSError(
+            f"--out {out}: {error.strerror}. The model, which cost budget, is on standard output: keep it"
+        ) from error
+    files.put_in_place(place, out, arguments.force)
+    private: dict[str, Any] = {"model_file": str(out)}
+    if test is not None:
+        score = classifier.score(
+            encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
+        )
+        private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
+    print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _describe_result(statement, private))
+    return 0
+
+
+def _print_charge(
+    arguments: argparse.Namespace,
+    planned: tuple[Column | LearnedColumn, ...],
+    classifier: Any,
+    X: NDArray[np.float64] | None,
+    records: int,
+) -> int:
+    """Prints what training would be charged, and its share of the ledger. Returns 3 where that does not cover it."""
+    model: Any = classifier
+    width = len(planned) if X is None else X.shape[1]
+    if X is None:
+        model = plan_pipeline(planned, classifier, arguments)
+        warn_of_bounds(model, width, classifier, arguments.public_size or records)
+    classes, ledger = count_classes(classifier), arguments.ledger
+    model._rehearse_for(width, classes)
+    charge = model.charge_for(width, classes)
+    bound = charge.epsilon(arguments.delta)
+    plain: dict[str, Any] = {"epsilon": bound.upper, "delta": arguments.delta, "charged": repr(charge)}
+    lines = [
+        f"Would be charged: {charge!r}",
+        f"epsilon <= {format_up(bound.upper)} at delta {arguments.delta:g}. Nothing was spent",
+    ]
+    covered = True
+    if ledger is not None:
+        before, after = ledger.spent, ledger.spent_after(charge)
+        covered = math.isfinite(after)
+        plain |= {"spent": before, "spent_after": after if covered else None}
+        share = f"then {format_up(after, '.1%')}" if covered else "which does not cover this run"
+        lines.append(f"Ledger of {make_one_line(ledger.dataset)}: {format_up(before, '.1%')} spent, {share}")
+    print(json.dumps(plain) if arguments.json else "\n".join(lines))
+    return 0 if covered else 3
+
+
+def _read_known_labels(
+    rows: Rows, label: str, labels: tuple[str, ...] | Literal["learn"]
+) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+    """The labels, and which records have one that is declared: others are to contribute nothing. All are kept where
+    labels are to be learned."""
+    if labels == LEARN:
+        cells = np.array(rows.get_column(label))
+        return cells, np.ones(len(cells), dtype=bool)
+    undeclared = rows.mark_undeclared(label, labels)
+    _check_some(rows, label, labels, undeclared)
+    _note_undeclared_values(rows, label, undeclared, "contribute nothing")
+    for name in sorted(set(labels) - set(rows.get_column(label))):
+        _print_note(f"no record has the label {name!r}")
+    known = np.array([labels[0] if skip else y for y, skip in zip(rows.get_column(label), undeclared, strict=True)])
+    return known, ~undeclared
+
+
+def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
+    """The regression that is asked for; None for a classifier. Features are encoded in [0, 1] by their bounds."""
+    text = arguments.target_bounds
+    if arguments.model != REGRESSION:
+        if text is not None:
+            raise ValueError(f"--target-bounds {text}: must be left out unless --model {REGRESSION} is given")
+        return None
+    if arguments.set or arguments.public_size is not None or arguments.algorithm != next(iter(ALGORITHMS)):
+        raise ValueError(f"--model {REGRESSION}: takes no --algorithm, --set or --public-size")
+    if text is None:
+        raise ValueError(
+            f"--target-bounds LOW:HIGH must be given with --model {REGRESSION}: public bounds of the label"
+        )
+    low, _, high = text.partition(":")
+    ends = parse_cell_number(low), parse_cell_number(high)
+    if ends[0] is None or ends[1] is None or not -math.inf < ends[0] < ends[1] < math.inf:
+        raise ValueError(f"--target-bounds {text}: must be LOW:HIGH with LOW < HIGH, both finite")
+    return Ridge(
+        arguments.epsilon,
+        arguments.delta,
+        bounds=(0.0, 1.0),
+        target_bounds=ends,
+        regularization=arguments.regularization,
+        random_state=arguments.seed,
+    )
+
+
+def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The numbers to predict, and which records have one: others are to contribute nothing."""
+    values = rows.read_numbers(label, allow_missing=True)
+    missing = np.isnan(values)
+    if missing.any():
+        _print_note(f"{missing.sum():,} of {len(values):,} records have no number {label!r}, and contribute nothing")
+    return np.where(missing, 0.0, values), ~missing
+
+
+def _read_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
+    """The labels of the test file, or the numbers."""
+    return test.get_column(label) if regressor is None else test.read_numbers(label, allow_missing=False)
+
+
+def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
+    for column in columns:
+        if isinstance(column, Category):
+            undeclared = rows.mark_undeclared(column.name, column.categories)
+            _check_some(rows, column.name, column.categories, undeclared)
+            _note_undeclared_values(rows, column.name, undeclared, "have a row of zeros there")
+        elif isinstance(column, Number):
+            values = rows.read_numbers(column.name, allow_missing=True)
+            beyond = (values < column.low) | (values > column.high)
+            if beyond.mean() > DOUBTFUL_SHARE:
+                _print_note(f"{beyond.sum():,} of {len(rows):,} records are beyond the bounds of {column.name!r}")
+
+
+def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDArray[np.bool_]) -> None:
+    """ValueError, before anything is spent, if no record has any of the declared values."""
+    if undeclared.all():
+        raise ValueError(
+            f"{rows.file}: no record has a value of {column!r} that is declared ({list_values(values)}): nothing could "
+            "be learned, and nothing was spent. Values are compared letter by letter"
+        )
+
+
+def _note_undeclared_values(rows: Rows, column: str, undeclared: NDArray[np.bool_], what: str) -> None:
+    """Tells whoever holds the data that a declaration may be wrong; the model file does not mention it."""
+    if undeclared.any():
+        _print_note(
+            f"{undeclared.sum():,} of {len(undeclared):,} records have no declared value of {column!r}, and {what}"
+        )
+
+
+def _print_note(note: str) -> None:
+    print(f"tightdp: note, not to be published: {note}", file=sys.stderr)
+
+
+def _build_algorithm(name: str, settings: list[str]) -> Any:
+    kind = ALGORITHMS[name]
+    known = {field.name for field in dataclasses.fields(kind)}
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or key not in known:
+            raise ValueError(f"--set {setting}: {name} has the settings {', '.join(sorted(known))} (NAME=VALUE)")
+        try:
+            values[key] = parse_json(text)
+        except ValueError:
+            values[key] = text
+    return kind(**values)
+
+
+def _describe_columns(
+    values: declared.Declarations,
+    classes: tuple[str, ...],
+    columns: tuple[Column, ...],
+    planned: tuple[Column | LearnedColumn, ...],
+    made: Statement,
+) -> Statement:
+    """Returns the statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
+    learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}
+    public = {name: how for name, how in made.public.items() if name in KEPT_FACTS}
+    labels = [fact_of_labels(classes)] if classes and values.classes != LEARN else []
+    facts = []
+    for column in columns:  # what was learned is not assumed
+        known = learned.get(column.name)
+        if isinstance(column, Category):
+            if known is None:
+                facts.append(fact_of_categories(column.name, column.categories))
+            continue
+        if column.missing is not None and (known is None or known.missing != LEARN):
+            facts.append(fact_of_missing(column.name, column.missing))
+        if known is None or known.bounds != LEARN:
+            facts.append(fact_of_bounds(column.name, column.low, column.high))
+    given = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
+    taken = tuple(name for name, known_values in given.items() if known_values is None)
+
+    def say(assumed: list[ColumnFact]) -> dict[str, str]:
+        return {fact.name: fact.occurring if fact.name in taken else fact.declared for fact in assumed}
+
+    public |= {**say(labels), "columns": "their names", **say(facts)}
+    return dataclasses.replace(made, public=public, taken=taken, outside=(AGAIN,))
+
+
+def _describe_result(statement: Statement, private: dict[str, Any]) -> str:
+    """The statement, and below it what is written to no file."""
+    lines = [str(statement)]
+    if "test_accuracy_not_private" in private:
+        lines.append(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")
+    if "test_r2_not_private" in private:
+        lines.append(f"R^2 on the test file (not private): {private['test_r2_not_private']:.4f}")
+    return "\n".join([*lines, f"Model: {private['model_file']}"])

@@ -1,0 +1,141 @@
+"""tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account.
+
+The bound is computed again from the account, the words from the values, the hash from the parameters, the page from the
+statement. Each entry is listed as recomputed, as compared, or as one that no file can show. Exit code 0 says that all
+of it agrees, 2 that something differs, which one line names, and 3 that another version wrote the words, which were not
+checked, while the bound is right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ..._core import __version__
+from ..._files import read_text
+from ..._strict_json import MOST_BYTES, read_file
+from ...ledger import Ledger
+from ...ledger.ledger import name_of
+from ...statement import Statement
+from ...statement.page import find_statement_in_page
+from ...statement.parameters import READERS
+from ...statement.verdict import Verdict, build_verdict
+from ...statement.words import make_one_line
+from ...tables.model import TableModel
+
+EPILOG = """\
+example:
+  tightdp train people.csv --label owner --bounds age=18:90 --classes no,yes --epsilon 1 --delta 1e-5
+  tightdp verify people.model.json
+"""
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    p.add_argument("file", type=Path, help="a model file, a statement as JSON, or the page of a statement")
+    p.add_argument(
+        "--model",
+        type=Path,
+        help="the model that the statement or page is about, if FILE is not that model: a model file of tightdp train, "
+        "or a state_dict as .pt or .safetensors",
+    )
+    p.add_argument("--ledger", metavar="LEDGER", help="also: this ledger was charged for it")
+    p.add_argument(
+        "--patient", action="store_true", help="take as long as it needs; else accounts that may take long are refused"
+    )
+    p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the verdict. Raises ValueError, with one line, if something differs."""
+    statement, verdict, at = _check_document(arguments.file, arguments.patient)
+    if arguments.model is not None:
+        hashed = _hash_parameters(arguments.model, arguments.patient)
+        if statement.parameters != hashed:
+            raise ValueError(f"{arguments.file}: is about {statement.parameters}, and {arguments.model} is {hashed}")
+        verdict.record_comparison(f"{at}parameters", f"is the hash of {arguments.model}")
+    if arguments.ledger is not None:
+        verdict.record_comparison(
+            f"{at}ledger", _check_ledger_entry(arguments.file, statement, Ledger(arguments.ledger))
+        )
+    parts = {"recomputed": verdict.recomputed, "compared": verdict.compared, "no file can show": verdict.unseen}
+    if arguments.json:
+        print(json.dumps({"file": str(arguments.file), "guarantee": statement.guarantee, **parts}))
+    else:
+        lines = [f"{arguments.file}: {statement.guarantee}"]
+        for title, entries in parts.items():
+            lines += [f"{title}:", *(f"  {entry}: {how}" for entry, how in entries.items())]
+        print("\n".join(map(make_one_line, lines)))  # files may have any name
+    return 0 if statement.version == __version__ else 3
+
+
+def _hash_parameters(model: Path, patient: bool) -> str:
+    """Returns the hash of a model's parameters, by the kind of its file."""
+    if model.suffix in READERS:
+        return READERS[model.suffix](model)
+    return read_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
+
+
+_CheckedFile = tuple[Statement, Verdict, str]
+"""The statement of a file, the verdict on the file, and the prefix of the statement's entries in the verdict."""
+
+
+def _check_document(file: Path, patient: bool) -> _CheckedFile:
+    """Reads and checks a file: a model, a statement or its page."""
+    try:
+        text = read_text(file, MOST_BYTES)
+    except UnicodeDecodeError:
+        raise ValueError(f"{file}: must be a model, a statement or its page, and is no text in UTF-8") from None
+    kept = find_statement_in_page(text) if text.startswith("<!DOCTYPE html>") else None
+    if kept is not None:
+        return _check_page(file, text, kept, patient)
+    return read_file(file, lambda plain: _check_plain_values(plain, patient))
+
+
+def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
+    """Checks a model or a statement that is given as plain values."""
+    if isinstance(plain, dict) and "tightdp_model" in plain:
+        model = TableModel.from_dict(plain, patient=patient)
+        verdict = build_verdict(model.statement).place_under("statement")
+        for entry in (each for each in plain if each != "statement"):
+            verdict.record_comparison(entry, "is a part of what has the hash in statement.parameters")
+        verdict.record_comparison(
+            "columns", f"{verdict.compared['columns']}, and has the bounds and categories of the statement"
+        )
+        verdict.record_comparison("statement.parameters", f"is the hash of the other entries, {model.parameters_hash}")
+        return model.statement, verdict, "statement."
+    if isinstance(plain, dict) and "tightdp_statement" in plain:
+        statement = Statement.from_dict(plain, patient=patient)
+        return statement, build_verdict(statement), ""
+    raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
+
+
+def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile:
+    """Checks a page against the statement ``kept`` that it holds."""
+    try:
+        statement = Statement.from_json(kept, patient=patient)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+    if statement.to_html() != text:
+        raise ValueError(f"{file}: must be the page of the statement that it holds, and shows something else")
+    verdict = build_verdict(statement)
+    verdict.record_comparison("page", "is that of the statement, to the last character (line ends aside)")
+    return statement, verdict, ""
+
+
+def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
+    """Returns a line that names the ledger's entries for this charge. Raises ValueError if there are none."""
+    if statement.ledger is None or ledger.identity not in statement.ledger:
+        raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
+    if statement.ledger != name_of(ledger):
+        raise ValueError(f"{file}: says that the ledger is {statement.ledger}, and it is {name_of(ledger)}")
+    found = [
+        entry.number
+        for entry in ledger.history
+        if sum((m * k for m, k in entry.releases), start=0) == statement.charged
+    ]
+    if not found:
+        raise ValueError(f"{file}: the ledger has no entry of what the statement says was charged")
+    return f"entry {', '.join(map(str, found))} of {ledger.dataset!r} is what was charged"

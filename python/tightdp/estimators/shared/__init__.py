@@ -1,0 +1,1 @@
+"""Parts that all estimators share: nested parameters, fits that set everything or nothing, and statements."""

@@ -1,0 +1,29 @@
+"""The account of several runs that continue one another."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...composition import Composition
+from ...mechanisms import Mechanism
+
+
+class RunsAccount(NamedTuple):
+    """Charge and releases of the runs so far."""
+
+    charged: Composition
+    history: tuple[Mechanism, ...]
+
+    def add_run(self, run: RunsAccount, disjoint: bool) -> RunsAccount:
+        """The account of these runs and one more; ``disjoint`` says that its records are in none of these
+        (docs/theory/blocks.md, section 4)."""
+        charged = take_pointwise_maximum(self.charged, run.charged) if disjoint else self.charged + run.charged
+        return RunsAccount(charged, self.history + run.history)
+
+
+def take_pointwise_maximum(one: Composition, other: Composition) -> Composition:
+    """The least composition that holds both: each mechanism as often as the one that has it more often."""
+    counts = dict(one.parts)
+    for mechanism, count in other.parts:
+        counts[mechanism] = max(count, counts.get(mechanism, 0))
+    return Composition(counts.items())

@@ -1,0 +1,156 @@
+"""The statements of fitted models: what a fit took to be public, and what it released."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...bound import Bound
+from ...composition import Composition
+from ...ledger import Ledger
+from ...ledger.ledger import name_of
+from ...records.cells import describe_type
+from ...statement import Statement
+from ...statement.column_words import OCCURRING, fact_of_labels
+from ...statement.words import AGAIN, list_values
+
+UNSCALED = (
+    "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
+    "data to make them, such as a scaler."
+)
+
+
+class TargetFacts(NamedTuple):
+    """Facts about the targets that a fit takes to be public, and those of them that were read off the targets."""
+
+    public: Mapping[str, str]
+    taken: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    """Before the run."""
+
+
+def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
+    """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
+    weights."""
+    fact = fact_of_labels([str(label) for label in classes])
+    public = {fact.name: fact.occurring if how == OCCURRING else fact.declared}
+    if how == "learned":
+        public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}
+    if weights is not None:
+        others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
+        public["weights of labels"] = f"declared: {list_values([f'{k}: {v:g}' for k, v in weights.items()])}{others}"
+    shown = fact.learned("records with any other label contribute nothing")
+    return TargetFacts(public, (fact.name,) if how == OCCURRING else (), (shown,) if how == "learned" else ())
+
+
+def build_fit_statement(
+    subject: str,
+    model: Any,
+    facts: TargetFacts,
+    *,
+    privacy: Bound,
+    charged: Composition,
+    size: int,
+    largest_weight: float | None,
+    parameters: int,
+    ledger: Ledger | None,
+    settings: Mapping[str, str],
+) -> Statement:
+    """The statement of a fitted ``PrivateEstimator``."""
+    counted = model.public_size is None
+    by_weight = largest_weight is not None or "weights of labels" in facts.public
+    each = ", each counted by its weight over the largest" if by_weight else ""
+    number = "private, and a noisy count was released" if counted else f"given: {model.public_size:,}"
+    public = {
+        "number of records": number + each,
+        "columns": f"their number, {model.n_features_in_}, and their order",
+        **facts.public,
+        "bounds of the features": "none" if model.bounds is None else f"declared: {describe_bounds(model.bounds)}",
+    }
+    if largest_weight is not None:
+        largest = f"at most {largest_weight!r}, as declared: larger ones count as that"
+        public["weights of the records"] = f"each public, or a function of its own record; {largest}"
+    runs, apart = model._runs
+    if runs > 1:
+        alone = f", of which {apart:,} on records that no earlier one has seen, as the caller states" if apart else ""
+        public["runs"] = f"{runs:,}, each from where the last one ended{alone}"
+    released = [*facts.released, f"the fitted parameters, {parameters:,} numbers"]
+    if counted:
+        released.append(f"the number of records with noise, {size:,}{each}")
+    return Statement(
+        subject,
+        privacy,
+        float(model.delta),
+        charged,
+        released=tuple(released),
+        public=public,
+        size=size,
+        taken=facts.taken,
+        seeded=model.random_state is not None,
+        outside=(AGAIN,) if model.bounds is not None else (UNSCALED, AGAIN),
+        ledger=name_of(ledger),
+        settings=settings,
+        dataset=None if ledger is None else ledger.dataset,
+    )
+
+
+def _list_given_settings(algorithm: Any) -> dict[str, Any]:
+    """The settings of an algorithm that were not left open."""
+    fields = dataclasses.fields(algorithm) if dataclasses.is_dataclass(algorithm) else ()
+    return {field.name: value for field in fields if (value := getattr(algorithm, field.name)) is not None}
+
+
+def describe_algorithm(algorithm: Any) -> str:
+    """An algorithm as it was asked for, without what was left open."""
+    if not dataclasses.is_dataclass(algorithm):
+        return repr(algorithm)
+    settings = ", ".join(f"{name}={value!r}" for name, value in _list_given_settings(algorithm).items())
+    return f"{type(algorithm).__name__}({settings})"
+
+
+def describe_settings(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
+    """The settings that a run used, as texts: those of the algorithm that were given, and those that its plan chose."""
+    known = {**_list_given_settings(algorithm), **used, "regularization": float(regularization)}
+    return {name: repr(value) for name, value in known.items()}
+
+
+def join_statements(earlier: Statement, last: Statement) -> Statement:
+    """The statement of runs that went on from one another: what each of them released, assumed and left outside."""
+    return dataclasses.replace(
+        last,
+        subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
+        released=_join_lines(earlier.released, last.released),
+        public=_join_entries(earlier.public, last.public),
+        settings=_join_entries(earlier.settings, last.settings),
+        taken=_join_lines(earlier.taken, last.taken),
+        seeded=earlier.seeded or last.seeded,
+        outside=_join_lines(earlier.outside, last.outside),
+        ledger="; ".join(_join_lines((earlier.ledger,), (last.ledger,))) or None,
+    )
+
+
+def _join_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
+    """Joins the entries of both by name, in order."""
+    both = dict(last)
+    for name, how in earlier.items():
+        if name != "runs" and how not in (known := both.get(name, how)).split("; "):
+            both[name] = f"{how}; {known}"
+        else:
+            both.setdefault(name, how)
+    return both
+
+
+def _join_lines(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
+    """The lines of both, each once."""
+    return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
+
+
+def describe_bounds(given: Any) -> str:
+    """Public bounds, one interval or one for each column."""
+    low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
+    low, high = np.broadcast_arrays(low, high)
+    return list_values([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])

@@ -1,0 +1,1 @@
+"""Sources of records: arrays, files, tables and data frames that are read block by block."""

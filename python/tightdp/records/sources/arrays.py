@@ -1,0 +1,67 @@
+"""Arrays that are read block by block: memory maps, and sparse matrices, whose zeros are written out by blocks only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _check
+from ..blocks import Block, Blocks, Lengths, Rows, choose_float_type, count_block_rows, join_weights, validate_weights
+from ..cells import as_targets
+from ..numbers import as_numbers
+
+
+class ArrayBlocks(Blocks):
+    """Blocks of rows of arrays: a memory map, a sparse matrix, or whatever slices and has a shape and a dtype.
+
+    Parameters
+    ----------
+    X : (n, d); float16 and float32 are read as float32, all else as float64
+    y : (n,) targets
+    rows : the number of rows of a block; None for 32 MB of them
+    sample_weight : (n,) numbers >= 0, public or a function of the record, which multiply losses
+
+    Estimators that get a memory map or a sparse matrix of SciPy as X make an ``ArrayBlocks`` of it.
+
+    >>> import numpy as np
+    >>> from tightdp.train import ArrayBlocks, LogisticRegression
+    >>> x = np.linspace(-1, 1, 2000)[:, None]  # or np.load("x.npy", mmap_mode="r")
+    >>> settings = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
+    >>> in_blocks = LogisticRegression(**settings).fit(ArrayBlocks(x, x[:, 0] > 0, rows=300))
+    >>> at_once = LogisticRegression(**settings).fit(x, x[:, 0] > 0)
+    >>> bool((in_blocks.coef_ == at_once.coef_).all())
+    True
+    """
+
+    ahead = False
+
+    def __init__(self, X: Any, y: Any, rows: int | None = None, sample_weight: Any = None) -> None:
+        if hasattr(X, "tocsr"):
+            X = X.tocsr()
+        elif not isinstance(X, np.ndarray):
+            X = as_numbers(X)
+        y = as_targets(y)
+        if len(X.shape) != 2 or 0 in X.shape:
+            raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")
+        if X.dtype.kind not in "bfiu":
+            X = as_numbers(X)
+        if y.shape != (X.shape[0],):
+            raise ValueError(f"y must have one target for each record: got shape {y.shape} for {X.shape[0]} records")
+        self._x, self._y, self.width, self.dtype = X, y, X.shape[1], choose_float_type(X.dtype)
+        self.weighted = sample_weight is not None
+        if self.weighted:
+            self._y = join_weights(y, validate_weights(sample_weight, len(y)))
+        given = None if rows is None else _check.count("rows", rows)
+        self._rows = count_block_rows(self.width, self.dtype, given)
+
+    def __iter__(self) -> Iterator[tuple[Any, NDArray[Any]]]:
+        for start in range(0, len(self._y), self._rows):
+            end = start + self._rows
+            yield self._x[start:end], self._y[start:end]
+
+    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        for rows in batches:
+            yield self.form(self._x[rows], self._y[rows])

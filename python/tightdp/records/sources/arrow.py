@@ -1,0 +1,44 @@
+"""Parquet and Arrow files as columns of text; needs the extra ``arrow``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..._files import open_file
+from ..text import convert_to_text, find_repeated_names, join_names
+
+PARQUET, ARROW = b"PAR1", b"ARROW1"
+"""First bytes of Parquet files and of Arrow files."""
+
+
+def is_column_file(start: bytes) -> bool:
+    """Tells whether a file that begins with these bytes is one of columns."""
+    return start.startswith((PARQUET, ARROW))
+
+
+def read_columns(file: Path) -> dict[str, list[str]]:
+    """The cells of each column as text, empty where missing. ValueError, naming the file, for what cannot be text."""
+    try:
+        arrow: Any = import_module("pyarrow")
+        dataset: Any = import_module("pyarrow.dataset")
+    except ImportError as error:
+        raise ImportError(f"{file}: needs pip install pyarrow: {error}") from None
+    with open_file(file) as raw:
+        kind = "parquet" if raw.read(4) == PARQUET else "ipc"
+    try:
+        table: Any = dataset.dataset(str(file), format=kind).to_table()
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{file}: is damaged: {str(error).partition(chr(10))[0]}") from None
+    nested = [field.name for field in table.schema if arrow.types.is_nested(field.type)]
+    if nested:
+        raise ValueError(f"{file}: columns must hold numbers or text, and these hold neither: {join_names(nested)}")
+    twice = find_repeated_names(table.column_names)
+    if twice:
+        raise ValueError(f"{file}: columns named twice: {join_names(twice)}")
+    return {name: [_convert_cell(cell) for cell in table[name].to_pylist()] for name in table.column_names}
+
+
+def _convert_cell(cell: Any) -> str:
+    return "" if cell is None else convert_to_text(cell).strip()

@@ -1,0 +1,74 @@
+"""Inputs that estimators read in blocks, among all that users pass as X."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _check
+from ..blocks import Blocks, choose_float_type, count_block_rows
+from ..views import WeightedBlocks
+from .arrays import ArrayBlocks
+from .dask import DaskBlocks
+
+TWICE = "y must be left out where X is Blocks, which hold the targets"
+
+
+def as_blocks(
+    X: Any, y: Any, in_memory: bool = False, sample_weight: Any = None, *, texts: bool = False
+) -> Blocks | None:
+    """``Blocks`` for those, Dask's collections, memory maps and sparse matrices; None for what is an array.
+    ``in_memory`` says that the algorithm needs an array, ``texts`` that columns may hold text. Blocks that are returned
+    hold the weights."""
+    if hasattr(X, "__dask_graph__"):
+        X, y, sample_weight = DaskBlocks(X, y, sample_weight), None, None
+    if isinstance(X, Blocks):
+        if y is not None:
+            raise ValueError(TWICE)
+        _check.count("width", X.width)
+        if np.dtype(X.dtype) not in (np.float32, np.float64) and not X.texts:
+            raise ValueError(f"dtype must be float32 or float64, got {X.dtype!r}")
+        if not texts:
+            check_numbers(X)
+        return X if sample_weight is None else WeightedBlocks(X, sample_weight)
+    if y is None or in_memory or not (isinstance(X, np.memmap) or is_sparse(X)):
+        return None
+    return ArrayBlocks(X, y, sample_weight=sample_weight)
+
+
+def check_numbers(X: Blocks) -> None:
+    """Raises ValueError, with their names, if columns hold text."""
+    if X.texts:
+        raise ValueError(
+            f"X must hold numbers, and these columns hold text: {', '.join(map(str, X.texts.values()))}. A "
+            "OneHotEncoder in a PrivatePipeline takes text; or leave them out"
+        )
+
+
+def refuse_weights(blocks: Blocks | None, estimator: str) -> None:
+    """Raises ValueError for blocks with weights, of which an estimator makes no use."""
+    if blocks is not None and blocks.weighted:
+        raise ValueError(f"sample_weight must be left out with {estimator}: X must be blocks without weights")
+
+
+def as_blocks_without_targets(X: Any) -> Blocks | None:
+    """Returns what ``as_blocks`` returns, for an estimator that uses no targets."""
+    if isinstance(X, Blocks) or not (isinstance(X, np.memmap) or is_sparse(X)):
+        return as_blocks(X, None)
+    return ArrayBlocks(X, np.zeros(X.shape[0]))
+
+
+def is_sparse(X: Any) -> bool:
+    """Tells whether X is a sparse matrix of SciPy."""
+    return hasattr(X, "tocsr")
+
+
+def split_sparse_rows(X: Any) -> Iterator[NDArray[Any]]:
+    """Yields the rows of a sparse matrix with their zeros, some at a time."""
+    X = X.tocsr()
+    rows = count_block_rows(X.shape[1], choose_float_type(X.dtype), None)
+    for start in range(0, max(1, X.shape[0]), rows):
+        yield X[start : start + rows].toarray()

@@ -1,0 +1,360 @@
+"""Files of columns that are read block by block: Parquet, Arrow and CSV; needs the extra ``arrow``."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from os import PathLike, fspath, scandir, stat
+from os.path import isdir, realpath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _check
+from ..._files import check_file
+from ..blocks import Blocks, count_block_rows
+from ..text import MISSING, is_encoding, join_names
+
+FORMATS = "parquet", "arrow", "csv"
+NUMBERS = "integer", "floating", "boolean", "null"
+TEXTS = "string", "large_string", "dictionary"
+"""Types of Arrow."""
+NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
+"""Texts that stand for a missing number in a CSV file."""
+BUFFER = 2**20
+"""Bytes of a Parquet file's column that are read at once."""
+SQUARE = 4096
+"""Rows that are made of columns at once: few enough for the caches (a third of the time of whole columns)."""
+CSV_BYTES = 2**22
+"""Bytes of a CSV file that are parsed at once."""
+
+
+class FileBlocks(Blocks):
+    """Blocks of rows of one or more files of columns: Parquet, Arrow (Feather) or CSV.
+
+    Parameters
+    ----------
+    paths : a file, a folder of files, or a list of files, which are read in the order of the list. No file may be there
+        twice, not even under another name or through a link
+    label : the name of the column of targets
+    columns : the names of the features, in this order; None for all other columns. They hold numbers or truth values,
+        or text for a ``PrivatePipeline`` to encode
+    texts : the names of the columns of text in CSV files, which have no types
+    weight : the name of the column of weights, numbers >= 0 that multiply losses
+    format : "parquet", "arrow" or "csv"; None goes by the name of the (first) file
+    rows : the largest number of rows of a block; None for 32 MB of them
+    delimiter, encoding, decimal : of CSV files, which gzip may have compressed; their first line has the names.
+        ``decimal`` is a point or a comma
+    missing : further texts that stand for a missing number in CSV files, such as "-999". Empty cells, "?", "-", ".",
+        "NA", "N/A", "#N/A", "NaN", "null" and "None" always do
+    copy : whether a fit decodes Parquet and CSV files once. Its first pass then writes the decoded columns to a
+        temporary file without a name, in the folder that TMPDIR names. Later passes read this file, and it is gone when
+        the fit or the process ends. False decodes files in every pass, and writes the data nowhere. Arrow files are not
+        copied, because they are stored nearly as they are in memory
+
+    Only ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16, float32 or
+    truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing; a missing
+    target or weight is an error. Text needs a ``OneHotEncoder`` in a ``PrivatePipeline``; then what a fit copies is the
+    features that the pipeline makes. Errors name a file, and the row of a CSV file, and quote no cell.
+
+    >>> from tightdp.train import FileBlocks, LogisticRegression
+    >>> trips = FileBlocks("trips/", label="tip")  # doctest: +SKIP
+    >>> LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(0, 100)).fit(trips)  # doctest: +SKIP
+    """
+
+    columns: tuple[str, ...] = ()
+    """The names of the features."""
+
+    def __init__(
+        self,
+        paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+        label: str,
+        columns: Sequence[str] | None = None,
+        *,
+        format: str | None = None,
+        rows: int | None = None,
+        weight: str | None = None,
+        texts: Sequence[str] = (),
+        delimiter: str = ",",
+        encoding: str = "utf-8",
+        decimal: str = ".",
+        missing: Sequence[str] = (),
+        copy: bool = True,
+    ) -> None:
+        one = isinstance(paths, (str, PathLike))
+        given_paths = fspath(paths) if one else [fspath(path) for path in paths]  # type: ignore[arg-type,union-attr]
+        if not given_paths:
+            raise ValueError("paths must be a file, a folder or a list of files, got none")
+        if not isinstance(copy, bool):
+            raise TypeError(f"copy must be True or False, got {copy!r}")
+        self._others = [label] if weight is None else [label, weight]
+        self.weighted = weight is not None
+        self._format = _resolve_format(given_paths, format)
+        self.copied, self.typed = copy and self._format != "arrow", self._format != "csv"
+        if len(delimiter) != 1:
+            raise ValueError(f"delimiter must be one character, such as a semicolon or a tab, got {delimiter!r}")
+        if not is_encoding(encoding):
+            raise ValueError(f"encoding must name an encoding, such as utf-8 or latin-1, got {encoding!r}")
+        if isinstance(missing, str) or not all(isinstance(text, str) for text in missing):
+            raise TypeError(f"missing must be a list of texts, got {missing!r}")
+        _check.choice("decimal", decimal, (".", ","))
+        self._written = delimiter, encoding
+        self._numbers_in_csv = decimal, [*NULLS, *missing]
+        self._types_of_csv: dict[str, str] = {}
+        self._in_lines: set[str] = set()
+        """CSV files that were found to have a record in each line."""
+        self._files = self._list_files(given_paths)
+        with self._explain_read_errors(self._files[0]):
+            kinds = {field.name: field.type for field in self._open_dataset(self._files[0]).schema}
+        lacking = [name for name in (*self._others, *(columns or ())) if name not in kinds]
+        if lacking:
+            named = "label and columns" if weight is None else "label, weight and columns"
+            raise ValueError(f"{named} must be among {join_names(kinds)}: {', '.join(lacking)} is not")
+        self.columns = tuple(columns) if columns else tuple(name for name in kinds if name not in self._others)
+        together = [*self.columns, *self._others]
+        if len(set(together)) < len(together) or not self.columns:
+            raise ValueError("columns must be one or more different names, none of them that of label or weight")
+        in_csv, known = self._format == "csv", self._find_text_columns(kinds, texts)
+        self.texts = {i: name for i, name in enumerate(self.columns) if name in known}
+        others = [
+            name
+            for name in together
+            if name != label and name not in known and not _is_type_among(kinds[name], NUMBERS)
+        ]
+        if others:
+            raise ValueError(
+                f"columns must hold numbers, and these do not: {', '.join(others)}; name those to keep"
+                + (", and in texts those that hold text" if in_csv else "")
+            )
+        narrow = not in_csv and all(
+            _is_type_among(kinds[name], ("float16", "float32", "boolean")) for name in self.columns
+        )
+        self.width = len(self.columns)
+        self.dtype = np.dtype(object if self.texts else np.float32 if narrow else np.float64)
+        if in_csv:  # what follows the first lines may have other digits
+            numbers = [name for name in together if name != label and not _is_type_among(kinds[name], ("boolean",))]
+            self._types_of_csv = dict.fromkeys(numbers, "double") | dict.fromkeys(known, "string")
+        given = None if rows is None else _check.count("rows", rows)
+        self._rows = count_block_rows(self.width, self.dtype, given)
+
+    def _find_text_columns(self, kinds: dict[str, Any], named: Sequence[str]) -> set[str]:
+        """The columns of text: of CSV files those that are named, for what the cells look like is no public fact."""
+        if isinstance(named, str) or not set(named) <= set(self.columns):
+            raise ValueError(f"texts must be names of columns, got {named!r}")
+        if self._format == "csv":
+            return set(named)
+        found = {name for name in self.columns if _is_type_among(kinds[name], TEXTS)}
+        if not set(named) <= found:
+            raise ValueError(f"texts must be columns of text, and these are not: {', '.join(set(named) - found)}")
+        return found
+
+    def __iter__(self) -> Iterator[tuple[NDArray[Any], ...]]:
+        for batch in self._read_batches():
+            columns = [
+                _read_texts(batch.column(i)) if i in self.texts else _read_numbers(batch.column(i), self.dtype)
+                for i in range(self.width)
+            ]
+            features = np.empty((len(batch), self.width), self.dtype)
+            for start in range(0, len(batch), SQUARE):
+                part = features[start : start + SQUARE]
+                for i, column in enumerate(columns):
+                    part[:, i] = column[start : start + SQUARE]
+            weights = [_read_numbers(column, np.dtype(np.float64)) for column in batch.columns[self.width + 1 :]]
+            yield features, _read_targets(batch.column(self.width)), *weights
+
+    def _read_batches(self) -> Iterator[Any]:
+        """Record batches in order, of one file after the other and of one row group after the other: Arrow's own
+        scanner reads so far ahead that the memory it takes grows with the files."""
+        for path in self._files:
+            with self._explain_read_errors(path):
+                records = 0
+                for batch in self._read_parts(path):
+                    records += len(batch)
+                    named = batch.select([*self.columns, *self._others])
+                    if self._format == "csv" and _import_arrow().types.is_binary(named.column(self.width).type):
+                        raise self._build_encoding_error(path)  # of which Arrow makes bytes
+                    for start in range(0, len(named), self._rows):
+                        yield named.slice(start, self._rows)
+                if self._format == "csv" and path not in self._in_lines:
+                    self._check_lines(path, records)
+
+    def _check_lines(self, path: str, records: int) -> None:
+        """Raises ValueError unless each record is a line: an open quote would take in the records behind it."""
+        lines, ended = 0, True
+        for text in self._decode_file(path):
+            ends = np.isin(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), (10, 13))
+            lines += int(np.count_nonzero(~ends & np.concatenate([[ended], ends[:-1]])))
+            ended = bool(ends[-1])
+        if lines != records + 1:
+            raise ValueError(
+                f"paths must be files with a record in each line: {path} has cells that go on over the end of a line, "
+                "such as behind a quote that is not closed"
+            )
+        self._in_lines.add(path)
+
+    def _decode_file(self, path: str) -> Iterator[str]:
+        """Yields the text of a CSV file, piece by piece."""
+        decoder = codecs.getincrementaldecoder(self._written[1])()
+        with _import_arrow().input_stream(path, compression="detect") as raw:
+            while data := raw.read(CSV_BYTES):
+                if text := decoder.decode(data):
+                    yield text
+
+    def _read_parts(self, path: str) -> Iterator[Any]:
+        """Yields the record batches of a file in order, a few rows at a time."""
+        names = [*self.columns, *self._others]
+        if self._format == "parquet":
+            parquet: Any = import_module("pyarrow.parquet")
+            with parquet.ParquetFile(path, buffer_size=BUFFER) as file:
+                for group in range(file.num_row_groups):
+                    yield from file.iter_batches(self._rows, row_groups=[group], columns=names)
+        elif self._format == "csv":
+            csv: Any = import_module("pyarrow.csv")
+            with csv.open_csv(path, **self._build_csv_options(names)) as file:
+                yield from file
+        else:
+            arrow = _import_arrow()
+            with arrow.OSFile(path) as raw:
+                file = arrow.ipc.open_file(raw)
+                for i in range(file.num_record_batches):
+                    yield file.get_batch(i)
+
+    @contextmanager
+    def _explain_read_errors(self, path: str) -> Iterator[None]:
+        """Names the file, and the row, where Arrow's error may quote a record."""
+        try:
+            yield
+        except _import_arrow().ArrowInvalid:
+            row = self._find_bad_row(path) if self._format == "csv" else None
+            where = "" if row is None else f" in row {row:,}, where the names are row 1"
+            form = f"{self._format} in {self._written[1]}" if self._format == "csv" else self._format
+            raise ValueError(
+                f"paths must be files of one form: {path} cannot be read as {form}, two of its columns have "
+                f"one name, or a column holds something that is no number{where}"
+            ) from None
+        except UnicodeError:
+            raise self._build_encoding_error(path) from None
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise ValueError(f"paths must be files of one form: {path} is damaged") from None
+
+    def _build_encoding_error(self, path: str) -> ValueError:
+        return ValueError(f"encoding must be that of the files: {path} is not text in {self._written[1]}")
+
+    def _find_bad_row(self, path: str) -> int | None:
+        """The first row of a CSV file that cannot be read. Arrow counts rows where one thread reads them."""
+        csv: Any = import_module("pyarrow.csv")
+        options = self._build_csv_options([*self.columns, *self._others] if self.columns else None)
+        options["read_options"].use_threads = False
+        try:
+            with csv.open_csv(path, **options) as file:
+                for _ in file:
+                    pass
+        except UnicodeError:
+            return None
+        except _import_arrow().ArrowInvalid as error:  # what stands before the row's number is not of the record
+            found = re.match(r"(?:CSV parse error|In CSV column #\d+): Row #(\d+): ", str(error))
+            return int(found[1]) if found else None
+        return None
+
+    def _list_files(self, paths: str | list[str]) -> list[str]:
+        """The files, none of them twice: a record of a file that is read twice would count twice."""
+        files: list[str] = self._open_dataset(paths, _import_arrow().schema([])).files
+        if not files:
+            raise ValueError(f"paths must be a file, a folder or a list of files: {paths} holds none")
+        seen: dict[Any, str] = {}
+        for path in files:
+            check_file(path)
+            at = stat(path)
+            other = seen.setdefault((at.st_dev, at.st_ino or realpath(path)), path)
+            if other is not path:
+                raise ValueError(f"paths must name each file once: {path} is the same file as {other}")
+        return files
+
+    def _open_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
+        """The data set: its files and its schema, which is the first file's where none is given."""
+        dataset: Any = import_module("pyarrow.dataset")
+        form = dataset.CsvFileFormat(**self._build_csv_options()) if self._format == "csv" else self._format
+        return dataset.dataset(paths, schema=schema, format=form)
+
+    def _build_csv_options(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """Returns the options of Arrow's reader of CSV files, for some columns or for all."""
+        csv: Any = import_module("pyarrow.csv")
+        delimiter, encoding = self._written
+        types = {name: _import_arrow().type_for_alias(kind) for name, kind in self._types_of_csv.items()}
+        decimal, nulls = self._numbers_in_csv
+        convert = csv.ConvertOptions(
+            column_types=types, null_values=nulls, include_columns=names, decimal_point=decimal
+        )
+        return {
+            "parse_options": csv.ParseOptions(delimiter=delimiter),
+            "read_options": csv.ReadOptions(encoding=encoding, block_size=CSV_BYTES),
+            "convert_options": convert,
+        }
+
+
+def _import_arrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ImportError(f"FileBlocks needs pip install pyarrow: {error}") from None
+
+
+def _resolve_format(paths: str | list[str], given: str | None) -> str:
+    """The format's name, by the first file's where none is given, of a folder as well."""
+    _import_arrow()
+    if given is not None:
+        return _check.choice("format", given, FORMATS)
+    first = paths if isinstance(paths, str) else paths[0]
+    while isdir(first):  # Arrow leaves out what is named like a hidden file
+        inside = sorted(entry.path for entry in scandir(first) if not entry.name.startswith((".", "_")))
+        if not inside:
+            break
+        first = inside[0]
+    first = first.lower().removesuffix(".gz")
+    if first.endswith((".csv", ".tsv", ".txt")):
+        return "csv"
+    return "arrow" if first.endswith((".arrow", ".feather", ".ipc")) else "parquet"
+
+
+def _is_type_among(kind: Any, names: Sequence[str]) -> bool:
+    """Tells whether a type of Arrow is one of these."""
+    return any(getattr(_import_arrow().types, f"is_{name}")(kind) for name in names)
+
+
+def _read_texts(column: Any) -> NDArray[Any]:
+    """A column of text as Python objects, of which equal ones are one; None where missing."""
+    if not _is_type_among(column.type, ("dictionary",)):
+        column = column.dictionary_encode(null_encoding="encode")
+    different = np.array([*_decode_values(column), None], dtype=object)
+    return np.asarray(different[column.indices.fill_null(len(different) - 1).to_numpy(False)])
+
+
+def _decode_values(column: Any) -> list[Any]:
+    """The different values of a column. ValueError for text that is none."""
+    try:
+        return list(column.dictionary.to_pylist())
+    except UnicodeError:
+        raise ValueError("columns must hold text in UTF-8, and a cell is none") from None
+
+
+def _read_numbers(column: Any, dtype: Any) -> NDArray[Any]:
+    """A column as floats, NaN where missing."""
+    return np.asarray(column.cast("float32" if dtype == np.float32 else "float64", safe=False).to_numpy(False))
+
+
+def _read_targets(column: Any) -> NDArray[Any]:
+    """A column of labels or numbers. ValueError where one is missing."""
+    if column.null_count:
+        raise ValueError("y must have one target for each record: some are missing")
+    if column.type in (_import_arrow().string(), _import_arrow().large_string()):
+        column = column.dictionary_encode()
+    if _import_arrow().types.is_dictionary(column.type):
+        names = np.asarray(_decode_values(column))
+        return np.asarray(names[column.indices.to_numpy(False)])
+    return np.asarray(column.to_numpy(False))

@@ -1,0 +1,207 @@
+"""A table as text, column by column: a CSV file, plain or compressed, a Parquet or Arrow file, or a mapping of columns.
+
+Errors name file, record and column, never what a cell holds: they may end up in a log.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._files import open_file
+from ..text import MISSING, convert_to_text, find_repeated_names, is_encoding, join_names, parse_cell_number
+from . import arrow
+
+LONGEST = 2**24
+"""Characters of a line: a thousand for each of 16,000 columns. A file without ends of lines is not read whole."""
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """Spelling of a file. Raises ValueError for an impossible delimiter, encoding or decimal mark."""
+
+    delimiter: str = ","
+    encoding: str = "utf-8-sig"
+    decimal: str = "."
+    missing: frozenset[str] = frozenset()
+    """Cells that are missing, in columns of numbers and of texts, beside the empty ones and those in ``MISSING``. A
+    number stands for itself with zeros after the decimal mark, too: -999 for -999.0."""
+
+    def __post_init__(self) -> None:
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
+            raise ValueError(
+                f"--delimiter {self.delimiter!r}: must be one character, such as ; or a tab, and no blank or quote"
+            )
+        if not is_encoding(self.encoding):
+            raise ValueError(f"--encoding {self.encoding}: must name an encoding, such as utf-8 or latin-1")
+        if self.decimal not in (".", ","):
+            raise ValueError(f"--decimal {self.decimal!r}: must be a point or a comma")
+
+    def is_missing(self, cell: str) -> bool:
+        """Tells whether the cell is one of those that are declared to be missing."""
+        whole, mark, decimals = cell.partition(self.decimal)
+        if mark and decimals and not decimals.strip("0") and parse_cell_number(cell, self.decimal) is not None:
+            return cell in self.missing or whole in self.missing
+        return cell in self.missing
+
+
+class _TooLong(Exception):
+    """A line has more than ``LONGEST`` characters."""
+
+
+def _read_lines(text: TextIO) -> Iterator[str]:
+    """The lines of a file, none of which is held before its length is known."""
+    for number in itertools.count(1):
+        line = text.readline(LONGEST + 1)
+        if len(line) > LONGEST:
+            raise _TooLong(f"line {number} has more than {LONGEST:,} characters, the most that a line may have")
+        if not line:
+            return
+        yield line
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The cells of a table as text, without blanks around them."""
+
+    file: str
+    columns: Mapping[str, list[str]]
+    decimal: str = "."
+    """The decimal mark of numbers: a point or a comma."""
+
+    @classmethod
+    def read(cls, file: Path, written: TextFormat | None = None) -> Rows:
+        """The whole file: CSV, which gzip may have compressed, Parquet or Arrow. ValueError, with file and line, for
+        what is no table."""
+        written = written or TextFormat()
+        if file.is_dir():
+            raise ValueError(
+                f"{file}: must be one file of records, and is a folder (in Python, FileBlocks reads those)"
+            )
+        table = cls._read_cells(file, written)
+        columns = {
+            name: ["" if written.is_missing(cell) else cell for cell in cells] if written.missing else cells
+            for name, cells in table.columns.items()
+        }
+        return cls(table.file, columns, written.decimal)
+
+    @classmethod
+    def _read_cells(cls, file: Path, written: TextFormat) -> Rows:
+        """The cells as they stand in the file."""
+        try:
+            with open_file(file) as raw:
+                start = raw.read(6)
+                if arrow.is_column_file(start):
+                    return cls._read_column_file(file)
+                compressed = start.startswith(b"\x1f\x8b")
+                raw.seek(0)
+                data = gzip.GzipFile(fileobj=raw) if compressed else raw
+                with io.TextIOWrapper(data, encoding=written.encoding, newline="") as text:
+                    return cls._parse_csv(file, text, written.delimiter)
+        except UnicodeError:
+            name = "UTF-8" if written.encoding == TextFormat.encoding else written.encoding
+            raise ValueError(f"{file}: must be a text file in {name}, and is not (--encoding)") from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{file}: is compressed and damaged: {error}") from None
+        except (csv.Error, _TooLong) as error:
+            raise ValueError(f"{file}: {error}") from None
+
+    @classmethod
+    def _read_column_file(cls, file: Path) -> Rows:
+        cells = arrow.read_columns(file)
+        if not cells:
+            raise ValueError(f"{file}: the file has no columns")
+        if not next(iter(cells.values())):
+            raise ValueError(f"{file}: no records")
+        return cls(str(file), cells)
+
+    @classmethod
+    def _parse_csv(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
+        """Reads the header and the cells. Raises ValueError, with the line, for a row of another length."""
+        reader = csv.reader(_read_lines(text), skipinitialspace=True, delimiter=delimiter)
+        header = [name.strip() for name in next(reader, [])]
+        if not header:
+            raise ValueError(f"{file}: the file is empty; a header line is expected")
+        twice = find_repeated_names(header)
+        if twice:
+            raise ValueError(f"{file}: columns named twice: {join_names(twice)}")
+        cells: list[list[str]] = [[] for _ in header]
+        before = reader.line_num
+        for row in reader:
+            before += 1
+            if reader.line_num > before:
+                raise ValueError(
+                    f"{file}, line {before}: a cell goes on over the end of the line, such as behind a quote that is "
+                    f"not closed; each line must be a record"
+                )
+            if not row:
+                continue
+            if len(row) != len(header):
+                hint = " (see --delimiter)" if len(header) == 1 else ""
+                raise ValueError(
+                    f"{file}, line {reader.line_num}: {len(row)} cells where the header has {len(header)}{hint}"
+                )
+            for column, cell in zip(cells, row, strict=True):
+                column.append(cell.strip())
+        if not cells[0]:
+            raise ValueError(f"{file}: no records below the header")
+        return cls(str(file), dict(zip(header, cells, strict=True)))
+
+    @classmethod
+    def from_table(cls, table: Any, names: Sequence[str]) -> Rows:
+        """Some columns of a mapping, a data frame or ``Rows``; None is missing. ValueError for columns it lacks."""
+        decimal = table.decimal if isinstance(table, Rows) else "."
+        table = table.columns if isinstance(table, Rows) else table
+        lacking = [name for name in names if name not in table]
+        if lacking:
+            raise ValueError(f"table must have the columns {join_names(names)}: it lacks {join_names(lacking)}")
+        columns = {
+            name: ["" if cell is None else convert_to_text(cell).strip() for cell in table[name]] for name in names
+        }
+        if len({len(cells) for cells in columns.values()}) > 1:
+            raise ValueError("table must have columns of one length")
+        return cls("table", columns, decimal)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def get_column(self, name: str) -> list[str]:
+        if name not in self.columns:
+            hint = " (see --delimiter)" if len(self.columns) == 1 else ""
+            raise ValueError(f"{self.file}: no column {name!r}; there are {join_names(self.columns)}{hint}")
+        return self.columns[name]
+
+    def mark_undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
+        """Returns a mask of the records whose text in a column is not among ``values``; an empty cell is a text too."""
+        known = frozenset(values)
+        return np.array([cell not in known for cell in self.get_column(name)])
+
+    def read_numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
+        """A column as finite numbers, NaN where missing. ValueError, with the record, for text or what is missing."""
+        out = np.empty(len(self.get_column(name)))
+        for record, cell in enumerate(self.get_column(name), start=1):
+            missing = cell.lower() in MISSING
+            if missing and not allow_missing:
+                raise ValueError(f"{self.file}: record {record} has no {name}; see --allow-missing")
+            number = None if missing else parse_cell_number(cell, self.decimal)
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"{self.file}: record {record}, column {name}: must be a finite number")
+            if number is None and not missing:
+                raise ValueError(
+                    f"{self.file}: record {record}, column {name}: not a number "
+                    f"(text columns are named with --categories or --learn-categories, or left out with --drop; "
+                    f"--missing names texts that stand for missing numbers, and --decimal a decimal comma)"
+                )
+            out[record - 1] = np.nan if number is None else number
+        return out

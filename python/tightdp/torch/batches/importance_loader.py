@@ -1,0 +1,194 @@
+"""DPIS: records are drawn in proportion to the norms of their gradients, in two stages (docs/theory/dpis.md).
+
+A step looks at candidates, drawn by bounds on their norms; of those it takes some, by the norms themselves. Before the
+first step of an epoch all records are looked at, for fresh bounds. Candidates, bounds and sizes are as private as the
+records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...algorithms.dpis import DPIS
+from ...algorithms.importance import TwoStages
+from ...release.noise import RandomSource
+from ..plan.account import Account
+from ..plan.plan import Plan
+from ..randomness.key import Key
+from ..randomness.process_group import World
+from .batch_places import Places
+from .poisson_loader import Batch, Rows, RunLoader
+
+Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
+"""The places of physical batches where they are padded, and collated records and their number, part by part."""
+NORMS = 2**62
+"""The first stream of the noise on sums of norms. Two streams before are for the coins of each step."""
+
+
+class Candidates:
+    """Bounds on the norms of all records, and what steps make of them: whom they look at, and whom they take.
+
+    The processes of a run hold the same bounds. Coins are tossed by the number of the step and that of the record, so
+    that it does not matter which process looks at whom (docs/theory/training.md, section 6).
+    """
+
+    def __init__(self, plan: Plan, key: Key) -> None:
+        self.follow(plan)
+        self._key, self._steps_per_epoch = key, plan.steps_per_epoch
+        self._bounds: npt.NDArray[np.float64] | None = None
+        self._coins = self._norms = np.zeros(0)
+        self._rows = self._own = np.zeros(0, np.intp)
+        self._seen, self._everyone = 0, False
+
+    def follow(self, plan: Plan) -> None:
+        """Goes by the probabilities of that plan from now on."""
+        settings = plan.settings
+        assert isinstance(settings, DPIS)
+        self._stages = TwoStages(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
+
+    def due(self, number: int, records: int) -> bool:
+        """Whether all records are looked at before that step."""
+        return self._bounds is None or len(self._bounds) != records or number % self._steps_per_epoch == 0
+
+    def draw(self, number: int) -> Rows:
+        """The numbers of a step's candidates."""
+        bounds = np.zeros(0) if self._bounds is None else self._bounds
+        source = self._key.at(2 * number)
+        rows = np.flatnonzero(self._stages.draw_candidates(source, bounds))
+        self._coins = source.uniform(len(rows))
+        return rows
+
+    def begin(self, rows: Rows, own: Rows, *, everyone: bool) -> None:
+        """Those are looked at now; this process will see the ``own[0]``-th of them, the ``own[1]``-th, ..."""
+        self._rows, self._own, self._everyone = rows, own, everyone
+        self._norms, self._seen = np.zeros(len(rows)), 0
+
+    def see(self, norms: npt.NDArray[np.float64]) -> Rows:
+        """Notes the norms of the next ones, 0 where one is not finite. Returns their places among all."""
+        at = self._own[self._seen : self._seen + len(norms)]
+        self._seen += len(norms)
+        self._norms[at] = np.where(np.isfinite(norms), norms, 0.0)
+        return at
+
+    def taken(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        """Which of the next candidates are taken, given their norms; one whose norm is not finite is not."""
+        assert self._bounds is not None
+        at = self.see(norms)
+        return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
+
+    def remember(self, world: World) -> npt.NDArray[np.float64]:
+        """Bounds for the steps to come, from the norms that were noted by all processes, which are returned."""
+        world.add_up(
+            torch.from_numpy(self._norms).view(torch.int64)
+        )  # 0 but for one process: the bits stay as they are
+        bounds = self._stages.bound_norms(self._norms)
+        if self._bounds is None or self._everyone:
+            self._bounds = bounds
+        else:
+            self._bounds[self._rows] = bounds
+        return self._norms
+
+    def noise(self, number: int) -> RandomSource:
+        """For the sum of norms that is released as the ``number``-th."""
+        return self._key.at(NORMS + number)
+
+
+class LateBatch(Batch):
+    """Candidates, drawn when a step takes them: they depend on what the step before saw.
+
+    ``rows`` is empty until then.
+    """
+
+    loader: ImportanceLoader
+
+    def __init__(self, loader: ImportanceLoader) -> None:
+        super().__init__(loader, np.zeros(0, np.intp), iter(()))
+
+    @property
+    def _digest_rows(self) -> bytes:
+        return repr((self.loader.due, len(self.loader.dataset))).encode()
+
+    def _parts_before_draw(self) -> Iterator[tuple[Any, int]] | None:
+        if not self.loader.due:
+            return None
+        self._places, parts = self.loader.everyone()
+        return parts
+
+    def parts(self) -> Iterator[tuple[Any, int]]:
+        super().parts()
+        return self._draw_all(self.loader.next_step)
+
+    def _draw_all(self, number: int) -> Iterator[tuple[Any, int]]:
+        self.rows, (self._places, parts) = self.loader.drawn(number)
+        yield from parts
+
+    def _hold_parts(self) -> None:
+        """Nothing is read ahead."""
+
+
+class ImportanceLoader(RunLoader):
+    """The candidates of a run of DPIS: an iteration is an epoch, and before its first step all records are looked at.
+
+    Where nobody says how many records go through the model at once, it is as many as usually are candidates.
+    """
+
+    candidates: Candidates
+    _in_order = True  # norms are noted by the place of their candidate
+
+    def __init__(self, account: Account, dataset: Any, key: Key, world: World, **options: Any) -> None:
+        settings = account.plan.settings
+        assert isinstance(settings, DPIS)
+        self._reach = settings.reach
+        super().__init__(account, dataset, key, world, **options)
+        self.candidates = Candidates(account.plan, key)
+
+    @property
+    def next_step(self) -> int:
+        """The number of the step that is charged next."""
+        return self._account.steps
+
+    @property
+    def _usual_records(self) -> float:
+        """As many as usually are candidates."""
+        return self._reach * super()._usual_records
+
+    @property
+    def due(self) -> bool:
+        """Whether all records are looked at before that step."""
+        return self.candidates.due(self.next_step, len(self.dataset))
+
+    def everyone(self) -> Share:
+        """This process's share of all records."""
+        return self._share_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
+
+    def drawn(self, number: int) -> tuple[Rows, Share]:
+        """The candidates of that step, and this process's share of them."""
+        self.candidates.follow(self._account.now)
+        rows = self.candidates.draw(number)
+        return rows, self._share_rows(rows, 2 * number, everyone=False)
+
+    def _share_rows(self, rows: Rows, number: int, everyone: bool) -> Share:
+        placed = self._place_rows(np.arange(len(rows)), number)
+        own = self._cut_records(placed)
+        self.candidates.begin(rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone)
+        draw = next(self._draws)
+        parts = chain.from_iterable(map(self._check_parts, self._read_parts((draw, rows[each]) for each in own)))
+        return iter([self._place_of_cut(cut) for cut in self._cut_places(placed)]), parts
+
+    def _yield_batches(self, steps: int) -> Iterator[Batch]:
+        for _ in range(steps):
+            yield LateBatch(self)
+
+    def _cut_records(self, rows: Rows) -> list[Rows]:
+        found = super()._cut_records(rows)
+        if self.physical_batch_size is not None:
+            return found
+        size = math.ceil(self._usual_records)
+        return [piece[start : start + size] for piece in found for start in range(0, len(piece), size)]

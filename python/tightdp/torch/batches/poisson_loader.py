@@ -1,0 +1,361 @@
+"""Poisson batches over a data set: each record in each batch independently, by its index in the whole data set."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
+
+from ... import _check
+from ...accounting.running_accounts.filters import BudgetExceeded
+from ...release.noise import RandomSource, resolve_source
+from ...release.sampling import draw_poisson_sample
+from ..plan.account import Account
+from ..randomness.global_generators import Coins, draw_look_order, read_without_trace, restore_generators
+from ..randomness.key import Key
+from ..randomness.process_group import World
+from .batch_places import STREAMS, Places, choose_size, draw_places
+from .record_reader import AloneRead, Part, RecordCollator, RecordReader, check_reads_repeat
+
+Rows = npt.NDArray[np.intp]
+SAFE_OPTIONS = (
+    "multiprocessing_context", "num_workers", "persistent_workers", "pin_memory", "pin_memory_device",
+    "prefetch_factor", "timeout",
+)  # fmt: skip
+"""Options of ``DataLoader`` that decide where and when records are read, and neither which nor in what order. Not
+``worker_init_fn``: which worker reads a record depends on the other records, so workers must not differ."""
+
+
+FIRST, LOOKS, AUDITS = -1, -2, -(2**62)
+"""Numbers, below those of draws, of what is read beside them: the first record, and from where the looks at whether
+anything is kept and the trials of audits go down."""
+
+READ = 8
+"""Records that are read three times to see whether anything is kept."""
+
+
+class Batch:
+    """One Poisson sample of records, to be used once: what ``PoissonLoader`` yields.
+
+    ``parts()`` collates and yields its records, those of one shape together, at most ``physical_batch_size`` at a time.
+    An empty sample has no parts. How many records there are is private.
+    """
+
+    def __init__(self, loader: PoissonLoader, rows: Rows, parts: Iterator[Any]) -> None:
+        self.loader, self.rows = loader, rows[rows >= 0]
+        self._placed = rows
+        self._parts: Iterable[Any] | None = parts
+        self._places: Iterator[Places | None] = iter([loader._place_of_cut(cut) for cut in loader._cut_places(rows)])
+
+    @property
+    def used(self) -> bool:
+        """Whether ``parts`` was called."""
+        return self._parts is None
+
+    @property
+    def _digest_rows(self) -> bytes:
+        """What the processes of a run compare."""
+        return hashlib.blake2b(self._placed.tobytes()).digest()
+
+    def _parts_before_draw(self) -> Iterator[Part] | None:
+        """Parts that a step looks at before it draws; None where it draws at once."""
+        return None
+
+    def parts(self) -> Iterator[Part]:
+        """Collated records and their number, part by part. RuntimeError the second time."""
+        if self._parts is None:
+            raise RuntimeError("batch must be a fresh one: this one was used before, and each step needs its own draw")
+        parts, self._parts = self._parts, None
+        return iter(parts)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(
+            "batch must be passed to the run as it is, `run.step(loss_fn, batch)`: a step collates its records, and "
+            "loss_fn(model, records) gets them, as in `x, y = records`"
+        )
+
+    def _hold_parts(self) -> None:
+        """Holds what is left of the parts, for the loader goes on."""
+        if self._parts is not None:
+            self._parts = list(self._parts)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Batch cannot be copied or pickled: each draw is used once")
+
+
+class PoissonLoader:
+    """Yields Poisson batches of ``dataset``: each record is in each batch with ``sampling_probability``, independently.
+
+    The draws are the operating system's, unless ``rng`` is given, and are made where the loader is iterated, never in
+    a worker. They concern indices in the whole data set. A batch may be empty, and is then a batch like any other: a
+    private step must be taken on it, for leaving it out would tell that nobody was drawn.
+
+    Parameters
+    ----------
+    dataset : with ``len`` and integer indices; its length is read at every draw
+    sampling_probability : in (0, 1], rounded down to a multiple of 2^-64
+    steps : batches an iteration; by default an epoch, ceil(1 / sampling_probability)
+    physical_batch_size : the most records that are collated at once; None for a whole batch
+    collate_fn : makes a batch of a list of records, and gets one record at a time; None for PyTorch's own. Records of
+        different shapes go through the model in groups of equal shape
+    rng : None for secure draws; ``Philox`` repeats, which is for experiments
+    options : of ``torch.utils.data.DataLoader``: ``num_workers``, ``pin_memory`` and the others of ``SAFE_OPTIONS``.
+        Those that may choose records or their order (``shuffle``, ``sampler``, ``in_order``, ...) are refused.
+
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> loader = PoissonLoader(TensorDataset(torch.arange(100.0)), 0.1)
+    >>> len(loader), sum(1 for batch in loader)
+    (10, 10)
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        sampling_probability: float,
+        steps: int | None = None,
+        *,
+        physical_batch_size: int | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        rng: RandomSource | None = None,
+        **options: Any,
+    ) -> None:
+        self.dataset = check_dataset(dataset)
+        self._probability = _check.probability("sampling_probability", sampling_probability)
+        self._steps = math.ceil(1 / self._probability) if steps is None else _check.count("steps", steps)
+        self.physical_batch_size = (
+            None if physical_batch_size is None else _check.count("physical_batch_size", physical_batch_size)
+        )
+        if collate_fn is not None and not callable(collate_fn):
+            raise TypeError(f"collate_fn must be a function of a list of records or None, got {collate_fn!r}")
+        for name in sorted(options.keys() - set(SAFE_OPTIONS)):
+            raise TypeError(
+                f"{name} must be left out: Poisson sampling decides which records are in a batch, and in what order. "
+                f"Of the options of DataLoader those may be given that change neither: {', '.join(SAFE_OPTIONS)}"
+            )
+        workers = _check.count("num_workers", options.get("num_workers", 0), least=0)
+        wait = _check.nonnegative("timeout", options.get("timeout", 0))
+        if wait and not workers:
+            raise ValueError(
+                f"timeout must be 0 without num_workers, got {wait:g}: it is how long workers are waited for"
+            )
+        self._source = resolve_source(rng)
+        self._collate, self._options = collate_fn, options
+        self._coins, self._draws = Coins(), count()
+        self._of_torch([])  # refuses options that it does not know, before any record is read
+
+    @property
+    def sampling_probability(self) -> float:
+        """With which each record is in each batch. It cannot be set: the account rests on it."""
+        return self._probability
+
+    @property
+    def steps(self) -> int:
+        """Batches an iteration."""
+        return self._steps
+
+    def __len__(self) -> int:
+        return self._steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self._yield_batches(self._steps)
+
+    def _yield_batches(self, steps: int) -> Iterator[Batch]:
+        drawn: deque[Rows] = deque()
+
+        def pieces() -> Iterator[tuple[int, Rows]]:
+            for rows in self._draw_all(steps):
+                drawn.append(rows)
+                number = next(self._draws)
+                yield from ((number, piece) for piece in self._cut_records(rows))
+
+        parts, ahead = iter(self._read_parts(pieces())), deque[Any]()
+        for _ in range(steps):
+            if not drawn:  # reading draws: nothing, or the next batch that is not empty and all before it
+                ahead.extend(_take_next(parts))
+            rows = drawn.popleft()
+            batch = Batch(self, rows, self._take_parts(rows, ahead, parts))
+            yield batch
+            batch._hold_parts()
+
+    def _take_parts(self, rows: Rows, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
+        for _ in self._cut_records(rows):
+            yield from self._check_parts(ahead.popleft() if ahead else next(parts))
+
+    def _draw_all(self, steps: int) -> Iterator[Rows]:
+        return (self._draw_rows(self._source) for _ in range(steps))
+
+    def _draw_rows(self, source: RandomSource) -> Rows:
+        records = len(self.dataset)
+        rows = draw_poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
+        return np.arange(records) if rows is None else rows
+
+    def _cut_records(self, rows: Rows) -> list[Rows]:
+        """The records of each physical batch."""
+        return [cut[cut >= 0] for cut in self._cut_places(rows)]
+
+    def _cut_places(self, rows: Rows) -> list[Rows]:
+        """The places of each physical batch that has a record, -1 where none stands."""
+        size = self.physical_batch_size or max(1, len(rows))
+        cuts = (rows[start : start + size] for start in range(0, len(rows), size))
+        return [cut for cut in cuts if (cut >= 0).any()]
+
+    def _place_of_cut(self, cut: Rows) -> Places | None:
+        return None
+
+    def _read_parts(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
+        """The parts of each piece: the number of its draw, and its records."""
+        if self._is_plain_tensors:
+            tensors = self.dataset.tensors  # as the reader collates
+            return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
+        return read_without_trace(iter(self._of_torch(self._seed_records(pieces))))
+
+    @property
+    def _is_plain_tensors(self) -> bool:
+        """Whether records are rows of tensors, which need no reading one by one."""
+        return type(self.dataset) is TensorDataset and self._collate is None and not self._options
+
+    def _seed_records(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[tuple[int, int]]]:
+        for number, piece in pieces:
+            yield [(int(i), self._coins.of_record(number, int(i))) for i in piece]
+
+    def _check_parts(self, parts: list[Part]) -> list[Part]:
+        return parts
+
+    def _of_torch(self, pieces: Any) -> Any:
+        together = RecordCollator(alone=self._collate is not None, in_order=self._in_order)
+        return DataLoader(
+            RecordReader(self.dataset, self._collate), batch_sampler=pieces, collate_fn=together, **self._options
+        )
+
+    _in_order = False
+    """Whether parts have the records of a draw in the order of the data set."""
+
+
+class RunLoader(PoissonLoader):
+    """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan.
+
+    Batch k of a run comes from stream k of its key, by record index, on every process. With ``physical_batch_size`` a
+    batch is cut as on one process, and the processes take the pieces in turn: the same physical batches whatever their
+    number. Without it each takes one piece, of about equal sizes.
+    """
+
+    def __init__(
+        self, account: Account, dataset: Any, key: Key, world: World, *, padded: bool = False, **options: Any
+    ) -> None:
+        plan = account.plan
+        super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
+        self._account, self._key, self._world, self._coins = account, key, world, key.coins()
+        self.padded, self._next, self._look_at = padded, 0, 0
+        if padded and self.physical_batch_size is None:
+            self.physical_batch_size = choose_size(self._usual_records)
+
+    def first(self) -> Iterator[Part]:
+        """The first record of the data set, collated, and its number, 1; nothing where there is none."""
+        alone = [(FIRST, np.zeros(1, np.intp))] if len(self.dataset) else []
+        return chain.from_iterable(self._read_parts(iter(alone)))
+
+    def _read_parts(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
+        with self._account.ended_by_an_error():
+            yield from super()._read_parts(pieces)
+
+    def read_alone(self, rows: Rows, number: int) -> list[AloneRead]:
+        """Some records, each collated to a batch of one, with the coins of that number."""
+        reader = RecordReader(self.dataset, self._collate or default_collate)
+        with torch.random.fork_rng(devices=[]), restore_generators():
+            return [reader.read_noted((int(i), self._coins.of_record(number, int(i)))) for i in rows]
+
+    def _check_reading(self) -> None:
+        """ValueError where what a record is read as depends on what was read before, as some random records show."""
+        number = LOOKS - self._account.steps
+        rows = [self._coins.of_record(number, -1 - place) % len(self.dataset) for place in range(READ)]
+        drawn = [(i, self._coins.of_record(number, i)) for i in rows]
+        order = draw_look_order(READ, self._coins.common(number))
+        with torch.random.fork_rng(devices=[]), restore_generators():
+            check_reads_repeat(RecordReader(self.dataset, self._collate or default_collate), drawn, order)
+
+    def _draw_all(self, steps: int) -> Iterator[Rows]:
+        first = max(self._next, self._account.steps)  # a run that was resumed is past the streams of its steps
+        self._next = first + steps
+        for number in range(first, first + steps):
+            yield self._place_rows(self._draw_rows(self._key.at(number)), 2 * number)
+
+    @property
+    def _usual_records(self) -> float:
+        """How many records usually go through the model in a step."""
+        return self._account.plan.batch_size
+
+    def _place_rows(self, rows: Rows, number: int) -> Rows:
+        """The rows in places, of that number of draws."""
+        if not self.padded or self.physical_batch_size is None:
+            return rows
+        return draw_places(rows, self.physical_batch_size, self._key.at(STREAMS + number))
+
+    def _cut_places(self, rows: Rows) -> list[Rows]:
+        rank, size = self._world.rank, self._world.size
+        if self.physical_batch_size is not None:
+            return super()._cut_places(rows)[rank::size]
+        share = rows[len(rows) * rank // size : len(rows) * (rank + 1) // size]
+        return [share] if len(share) else []
+
+    def _check_parts(self, parts: list[Part]) -> list[Part]:
+        if self.padded and len(parts) > 1:
+            raise ValueError(
+                "padded must be False for records of different shapes, or collate_fn must pad each to one fixed length"
+            )
+        return parts
+
+    def _place_of_cut(self, cut: Rows) -> Places | None:
+        return Places(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
+
+    def __iter__(self) -> Iterator[Batch]:
+        left = self._account.remaining
+        if left == 0:
+            raise BudgetExceeded(
+                f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
+            )
+        if len(self.dataset) and not self._is_plain_tensors and self._account.steps >= self._look_at:
+            self._look_at = self._account.steps + self._account.plan.steps_between_looks
+            with self._account.ended_by_an_error():
+                self._check_reading()
+        return self._yield_batches(min(self.steps, left))
+
+
+def _take_next(parts: Iterator[Any]) -> list[Any]:
+    """The next part in a list, or an empty list at the end."""
+    for part in parts:
+        return [part]
+    return []
+
+
+def check_dataset(dataset: Any) -> Any:
+    """A data set whose records can be drawn by index; TypeError for loaders and streams."""
+    if isinstance(dataset, DataLoader):
+        raise TypeError(
+            "dataset must be the data set itself, got a DataLoader: its batches are shuffled or in order, and the "
+            "account is that of Poisson batches. Pass loader.dataset, and take batches from the run's own loader"
+        )
+    if isinstance(dataset, tuple) and dataset and isinstance(dataset[0], (torch.Tensor, np.ndarray)):
+        raise TypeError(
+            "dataset must have records by index, got a tuple of arrays: pass TensorDataset(x, y) of torch.utils.data, "
+            "of tensors whose first axis is that of the records"
+        )
+    if isinstance(dataset, Mapping) and len(dataset) and 0 not in dataset:
+        raise TypeError(
+            f"dataset must have records by index, got {type(dataset).__name__}, a mapping by other keys: pass the part "
+            "that has the records, or TensorDataset(x, y) of torch.utils.data"
+        )
+    if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        raise TypeError(
+            f"dataset must have a length and records by index, got {type(dataset).__name__}: Poisson sampling draws "
+            "each record by its index"
+        )
+    return dataset

@@ -1,0 +1,164 @@
+"""How records become batches: each is read and collated alone, so that nothing of the others can enter it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset, default_collate
+
+from ..randomness.global_generators import seed_generators
+from . import collated_batch
+
+Part = tuple[Any, int]
+"""Collated records of one shape, and their number."""
+
+
+class AloneRead(NamedTuple):
+    """A record that was read and collated alone."""
+
+    batch: Any
+    raw: Any
+    """Content of what the data set returned."""
+    collated: Any
+    """Content of ``batch``."""
+
+
+class RecordReader(Dataset[Any]):
+    """A data set whose items are records that are read with coins of their own; ``collate`` makes a batch of one of
+    each.
+
+    An index is a pair: the record's in ``dataset``, and the seed of the global generators while it is read.
+    """
+
+    def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any] | None) -> None:
+        self._dataset, self._collate = dataset, collate
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, drawn: tuple[int, int]) -> Any:
+        # Copied before the next record is read: a data set may fill one buffer again and again.
+        return copy_arrays(self.collate_alone(self.read_raw(drawn)))
+
+    def read_raw(self, drawn: tuple[int, int]) -> Any:
+        """Returns the record of the data set at an index, before it is collated."""
+        index, seed = drawn
+        seed_generators(seed)
+        return self._dataset[index]
+
+    def collate_alone(self, record: Any) -> Any:
+        return record if self._collate is None else self._collate([record])
+
+    def read_noted(self, drawn: tuple[int, int]) -> AloneRead:
+        """Reads and collates a record, and notes what it was in between and afterwards."""
+        record = self.read_raw(drawn)
+        raw = describe_content(record)
+        batch = copy_arrays(self.collate_alone(record))
+        return AloneRead(batch, raw, describe_content(batch))
+
+
+def copy_arrays(x: Any) -> Any:
+    """Returns a record whose tensors and arrays share no memory with those of ``x``."""
+    if isinstance(x, torch.Tensor):
+        return x.clone()
+    if isinstance(x, np.ndarray):
+        return x.copy()
+    if isinstance(x, Mapping):
+        inner = {key: copy_arrays(value) for key, value in x.items()}
+        if type(x) is dict or not isinstance(x, MutableMapping):
+            return inner
+        made = copy.copy(x)  # of a class of its own, whose constructor may take other arguments
+        made.update(inner)
+        return made
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*map(copy_arrays, x))
+    return type(x)(map(copy_arrays, x)) if isinstance(x, (list, tuple)) else x
+
+
+class RecordCollator:
+    """Puts records of one form and one shape together, so that no record is padded to the length of another.
+
+    ``alone`` says that each was made a batch of one; PyTorch's own collation stacks records of one form, each by
+    itself. ``in_order`` leaves records in their order, and makes a new part wherever the form changes.
+    """
+
+    def __init__(self, *, alone: bool, in_order: bool) -> None:
+        self._join, self._in_order = join_records if alone else default_collate, in_order
+
+    def __call__(self, records: list[Any]) -> list[Part]:
+        groups = group_forms(map(describe_form, records), in_order=self._in_order)
+        return [(self._join([records[i] for i in group]), len(group)) for group in groups]
+
+
+def group_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
+    """The places at which each form occurs; ``in_order`` begins another group wherever the form changes."""
+    groups: dict[Any, list[int]] = {}
+    changes, last = 0, None
+    for i, form in enumerate(forms):
+        changes += in_order and form != last
+        last = form
+        groups.setdefault((changes, form), []).append(i)
+    return list(groups.values())
+
+
+def describe_form(x: Any) -> Any:
+    """Returns the types and shapes of a record, without its numbers."""
+    if isinstance(x, torch.Tensor):
+        return x.dtype, x.shape, x.layout
+    if isinstance(x, np.ndarray):
+        return x.dtype, x.shape
+    if isinstance(x, Mapping):
+        return type(x), *((key, describe_form(inner)) for key, inner in x.items())
+    if isinstance(x, (list, tuple)):
+        return type(x), *map(describe_form, x)
+    return type(x)
+
+
+def join_records(records: list[Any]) -> Any:
+    """One batch of batches of one, of one form. ValueError for what is not made of dense tensors of one row."""
+    found = [collated_batch.split_records(record, 1) for record in records]
+    rows = [torch.cat(column) for column in zip(*(tensors for tensors, _ in found), strict=True)]
+    return found[0][1](rows)
+
+
+def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
+    """ValueError unless each record is read alike, with the same coins, whenever its turn comes in ``order``."""
+    found: dict[int, Any] = {}
+    for i in order:
+        content = _record_content(reader[drawn[i]])
+        if found.setdefault(i, content) != content:
+            raise ValueError(
+                "dataset and collate_fn must make the same of a record whatever was read before it: a record was read "
+                "again, with the same seed of all global generators, and became something else. Keep no count, "
+                "iterator or generator between records, and draw from the global generators of PyTorch, NumPy or "
+                "random, which are seeded for each record"
+            )
+
+
+def _record_content(record: Any) -> Any:
+    tensors, _ = collated_batch.split_records(record, 1)
+    return collated_batch.describe_structure(record), [
+        (t.shape, t.detach().contiguous().view(torch.uint8).tolist()) for t in tensors
+    ]
+
+
+def describe_content(x: Any) -> Any:
+    """Returns the form and the bytes of ``x``, to be compared with those of the same record later.
+
+    An object that cannot be pickled is taken to be the same as any other of its type.
+    """
+    if isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_nested:
+        return describe_form(x), x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    if isinstance(x, Mapping):
+        return type(x), [(key, describe_content(inner)) for key, inner in x.items()]
+    if isinstance(x, (list, tuple)):
+        return type(x), [describe_content(inner) for inner in x]
+    try:
+        return type(x), pickle.dumps(x)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return type(x)

@@ -1,0 +1,113 @@
+"""What all ways of summing clipped gradients share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ...release.noise import RandomSource
+from ..batches.batch_places import Places
+from ..plan.plan import Plan
+from .sum_noise import add_noise_to_sums
+
+
+class Sums:
+    """Sums of clipped gradients, a tensor for each parameter, over all physical batches of a step."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], totals: list[Any]) -> None:
+        self._plan, self._parameters, self._totals = plan, parameters, totals
+        self._kinds = _identify_parameters(parameters)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters it was made for, by name."""
+        return self._parameters
+
+    def serves(self, parameters: dict[str, Any]) -> bool:
+        """Whether these are the parameters it was made for."""
+        return _identify_parameters(parameters) == self._kinds
+
+    def follow(self, plan: Plan) -> None:
+        """Goes by that plan from now on, which differs from the one before in its noise and its divisor alone."""
+        self._plan = plan
+
+    def clear(self) -> None:
+        for total in self._totals:
+            total.zero_()
+
+    @property
+    def ways(self) -> dict[str, str]:
+        """How each parameter's gradients, or their norms, were computed last."""
+        raise NotImplementedError
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether records go through the model one after the other, as in plain PyTorch."""
+        return False
+
+    def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
+        """Takes some records through the model to see whether it can be clipped, before a step is charged."""
+        raise NotImplementedError
+
+    def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+        """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros.
+
+        With ``places`` they are computed where records stand in a physical batch of fixed shape.
+        """
+        raise NotImplementedError
+
+    def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
+        """The gradients of some records before they are clipped, a tensor (records, *shape) for each parameter."""
+        raise NotImplementedError
+
+    def values(self) -> list[Any]:
+        """The sums as floats: as private as the records."""
+        raise NotImplementedError
+
+    def integers(self) -> tuple[Any, list[Any]]:
+        """The sums in steps of the plan's grid, as one vector and in the shapes of the parameters."""
+        raise NotImplementedError
+
+    def estimates(self, totals: list[Any]) -> Iterable[Any]:
+        """Yields estimates of the mean gradient, in float64, from integer sums with noise: one in memory at a time."""
+        scale = self._plan.grid / self._plan.divisor
+        return (total.to(torch.float64).mul_(scale) for total in totals)
+
+    def release(self, source: RandomSource) -> Iterable[Any]:
+        """Estimates of the mean gradient, in float32 or float64: the sums with noise, over the plan's divisor.
+
+        To be called once, after the mechanism was charged.
+        """
+        raise NotImplementedError
+
+
+def _identify_parameters(parameters: dict[str, Any]) -> list[Any]:
+    """What sums are made for: ``model.to`` leaves the parameters themselves and changes the others."""
+    return [(id(p), p.dtype, p.device) for p in parameters.values()]
+
+
+class IntegerSums(Sums):
+    """Sums in steps of the plan's grid, with the exact noise of that grid."""
+
+    _flat: Any
+    """The totals as one vector, in the same memory (``integers_of``)."""
+
+    def values(self) -> list[Any]:
+        return [total.to(torch.float64) * self._plan.grid for total in self._totals]
+
+    def integers(self) -> tuple[Any, list[Any]]:
+        return self._flat, self._totals
+
+    def release(self, source: RandomSource) -> Iterable[Any]:
+        add_noise_to_sums(self._totals, self._plan.deviation, self._plan.grid, source)
+        return self.estimates(self._totals)
+
+
+def make_integer_sums(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Zeros, as one vector and in the shapes of the parameters one after the other: the same memory."""
+    sizes = [p.numel() for p in parameters.values()]
+    flat = torch.zeros(sum(sizes), dtype=torch.int64)
+    parts = torch.split(flat, sizes)
+    return flat, [part.view(p.shape) for part, p in zip(parts, parameters.values(), strict=True)]

@@ -1,0 +1,159 @@
+"""Gradients of single records by ``torch.func``: of any module, bare parameters and tied ones included.
+
+Each record goes through the model alone, as a batch of one, vectorised over records. So nothing a model does with a
+batch can mix records: a mean over the batch is one over a single record here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from ..batches import collated_batch
+from ..model_checks import model_checks
+from ..randomness.global_generators import device_of, fork_generators, seed_torch
+from .mixed_norms import WideNorms
+from .recurrent_layers import StepByStep
+from .vectorized_pass import side_by_side
+
+HELD = 1 << 26
+"""Bytes of gradients that are held at once: 64 MB, or those of a single record."""
+
+
+class _Losses(torch.nn.Module):
+    """The loss function as a module, so that parameters can be put in the place of the model's own."""
+
+    def __init__(self, model: Any, loss_fn: Any) -> None:
+        super().__init__()
+        self.model, self.loss_fn = model, loss_fn
+
+    def forward(self, batch: Any) -> Any:
+        return self.loss_fn(self.model, batch)
+
+
+class PerExampleGradients:
+    """Gradients of single records, of one model and loss function.
+
+    ``vectorized`` says whether records go through the model side by side (``torch.func.vmap``) or one after the other,
+    for modules that PyTorch cannot vectorize.
+    """
+
+    def __init__(self, model: Any, loss_fn: Any, parameters: dict[str, Any], *, vectorized: bool = True) -> None:
+        self._losses, self._parameters, self.vectorized = _Losses(model, loss_fn), parameters, vectorized
+        self._places = _find_places(model, parameters)
+        self._recurrent = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
+        self._steps = any(isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) for module in model.modules())
+
+    def of(self, batch: Any, records: int) -> Iterator[list[Any]]:
+        """Of some records at a time, a tensor (records, *shape) for each parameter."""
+        tensors, rebuild = collated_batch.split_records(batch, records)
+        size = sum(p.numel() * p.element_size() for p in self._parameters.values())
+        step = max(1, HELD // size)
+        for start in range(0, records, step):
+            some = [tensor[start : start + step] for tensor in tensors]
+            yield self._side_by_side(some, rebuild) if self.vectorized else self._in_turn(some, rebuild)
+
+    def join_rows(self, batch: Any, records: int) -> list[Any]:
+        """Returns the gradients of all records, a tensor (records, *shape) for each parameter."""
+        return [torch.cat(rows) for rows in zip(*self.of(batch, records), strict=True)]
+
+    def _side_by_side(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
+        def loss(values: dict[str, Any], *one: Any) -> Any:
+            alone = rebuild([tensor.unsqueeze(0) for tensor in one])
+            placed = {place: values[name] for place, name in self._places.items()}
+            return _check_single_loss(torch.func.functional_call(self._losses, placed, (alone,), tie_weights=False))
+
+        values = {name: p.detach() for name, p in self._parameters.items()}
+        axes = (None, *(0 for _ in tensors))
+        try:
+            with side_by_side(), WideNorms(), StepByStep() if self._steps else nullcontext():
+                found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
+        finally:
+            for module in self._recurrent:
+                module._init_flat_weights()  # its second list of its weights, which has those of torch.func by now
+        return [found[name] for name in self._parameters]
+
+    def _in_turn(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
+        """One record after the other, each with coins of its own, which are drawn before any code of the user's runs.
+
+        So whatever a record draws, and whatever seeds the model sets for it, changes no draw of the next one.
+        """
+        parameters, device = list(self._parameters.values()), device_of(self._losses.model)
+        rows = [torch.zeros(len(tensors[0]), *p.shape, dtype=p.dtype, device=p.device) for p in parameters]
+        seeds = torch.randint(1 << 62, (len(tensors[0]),), device="cpu").tolist()
+        with fork_generators(device):
+            for i, seed in enumerate(seeds):
+                seed_torch(device, seed)
+                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])  # no others behind
+                loss = _check_single_loss(self._losses(alone))
+                for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
+                    if gradient is not None:
+                        row[i] = gradient
+        return rows
+
+
+def _find_places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
+    """Where in ``_Losses`` each parameter is, by its name: in several places if it is tied, and once in a module that
+    the model holds twice, which ``functional_call`` would not put back."""
+    names = {id(p): name for name, p in parameters.items()}
+    return {
+        f"model.{path}.{own}" if path else f"model.{own}": names[id(p)]
+        for path, module in model.named_modules()
+        for own, p in module._parameters.items()
+        if id(p) in names
+    }
+
+
+def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
+    """ValueError unless ``torch.func`` can take these records through the model side by side."""
+    few = min(records, 2)
+    tensors, rebuild = collated_batch.split_records(batch, records)
+    try:
+        for _ in PerExampleGradients(model, loss_fn, parameters).of(rebuild([tensor[:few] for tensor in tensors]), few):
+            pass
+    except (RuntimeError, NotImplementedError) as error:  # of operations and of control flow that it cannot follow
+        if not any(sign in str(error) for sign in SIGNS):
+            raise
+        raise ValueError(
+            f"model must be one that torch.func.vmap takes records through, each alone: {name_module(model, error)} "
+            f"cannot be ({shorten_error(error)}). Write it with operations on whole tensors (torch.where for a "
+            f"branch by values), or take arithmetic='one-by-one', where records go through one after the other and it "
+            f"is assumed that the model keeps nothing between them"
+        ) from error
+
+
+SIGNS = (
+    "vmap",
+    "functorch",
+    "torch.func",
+    "BatchedTensor",
+    "Batching rule",
+    "doesn't have storage",
+    "match the broadcast shape",
+    "mutate a captured Tensor",
+)
+"""What PyTorch says where it cannot go on record by record."""
+
+
+def shorten_error(error: BaseException) -> str:
+    """Returns the first sentence of an error of PyTorch."""
+    return str(error).partition("\n")[0].partition(". ")[0]
+
+
+def name_module(model: Any, error: BaseException) -> str:
+    """The innermost module of the model in which an error came, by its name and type."""
+    names = {id(module): f"{name} ({type(module).__name__})" for name, module in model.named_modules() if name}
+    found, frames = "the model or the loss", error.__traceback__
+    while frames is not None:
+        found = names.get(id(frames.tb_frame.f_locals.get("self")), found)
+        frames = frames.tb_next
+    return found
+
+
+def _check_single_loss(losses: Any) -> Any:
+    if isinstance(losses, torch.Tensor) and losses.shape != (1,):
+        losses = losses.new_empty(losses.shape)  # outside of the vectorized axis, for the error to show
+    return model_checks.check_losses(losses, 1)[0]

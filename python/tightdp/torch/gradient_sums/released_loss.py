@@ -1,0 +1,149 @@
+"""The training loss that a run may release: a sum of clipped losses beside the gradients of each step.
+
+Both sums are of one Poisson sample, and released as one Gaussian (docs/theory/training.md, section 10).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ..._strict_json import check_entries, read_value
+from ...models.grid import grid_below
+from ...release.noise import RandomSource
+from ..batches import collated_batch
+from ..batches.batch_places import Places
+from ..plan.loss_release import LossRelease
+from ..randomness.process_group import World
+from .sum_noise import add_noise_to_sums
+
+LOSSES = 2**63 + 2**62
+"""The first stream of the noise on losses, one for each step. The noise on gradients has those from 2^63 on."""
+_FINE_NOISE = 31
+"""The noise has a deviation of up to twice 2^31 steps of the grid of losses."""
+
+
+class MeanLoss(NamedTuple):
+    """A released mean of the clipped losses of some steps, and the standard deviation of the noise in it."""
+
+    step: int
+    """The last of the steps."""
+    mean: float
+    noise: float
+
+
+class LossSum:
+    """A step's sum of clipped losses in integers, and the means that were released so far.
+
+    ``divisor`` is the expected number of records of a step, and ``steps`` is how many there are in the run.
+    """
+
+    def __init__(
+        self, release: LossRelease, noise_multiplier: float, divisor: float, steps_per_epoch: int, steps: int
+    ) -> None:
+        self._bound, self._divisor, self._steps = float(release.bound), divisor, steps
+        self._every = steps_per_epoch if release.every is None else release.every
+        self._deviation = release.loss_multiplier(noise_multiplier) * self._bound
+        self._grid = max(grid_below(self._bound, 23), grid_below(self._deviation, _FINE_NOISE))
+        self._total = torch.zeros(1, dtype=torch.int64)
+        self._seen: list[Any] = []
+        self._window: list[float] = []
+        self.released: tuple[MeanLoss, ...] = ()
+
+    def begin_step(self) -> None:
+        """Begins the sum of a step."""
+        self._total.zero_()
+
+    def watch_losses(self, loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """The loss function, where this sum gets to see the losses of all records that it is called for."""
+        self._seen.clear()
+
+        def loss(model: Any, batch: Any) -> Any:
+            losses = loss_fn(model, batch)
+            if isinstance(losses, torch.Tensor):
+                _watch(self._seen.append, losses.detach(), *collated_batch.flatten_batch(batch)[0])
+            return losses
+
+        return loss
+
+    def add_losses(self, records: int, places: Places | None) -> None:
+        """Adds the losses that were seen last, of so many records, each clipped; one that is not finite counts as 0.
+
+        Before them the loss function may have been called on zeros, to see whether a way to sum serves their form.
+        """
+        rows = torch.cat([each.reshape(-1) for each in self._seen]).to("cpu", torch.float64).numpy()
+        self._seen.clear()
+        size = records if places is None else places.size
+        assert len(rows) >= size
+        rows = rows[len(rows) - size :]
+        losses = rows if places is None else rows[places.where]
+        kept = np.where(np.isfinite(losses), losses, 0.0).clip(-self._bound, self._bound)
+        self._total += int(np.trunc(kept / self._grid).astype(np.int64).sum())
+
+    def release_step(self, step: int, source: RandomSource, world: World) -> None:
+        """Releases the sum of that step, to be called once after the step was charged; the first rank adds the noise.
+
+        Whatever follows, a mean over several steps, is computed from what was released.
+        """
+        if world.first:
+            add_noise_to_sums([self._total], self._deviation, self._grid, source)
+        world.add_up(self._total)
+        self._window.append(int(self._total) * self._grid / self._divisor)
+        if step % self._every == 0 or step == self._steps:
+            steps = len(self._window)
+            noise = self._deviation / self._divisor / math.sqrt(steps)
+            self.released += (MeanLoss(step, math.fsum(self._window) / steps, noise),)
+            self._window.clear()
+
+    def export_state(self) -> dict[str, Any]:
+        """Returns what was released, made of what JSON has."""
+        return {"released": [list(each) for each in self.released], "window": list(self._window)}
+
+    def check_state(self, given: Any) -> None:
+        """ValueError unless ``export_state`` returned it."""
+        _read_state(given)
+
+    def import_state(self, given: Any) -> None:
+        """Takes up what ``export_state`` returned."""
+        self.released, self._window = _read_state(given)
+
+
+def _read_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
+    """Reads the means that were released, and the steps that are in none of them yet."""
+    try:
+        check_entries("losses", given, ("released", "window"))
+        released = read_value(tuple[tuple[int, float, float], ...], given["released"], "released")
+        return tuple(MeanLoss(*each) for each in released), list(
+            read_value(tuple[float, ...], given["window"], "window")
+        )
+    except ValueError as error:
+        raise ValueError(f"state must hold the losses that its run released: {error}") from None
+
+
+class _Watched(torch.autograd.Function):
+    """Shows losses to ``keep``, those of all records together where ``torch.func.vmap`` takes them side by side.
+
+    Further arguments are tensors that depend on the records, so that PyTorch finds their axis.
+    """
+
+    @staticmethod
+    def forward(keep: Any, losses: Any, *records: Any) -> Any:
+        keep(losses)
+        return torch.zeros(())
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Nothing is kept: no gradient goes through here."""
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, keep: Any, losses: Any, *records: Any) -> Any:
+        dim = in_dims[1]
+        keep(losses.expand(info.batch_size, *losses.shape) if dim is None else losses.movedim(dim, 0))
+        return torch.zeros(()), None
+
+
+_watch: Any = _Watched.apply

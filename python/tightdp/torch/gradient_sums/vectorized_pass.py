@@ -1,0 +1,54 @@
+"""What holds while records pass a model side by side: nothing is compiled, all coins are the run's, and masks are made
+without a look at them.
+
+``transformers`` reads whether a mask hides anything, to do without one that does not. Under ``torch.func.vmap`` no code
+reads values. So its functions that make masks are told to make them whole, by its public registry of such functions.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from ..randomness.global_generators import CoinGuard, run_uncompiled
+
+_PASSING = ContextVar("records pass a model side by side", default=False)
+_MAKE_MASKS = ("sdpa", "eager")
+"""Kinds of attention of ``transformers`` whose masks are tensors."""
+
+
+@contextmanager
+def side_by_side() -> Iterator[None]:
+    """A context for ``torch.func.vmap`` over records."""
+    _tell_transformers()
+    token = _PASSING.set(True)
+    try:
+        with run_uncompiled(), CoinGuard():
+            yield
+    finally:
+        _PASSING.reset(token)
+
+
+def _tell_transformers() -> None:
+    """Where it is there, and new enough to have the registry."""
+    masks: Any = getattr(sys.modules.get("transformers.masking_utils"), "ALL_MASK_ATTENTION_FUNCTIONS", None)
+    for kind in () if masks is None else _MAKE_MASKS:
+        if not hasattr(masks[kind], "without_a_look"):
+            masks.register(kind, _without_a_look(masks[kind]))
+
+
+def _without_a_look(make: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which makes a mask whole while records pass."""
+
+    @functools.wraps(make)
+    def made(*arguments: Any, **options: Any) -> Any:
+        if _PASSING.get() and options.get("attention_mask") is not None:
+            options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+        return make(*arguments, **options)
+
+    made.without_a_look = True  # type: ignore[attr-defined]
+    return made

@@ -1,0 +1,210 @@
+"""From a model, an optimizer and a data set to a private run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..algorithms.adaclip import AdaCliP
+from ..algorithms.dpis import DPIS
+from ..algorithms.driver import make_random_source, open_ledger, spend_from_ledger
+from ..composition import Composition
+from ..ledger import Ledger
+from ..ledger.ledger import name_of
+from .adam import tell_noise
+from .batches import poisson_loader
+from .batches.importance_loader import ImportanceLoader
+from .batches.poisson_loader import RunLoader
+from .distributed.agreed import shared_facts
+from .distributed.ranks import Ranks, join_processes
+from .distributed.run import SharedRun
+from .distributed.sharded import ShardedRun, check_sharding
+from .model_checks import model_checks
+from .onepass.layers import check_layers
+from .plan.algorithm_settings import check_algorithm, choose_algorithm
+from .plan.loss_release import LossRelease
+from .plan.norm_share_account import make_account
+from .plan.plan import SumArithmetic, check_bounds, plan
+from .randomness.key import NOISE, Key
+from .randomness.process_group import World
+from .run.checkpoint import Checkpoint
+from .run.private_run import PrivateRun
+from .run.run_options import AfterFailure, Batches, check_batches, check_loss_release, split_checkpoint
+from .run.saved_run import SavedRun
+from .step_sums.choose_sums import resolve_arithmetic
+
+
+def make_private(
+    model: Any,
+    optimizer: Any,
+    dataset: Any,
+    *,
+    algorithm: str | AdaCliP | DPIS = "dp-sgd",
+    epsilon: float | None = None,
+    delta: float | None = None,
+    batch_size: float,
+    epochs: float,
+    max_norm: float | Sequence[float],
+    noise_multiplier: float | None = None,
+    public_size: int | None = None,
+    arithmetic: SumArithmetic = "auto",
+    batches: Batches | None = None,
+    release_loss: LossRelease | None = None,
+    random_state: int | None = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
+    checkpoint: str | PathLike[str] | AfterFailure | None = None,
+    distributed: Any = None,
+) -> PrivateRun:
+    """A run that trains ``model`` with differential privacy. It does not wrap the model or the optimizer.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Every parameter that requires a gradient is trained. Nothing in it may mix the records of a batch.
+    optimizer : any of ``torch.optim`` that takes one gradient a step, over those parameters; learning rate schedulers
+        work as before
+    dataset : with a length and records by index
+    algorithm : "dp-sgd": clipped gradients of Poisson batches with Gaussian noise (Abadi et al. 2016), for any
+        optimizer. "dp-adam": the same gradients for ``DPAdam``, which knows the variance of their noise. "adaclip":
+        gradients are centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
+        "dpis": records are drawn in proportion to the norms of their gradients (Wei et al. 2022). Or an
+        ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``, with its own settings
+    epsilon, delta : the guarantee to meet under add or remove of one record, epsilon at most 1e6; the noise follows
+    batch_size : the expected size of a batch, and the divisor of its sum; at most ``public_size``. If that is None and
+        fewer records are counted, a batch has all of them
+    epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
+        batch_size divided by the number of records
+    max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]; or one for each parameter that is
+        trained, in the order of ``model.parameters()``
+    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by the norm bound
+    public_size : a public number of records, from which q follows. None keeps it private: a noisy count is released
+        first, for a fiftieth of epsilon and delta, and the run uses that
+    arithmetic : "auto" adds integers, by "products" for records of a form that it serves and else by "exact"; with a
+        bound for each parameter, for AdaCliP and DPIS by "exact" alone. ``ways_`` shows what it chose. "products" gets
+        exact sums from one backward pass: where each record passes a linear layer once, gradients are added as products
+        of integers, and all others are formed. It serves linear layers, convolutions, embeddings, norm layers and what
+        is made of them. "exact" forms every record's gradient by ``torch.func``, where the model's code runs once for
+        all records and sees no values, and adds integers. "one-by-one" does for any module, one record after the other,
+        and assumes that the model keeps nothing between them. "float" gets norms from one backward pass without
+        forming gradients, and adds floats, which the account idealises
+    batches : a ``Batches``: how many records go through the model at once, in which places, and how they are collated
+    release_loss : None, or a ``LossRelease``: the mean training loss of every epoch, or every few steps, is released
+        with noise, and ``losses_`` has it. It is within the charge: its share of each step makes the noise on the
+        gradients a little larger, and ``noise_multiplier`` is that of both together. Not for "dpis", whose batches are
+        no uniform sample
+    random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
+        for experiments, never for a release
+    ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
+        release. Leave it out if you continue a run by ``load_state_dict``, because it was charged already
+    checkpoint : a folder, which is made if it does not exist; only the first process uses it. Every step is recorded
+        there before it releases anything, and ``fit`` and ``save`` put the model and the optimizer there. If it holds a
+        run, that run is continued, on any number of processes: what it was charged stays charged, the ledger is not
+        charged again, and keys are new. With a ledger, a copy of the folder that falls behind another one is refused.
+        One that an error ended goes on as ``AfterFailure(folder)`` alone
+    distributed : None trains on all processes of ``torch.distributed`` where it is initialised. Every process then
+        calls this, ``step`` and ``fit`` in the same order: parameters and buffers start as those of rank 0,
+        ``batch_size`` is that of all processes together, and with a ``physical_size`` the ranks take physical
+        batches in turn. False trains on this process alone, and a ``ProcessGroup`` on its processes
+
+    Returns
+    -------
+    PrivateRun
+
+    Guarantee: the parameters after every step, and all else that is computed from them, are (epsilon, delta)-DP
+    together, up to what ``statement_`` says is idealised.
+
+    Raises ValueError or TypeError naming the argument and what is accepted, ``BudgetExceeded`` where the ledger does
+    not cover the plan, and ``LedgerError``, before any record is looked at. Warns of a ``delta`` of at least one over
+    the number of records, which a release of whole records would meet.
+
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> records = TensorDataset(torch.randn(400, 5), torch.randint(0, 2, (400,)))
+    >>> model = torch.nn.Linear(5, 2)
+    >>> run = make_private(model, torch.optim.SGD(model.parameters(), lr=0.1), records, epsilon=3.0, delta=1e-5,
+    ...                    batch_size=40, epochs=2, max_norm=1.0, public_size=400)
+    >>> def loss(model, batch):
+    ...     x, y = batch
+    ...     return torch.nn.functional.cross_entropy(model(x), y, reduction="none")
+    >>> for batch in run.loader:
+    ...     run.step(loss, batch)
+    >>> run.steps_, run.epsilon() <= 3.0, run.fit(loss).privacy_ <= 3.0
+    (10, True, True)
+    """
+    world = join_processes(distributed)
+    seed = int(random_state) if isinstance(random_state, np.integer) else random_state
+    budget: dict[str, Any] = {
+        "epsilon": epsilon, "delta": delta, "batch_size": batch_size, "epochs": epochs,
+        "noise_multiplier": noise_multiplier, "public_size": public_size,
+    }  # fmt: skip
+    said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **budget}
+    with world.together("make_private", **shared_facts(model, optimizer, dataset, seed, said)):
+        batches, (folder, after_failure) = check_batches(batches), split_checkpoint(checkpoint)
+        said["release_loss"] = check_loss_release(release_loss, algorithm)
+        said["batches"] = batches.physical_size, batches.padded, folder is None
+        name, own = choose_algorithm(algorithm)
+        model_checks.check_types(model, optimizer)
+        how = resolve_arithmetic(arithmetic, name, max_norm, model)
+        check_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
+        sharded = check_sharding(model, world)
+        parameters = _check_model(model, optimizer, arithmetic, world)
+        make_random_source(seed)
+        poisson_loader.check_dataset(dataset)
+        book = open_ledger(ledger) if world.first else None
+        files = Checkpoint(folder, book) if world.first and folder is not None else None
+        # Options are refused before the number of records is released.
+        poisson_loader.PoissonLoader(dataset, 1.0, **_reader_options(batches))
+    about = {
+        "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_of(book)
+    }  # fmt: skip
+    size = sum(p.numel() for p in parameters.values())
+
+    # The parts of a run, in the order in which they act: each rests on those above.
+    saved = SavedRun(world, folder, files, about)
+    key = Key(world, seed)
+    made = plan(
+        len(dataset),
+        key.at(NOISE),
+        max_norm=check_bounds(max_norm, len(parameters)),
+        own=own,
+        size=size,
+        arithmetic=how,
+        pay=_make_payment(world, book, note=f"{type(model).__name__}, {name}"),
+        released=saved.records,
+        loss=release_loss,
+        **budget,
+    )
+    account = make_account(made, size)
+    identity = saved.take_up(account, parameters, after_failure=after_failure)
+    batch_kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
+    drawn = batch_kind(account, dataset, key, world, padded=batches.padded, **_reader_options(batches))
+    tell_noise(optimizer, (made.deviation / made.divisor) ** 2)
+    run_kind: Any = PrivateRun if not isinstance(world, Ranks) else ShardedRun if sharded else SharedRun
+    run: PrivateRun = run_kind(model, optimizer, account, drawn, key, identity, world=world, ledger=book, saved=saved)
+    run._restore_saved()
+    return run
+
+
+def _check_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: World) -> dict[str, Any]:
+    """The parameters that are trained. ValueError for a model or an optimizer that cannot be trained privately."""
+    model_checks.check_modules(model)
+    if arithmetic in ("float", "products"):
+        check_layers(model)
+    parameters = model_checks.trained_parameters(model, optimizer)
+    model_checks.check_settings(optimizer)
+    model_checks.check_finite(p for p in model.named_parameters() if world.first or model_checks.is_sharded(p[1]))
+    return parameters
+
+
+def _reader_options(batches: Batches) -> dict[str, Any]:
+    """Returns what a loader is told of how it reads records."""
+    return {"physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options}
+
+
+def _make_payment(world: World, book: Ledger | None, note: str) -> Callable[[Composition], None]:
+    """Returns the function that charges the ledger, which the first process holds."""
+    return lambda charge: world.on_first("the ledger", partial(spend_from_ledger, book, charge, note))

@@ -1,0 +1,58 @@
+"""GroupNorm in the places of batch norms, which mix the records of a batch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ... import _check
+
+_BATCH_NORMS: Any = torch.nn.modules.batchnorm._BatchNorm
+
+
+def replace_batch_norm(model: Any, groups: int = 32) -> Any:
+    """Puts a GroupNorm in the place of each batch norm, and returns the model, which is changed in place.
+
+    The new layers have the weights and biases of the old ones, the same parameters: an optimizer that holds them goes
+    on. The running statistics are left behind, because they are of other records, so a model that was trained with
+    them has to be trained again. There are as many groups of channels as the greatest common divisor of ``groups`` and
+    the channels allows, each of two channels or more.
+
+    If the model is itself a batch norm, the layer that takes its place is returned. Raises TypeError for what is no
+    module, and ValueError for a batch norm that has not seen its first batch and does not know its channels.
+
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 48, 3), torch.nn.BatchNorm2d(48), torch.nn.ReLU())
+    >>> replace_batch_norm(model)[1].num_groups
+    16
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    groups = _check.count("groups", groups)
+    made = {
+        id(module): _group_norm_for(name, module, groups)
+        for name, module in model.named_modules()
+        if isinstance(module, _BATCH_NORMS)
+    }
+    for module in list(model.modules()):
+        for name, child in list(module._modules.items()):
+            if id(child) in made:
+                setattr(module, name, made[id(child)])
+    return made.get(id(model), model)
+
+
+def _group_norm_for(name: str, old: Any, groups: int) -> Any:
+    channels = old.num_features
+    if not channels:
+        raise ValueError(f"model must know its channels: {name or 'it'} ({type(old).__name__}) waits for a first batch")
+    new = torch.nn.GroupNorm(_count_groups(groups, channels), channels, old.eps, affine=False)
+    new.affine, new.weight, new.bias = old.affine, old.weight, old.bias
+    return new.train(old.training)
+
+
+def _count_groups(groups: int, channels: int) -> int:
+    """The largest common divisor that leaves two channels in a group: of one number alone nothing would be left."""
+    common = math.gcd(groups, channels)
+    return max((d for d in range(1, common + 1) if common % d == 0 and d < channels), default=1)

@@ -1,0 +1,192 @@
+"""How far one record moves the sums before noise, by trying: what the account takes to be at most the norm bound."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..batches.batch_places import Places, Rows
+from ..batches.record_reader import AloneRead, describe_form, group_forms, join_records
+from ..plan.plan import Plan
+
+ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
+"""Of float sums, and of single gradients, whose last bits may depend on what stands beside them."""
+
+PlacedPart = tuple[Any, int, Places | None]
+"""Collated records of one form, their number, and where they stand among more; None where they fill their places."""
+Read = Callable[[Rows, int], list[AloneRead]]
+"""Reads records, each alone, with coins by its index and the number of a trial."""
+Take = Callable[[list[PlacedPart], int], list[Any]]
+"""Adds up what a model makes of parts, with coins by the place in a part and the number of a trial."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What ``PrivateRun.audit`` found, in units of the norm bound.
+
+    ``moved`` says for each record that was tried how far the sums with it are from those without it, at most 1 where
+    the account is right. ``kept`` says how far the sums without it are from themselves after it was there: 0 unless
+    something was kept of it. Where one of them is larger, ``arose`` says in which code: "dataset", "collate_fn",
+    "model", "loss_fn", or "model or loss_fn" where a copy of the model does not tell. ``no_gradient`` says that the
+    gradients of all records were zero or not finite. All of it is as private as the records.
+    """
+
+    moved: tuple[float, ...]
+    kept: tuple[float, ...]
+    arithmetic: str
+    arose: str = ""
+    no_gradient: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether no record moved the sums by more than the account says, and none was kept."""
+        return _is_as_accounted(max(self.moved), max(self.kept), self.arithmetic)
+
+    def __str__(self) -> str:
+        worst = f"one record moved the sums by up to {max(self.moved):.4g} norm bounds, where 1 is accounted for"
+        kept = f"and what it left by {max(self.kept):.4g}"
+        if not self.ok:
+            return f"{worst}, {kept}: the guarantee does not hold, and the error arose in {self.arose or 'some code'}"
+        zero = "; but all gradients are zero, and the model would learn from noise alone" if self.no_gradient else ""
+        return f"{worst}, {kept}: as it should be{zero}"
+
+
+def _is_as_accounted(moved: float, kept: float, arithmetic: str) -> bool:
+    slack = ROUNDING if arithmetic == "float" else LAST_BITS
+    return moved <= 1 + slack and kept <= slack
+
+
+class _Trial:
+    """Some records are read without one of them, with it at a place among them, and without it again."""
+
+    def __init__(self, read: Read, others: Rows, tried: int, at: int, number: int, *, in_turn: bool) -> None:
+        everyone = np.insert(others, at, tried)
+        self._at, self._number = at, number
+        self._without, self._among, self._again = (read(rows, number) for rows in (others, everyone, others))
+        forms = [describe_form(one.batch) for one in self._among]
+        # one after the other every record is a part, since then all parts have the same coins
+        self._groups = [[i] for i in range(len(forms))] if in_turn else group_forms(forms)
+        self._forms = forms[:at] + forms[at + 1 :]
+
+    def measure(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
+        """Returns how far the record moves the sums and what it leaves in them, and whether any sum is not zero."""
+        before = take(self._place_others(self._without), self._number)
+        there = take([self._join(self._among, group) for group in self._groups], self._number)
+        after = take(self._place_others(self._again), self._number)
+        some = any(bool(total.any()) for total in (*before, *there))
+        return _distance_in_bounds(plan, before, there), _distance_in_bounds(plan, before, after), some
+
+    def find_reader(self) -> str:
+        """Returns the code in which another record became something else, "dataset" or "collate_fn"; "" if none did."""
+        among = self._among[: self._at] + self._among[self._at + 1 :]
+        times = list(zip(self._without, among, self._again, strict=True))
+        if any(not one.raw == other.raw == last.raw for one, other, last in times):
+            return "dataset"
+        if any(not one.collated == other.collated == last.collated for one, other, last in times):
+            return "collate_fn"
+        return ""
+
+    def _place_others(self, reads: list[AloneRead]) -> list[PlacedPart]:
+        """The parts of the records without the one that is tried, each in the place that it has beside that one.
+
+        So it draws the same there. Where a form has changed there is no such place, and parts are those of a step.
+        """
+        forms = [describe_form(one.batch) for one in reads]
+        if forms != self._forms:
+            return [self._join(reads, group) for group in group_forms(forms)]
+        return [found for group in self._groups for found in self._leave_out(reads, group)]
+
+    def _leave_out(self, reads: list[AloneRead], group: list[int]) -> Iterator[PlacedPart]:
+        where = [place for place, i in enumerate(group) if i != self._at]
+        if where:
+            batch, records, _ = self._join(reads, [group[k] - (group[k] > self._at) for k in where])
+            yield batch, records, Places(np.array(where), len(group)) if len(where) < len(group) else None
+
+    def _join(self, reads: list[AloneRead], group: list[int]) -> PlacedPart:
+        return join_records([reads[i].batch for i in group]), len(group), None
+
+
+def audit_records(
+    read: Read, take: Take, copy_model: Callable[[bool], Take], plan: Plan, rows: Rows, tried: int
+) -> Audit:
+    """Tries each of the last ``tried`` rows in front of the others, in their middle and at their end, with other coins
+    each time.
+
+    ``copy_model(outputs)`` takes records through a model as it was before the audit, for its outputs or its losses.
+    """
+    last, moved, kept, arose, some = len(rows) - 1, [], [], "", False
+    places = sorted({0, len(rows) // 2, last})
+    for i in range(tried):
+        found = []
+        for k, at in enumerate(places):
+            others, number = np.delete(rows, last - i), i * len(places) + k
+            trial = _Trial(read, others, rows[last - i], at, number, in_turn=plan.arithmetic == "one-by-one")
+            found.append(trial.measure(plan, take))
+            if not arose and not _is_as_accounted(*found[-1][:2], plan.arithmetic):
+                arose = trial.find_reader() or _find_computation(trial, plan, copy_model)
+        moved.append(max(each[0] for each in found))
+        kept.append(max(each[1] for each in found))
+        some = some or any(each[2] for each in found)
+    return Audit(tuple(moved), tuple(kept), plan.arithmetic, arose, not some)
+
+
+def _find_computation(trial: _Trial, plan: Plan, copy_model: Callable[[bool], Take]) -> str:
+    """Returns "model" if the outputs of a copy move too far, and "loss_fn" if its losses alone do."""
+    try:
+        outputs, losses = (trial.measure(plan, copy_model(outputs))[:2] for outputs in (True, False))
+    except Exception:  # of the user's code, or of sums that do not serve the outputs
+        return "model or loss_fn"
+    if not _is_as_accounted(*outputs, plan.arithmetic):
+        return "model"
+    return "model or loss_fn" if _is_as_accounted(*losses, plan.arithmetic) else "loss_fn"
+
+
+def copy_if_possible(model: Any) -> Any:
+    """A copy of the model, or the model itself where it holds something that cannot be copied."""
+    try:
+        return copy.deepcopy(model)
+    except Exception:  # of whatever the user's modules hold
+        return model
+
+
+def square_outputs(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A loss function of the sum of squares of what the model returns to ``loss_fn``, whose losses are left out.
+
+    It is for one record at a time. ValueError where ``loss_fn`` does not call the model.
+    """
+
+    def loss(model: Any, batch: Any) -> Any:
+        outputs: list[Any] = []
+        hook = model.register_forward_hook(lambda module, given, output: outputs.append(output))
+        try:
+            loss_fn(model, batch)
+        finally:
+            hook.remove()
+        squares = [tensor.square().sum().reshape(1) for tensor in _list_floats(outputs)]
+        if not squares:
+            raise ValueError("loss_fn must call the model for its outputs to be compared")
+        return sum(squares[1:], squares[0])
+
+    return loss
+
+
+def _list_floats(x: Any) -> list[Any]:
+    """The tensors of real numbers in outputs."""
+    if isinstance(x, torch.Tensor):
+        return [x] if x.is_floating_point() else []
+    inner = x.values() if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else ()
+    return [tensor for each in inner for tensor in _list_floats(each)]
+
+
+def _distance_in_bounds(plan: Plan, one: list[Any], other: list[Any]) -> float:
+    """The largest L2 distance of sums over its norm bound."""
+    squares = [float((a - b).square().sum()) for a, b in zip(one, other, strict=True)]
+    if len(plan.max_norm) == 1:
+        return math.sqrt(sum(squares)) / plan.max_norm[0]
+    return max(math.sqrt(square) / bound for square, bound in zip(squares, plan.max_norm, strict=True))

@@ -1,0 +1,101 @@
+"""The account of a run: frozen mechanisms, charged before anything is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...bound import Bound
+from ...composition import Composition
+from ...gate.budget import FixedPlan
+from ...mechanisms import Mechanism
+from .plan import Plan
+
+FAILED = "!"
+"""In a checkpoint, that a step failed."""
+
+
+class Account:
+    """Steps within a plan. What is read here comes from mechanisms alone, never from an optimizer or a loader."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._budget = FixedPlan(plan.mechanism * plan.steps)
+        self.keep: Callable[..., object] = lambda steps, mark=".": None
+        """Called with the number of steps that were charged, before any of them is released."""
+        self.note: Callable[[list[list[float]]], object] = lambda shares: None
+        """Called with the share of norms and the noise multiplier of every epoch, where these are released."""
+        self.failures, self._accepted = 0, 0
+        self.resumed = False
+        """Whether the run goes on from what another object of it saved."""
+
+    @property
+    def now(self) -> Plan:
+        """The plan that the next step goes by."""
+        return self.plan
+
+    @property
+    def steps(self) -> int:
+        """Steps charged so far, one that failed on its way included."""
+        return sum(count for _, count in self._budget.history)
+
+    @property
+    def remaining(self) -> int:
+        return self.plan.steps - self.steps
+
+    @property
+    def history(self) -> tuple[Mechanism, ...]:
+        """What was charged so far, in order."""
+        before = () if self.plan.count is None else (self.plan.count,)
+        return before + (self.plan.mechanism,) * self.steps
+
+    def spend(self, steps: int = 1) -> None:
+        """Charges steps, or raises ``BudgetExceeded`` and charges nothing; atomic among threads."""
+        self._budget.spend(self.plan.mechanism, steps)
+        self.keep(steps)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was charged that looks at gradients."""
+        return self.steps > 0
+
+    @contextmanager
+    def ended_by_an_error(self) -> Iterator[None]:
+        """An error ends the run, for it may be the trace of a record. Before the first charge it ends nothing."""
+        try:
+            yield
+        except Exception:
+            if self.begun and self.failures == self._accepted:
+                self.failures += 1
+                self.keep(1, FAILED)
+            raise
+
+    def check_going_on(self) -> None:
+        """RuntimeError where an error ended the run."""
+        if self.failures > self._accepted:
+            raise RuntimeError(
+                f"this run was ended by an error after {self.steps} charged steps: that it came may tell of a record. "
+                f"Mend the cause and make another run, or go on by checkpoint=AfterFailure(folder), or by "
+                f"load_state_dict(state, after_failure=True), which the statement then says"
+            )
+
+    def accept_failures(self, number: int) -> None:
+        """Goes on although a run failed so often before."""
+        self.failures = self._accepted = max(number, self.failures)
+
+    def state(self) -> dict[str, Any]:
+        """What a run that goes on must know, of what JSON has."""
+        return {"steps": self.steps, "failures": self.failures}
+
+    def take_up(self, state: dict[str, Any], steps: int) -> None:
+        """Charges what a state of so many steps holds beyond this account."""
+        if steps > self.steps:
+            self.spend(steps - self.steps)
+
+    @property
+    def so_far(self) -> Composition:
+        return self.plan.after(self.steps)
+
+    def epsilon(self, delta: float | None = None, **options: Any) -> Bound:
+        return self.so_far.epsilon(self.plan.delta if delta is None else delta, **options)

@@ -1,0 +1,102 @@
+"""Algorithms by name, and the settings of those that have some: the dataclasses of ``tightdp.train``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from ... import _check
+from ...algorithms.adaclip import AdaCliP
+from ...algorithms.algorithm import RepeatedRelease, build_sampled_gaussian
+from ...algorithms.dpis import DPIS
+from ...gate.budget import Target, resolve_noise_multiplier
+from ...gate.oracle import Public
+from ..adam import DPAdam
+
+Settings = AdaCliP | DPIS
+ALGORITHMS = ("dp-sgd", "dp-adam", "adaclip", "dpis")
+TITLES = {AdaCliP: "AdaCliP", DPIS: "DPIS", type(None): "DP-SGD"}
+_ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer", "average", "spread")
+"""Fields that ``make_private`` has itself, or that are the caller's: optimizers and averages."""
+
+
+def choose_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
+    """The algorithm's name and its settings, from either."""
+    if isinstance(algorithm, (AdaCliP, DPIS)):
+        plain = {field.name: field.default for field in dataclasses.fields(algorithm)}
+        for name in _ELSEWHERE:
+            if getattr(algorithm, name, None) != plain.get(name):
+                raise ValueError(f"algorithm must leave {name} at its default: make_private or your loop has it")
+        if isinstance(algorithm, DPIS) and algorithm.adapt is not None:
+            raise ValueError("algorithm must leave adapt at None: here the norm bound stays what max_norm is")
+        return ("adaclip" if isinstance(algorithm, AdaCliP) else "dpis"), algorithm
+    _check.choice("algorithm", algorithm, ALGORITHMS)
+    named: dict[str, Settings] = {"adaclip": AdaCliP(), "dpis": DPIS()}
+    return algorithm, named.get(algorithm)
+
+
+def check_algorithm(
+    name: str, own: Settings | None, optimizer: Any, arithmetic: str, padded: bool, workers: Any
+) -> None:
+    """ValueError for what does not go with an algorithm."""
+    if name == "dp-adam" and not isinstance(optimizer, DPAdam):
+        raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
+    if name == "adaclip" and isinstance(optimizer, DPAdam):
+        raise ValueError("optimizer must not be a DPAdam for adaclip, whose noise differs by coordinate")
+    if isinstance(own, DPIS) and own.norm_share is None and isinstance(optimizer, DPAdam):
+        raise ValueError(
+            "optimizer must not be a DPAdam where norm_share is None: the noise changes from epoch to epoch"
+        )
+    if padded and arithmetic == "float":
+        raise ValueError('padded must be False for arithmetic="float", whose sums round with all records')
+    if name == "adaclip" and arithmetic not in ("exact", "one-by-one"):
+        raise ValueError(
+            'arithmetic must be "exact" or "one-by-one" for adaclip: each coordinate of a gradient is scaled by itself'
+        )
+    if name == "dpis" and arithmetic == "products":
+        raise ValueError('arithmetic must be "exact", "one-by-one" or "float" for dpis')
+    if name == "dpis" and workers:
+        raise ValueError(f"num_workers must be 0 for dpis, got {workers!r}: each step decides whom the next looks at")
+
+
+MOST_RECORDS = 10**12
+"""Most records that a data set may turn out to have, where their number is not public."""
+
+
+def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
+    """The settings with what ``make_private`` was told."""
+    if len(max_norm) > 1:
+        raise ValueError(f"max_norm must be one number for {TITLES[type(settings)]}, got {len(max_norm)}")
+    said: dict[str, Any] = {"batch_size": batch_size, "epochs": epochs, "max_norm": max_norm[0]}
+    if isinstance(settings, DPIS) and epochs == int(epochs):
+        said["epochs"] = int(epochs)
+    return dataclasses.replace(settings, **said)
+
+
+def count_steps(records: int, batch_size: float, epochs: float) -> int:
+    """Returns the number of steps that so many epochs take. ValueError where they are too many to be counted."""
+    turns = epochs * max(1.0, records / batch_size)
+    if not turns <= _check.MAX_COUNT:
+        raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")
+    return math.ceil(turns)
+
+
+def plan_steps(
+    settings: Settings | None,
+    batch_size: float,
+    epochs: float,
+    noise_multiplier: float | None,
+    public: Public,
+    target: Target,
+) -> RepeatedRelease:
+    """What is released: as ``tightdp.train`` plans it, where there are settings."""
+    count = count_steps(public.records, batch_size, epochs)
+    if settings is not None:
+        return dataclasses.replace(settings, noise_multiplier=noise_multiplier).compute_steps(public, target)
+    q = min(1.0, batch_size / public.records)
+    return RepeatedRelease(
+        q,
+        resolve_noise_multiplier(lambda noise: build_sampled_gaussian(noise, q) * count, noise_multiplier, target),
+        count,
+    )

@@ -1,0 +1,181 @@
+"""DPIS whose share of norms is released: each epoch begins with a sum of norms, and its steps follow from that sum.
+
+What the sum tells is used as ``tightdp.train`` uses it, and charged as there: one Renyi filter covers whatever it chose
+(docs/theory/dpis.md, section 4).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ... import _check
+from ..._strict_json import check_entries, read_value
+from ...accounting.running_accounts.filters import BudgetExceeded
+from ...algorithms.dpis import DPIS
+from ...composition import Composition
+from ...gate.gate import Gate
+from ...gate.oracle import norm_sum_query
+from ...mechanisms import Gaussian, Mechanism
+from ...models.grid import clip_to_grid
+from ...release import clipping
+from ...release.noise import RandomSource
+from ..randomness.process_group import World
+from .account import Account
+from .plan import Plan
+
+
+class ShareAccount(Account):
+    """Sums of norms and steps, charged before anything is looked at.
+
+    ``epochs`` has for each epoch how many sums of norms were charged ("sums": one, and one more for each that was lost
+    on its way), what the last of them chose ("share", "noise"), and how many steps were charged ("steps").
+    """
+
+    def __init__(self, plan: Plan, size: int) -> None:
+        super().__init__(plan)
+        assert isinstance(plan.settings, DPIS)
+        self._settings, self._now = plan.settings, plan
+        self._choice = plan.choose_by_epoch(size)
+        self.norm_noise = self._choice.norm_noise
+        """Noise multiplier of the sums of norms."""
+        self._filter = self._choice.make_filter(plan.planned_steps)
+        self.epochs: list[dict[str, Any]] = []
+
+    @property
+    def now(self) -> Plan:
+        return self._now
+
+    @property
+    def steps(self) -> int:
+        return sum(epoch["steps"] for epoch in self.epochs)
+
+    @property
+    def sums(self) -> int:
+        """How many sums of norms were charged."""
+        return sum(epoch["sums"] for epoch in self.epochs)
+
+    @property
+    def history(self) -> tuple[Mechanism, ...]:
+        before = () if self.plan.count is None else (self.plan.count,)
+        return before + tuple(mechanism for mechanism, count in self._filter.history for _ in range(count))
+
+    @property
+    def so_far(self) -> Composition:
+        return self.plan.charged if self.epochs else self.plan.after(0)
+
+    @property
+    def due(self) -> bool:
+        """Whether a sum of norms is released before the next step."""
+        last = self.epochs[-1] if self.epochs else {"steps": 0}
+        return "share" not in last or last["steps"] == self.plan.steps_per_epoch
+
+    def spend(self, steps: int = 1) -> None:
+        if steps > self.remaining:
+            raise BudgetExceeded(f"all {self.plan.steps} steps of the plan were taken: make another run")
+        self._filter.spend(self.now.mechanism, steps)
+        self.epochs[-1]["steps"] += steps
+        self.keep(steps)
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.epochs)
+
+    def spend_sums(self, number: int = 1) -> None:
+        """Charges so many sums of norms."""
+        self._filter.spend(Gaussian(self.norm_noise), number)
+        if not self.epochs or self.epochs[-1]["steps"]:
+            self.epochs.append({"sums": 0, "steps": 0})
+        self.epochs[-1]["sums"] += number
+        self.keep(number, "n")
+
+    def choose(self, released: float) -> None:
+        """Takes from a released sum what the steps of this epoch go by."""
+        self._go_by(
+            *self._choice.choose_share_and_noise(self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0])
+        )
+
+    def _go_by(self, share: float, noise: float) -> None:
+        settings = dataclasses.replace(self._settings, norm_share=share)
+        made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
+        if not made.deviation <= clipping.find_largest_deviation("int64", made.grid):
+            raise ValueError(f"epsilon must be larger: it would take a noise multiplier of {noise:g}")
+        self.epochs[-1] |= {"share": share, "noise": noise}
+        self.note([[epoch["share"], epoch["noise"]] for epoch in self.epochs])
+        self._now = made
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "epochs": [dict(epoch) for epoch in self.epochs]}
+
+    def take_up(self, state: dict[str, Any], steps: int) -> None:
+        given = _check_epochs(state.get("epochs"), self.plan, steps)
+        if self.epochs:
+            if steps > self.steps:
+                raise ValueError("state must not be ahead of a run that took steps: load it into a new one")
+            return
+        for epoch in given:
+            self.spend_sums(epoch["sums"])
+            if epoch["steps"]:
+                self._go_by(epoch["share"], epoch["noise"])
+                self.spend(epoch["steps"])
+
+
+def release_share(
+    account: ShareAccount, world: World, source: RandomSource, look: Callable[[], npt.NDArray[np.float64]]
+) -> None:
+    """Releases the sum of the norms that ``look`` finds, and goes by it.
+
+    All processes hold all norms and draw the noise alike, so each finds the same sum.
+    """
+    max_norm = account.plan.max_norm[0]
+
+    def total(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
+        return np.array([clip_to_grid(look(), max_norm, grid).sum()], np.int64)
+
+    gate = Gate(_Charged(account, world), source)
+    released = float(gate.release_gaussian(norm_sum_query(max_norm, total), account.norm_noise).value[0])
+    with world.together("the share of the norms", share_of_the_norms=lambda: account.epochs[-1]):
+        account.choose(released)
+
+
+class _Charged:
+    """What the gate asks: the account of all processes."""
+
+    def __init__(self, account: ShareAccount, world: World) -> None:
+        self._account, self._world = account, world
+
+    def spend(self, mechanism: Mechanism) -> None:
+        with self._world.together("the charge of the norms"):
+            self._account.spend_sums()
+
+    def charge(self) -> Composition:
+        return self._account.plan.charged
+
+
+def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
+    """The epochs of a state, ValueError unless a run with that plan may have taken them."""
+    most = plan.steps_per_epoch
+    if not isinstance(given, list) or not all(isinstance(epoch, dict) for epoch in given):
+        raise ValueError("state must hold the epochs of a run whose share of norms is released")
+    for i, epoch in enumerate(given, 1):
+        names = ("share", "noise") if epoch.get("steps") or "share" in epoch else ()
+        check_entries("an epoch in state", epoch, ("sums", "steps", *names))
+        read = {name: read_value(float if name in names else int, epoch[name], name) for name in epoch}
+        _check.count("the sums of an epoch in state", read["sums"])
+        _check.count("the steps of an epoch in state", read["steps"], least=0 if i == len(given) else most, most=most)
+        if names:
+            _check.probability("the share of an epoch in state", read["share"])
+            _check.positive("the noise of an epoch in state", read["noise"])
+    if sum(epoch["steps"] for epoch in given) != steps:
+        raise ValueError(f"state must hold epochs with {steps} steps in all")
+    return given
+
+
+def make_account(plan: Plan, size: int) -> Account:
+    """The account of a run with that plan, which trains so many numbers."""
+    released = isinstance(plan.settings, DPIS) and plan.settings.norm_share is None
+    return ShareAccount(plan, size) if released else Account(plan)

@@ -1,0 +1,77 @@
+"""The key of a run: which of its streams is for what, so that every draw has one place whoever makes it."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any, NoReturn
+
+from ... import _core
+from ..._owner import Owner
+from ...release.noise import Philox, RandomSource, SecureRandom
+from .global_generators import Coins
+from .process_group import World
+
+NOISE = 2**63
+"""The first stream of noise; batches have those below."""
+
+
+class Keyed(RandomSource):
+    """ChaCha20 with a key that several processes hold: the k-th call draws from stream ``number + k``."""
+
+    __slots__ = ("_key", "_next", "_owner")
+
+    def __init__(self, key: bytes, number: int, owner: Owner) -> None:
+        self._key, self._next, self._owner = key, number, owner
+
+    def stream(self) -> _core.RandomStream:
+        self._owner.check_process("the key of several ranks", "a child would repeat their draws")
+        number, self._next = self._next, self._next + 1
+        return _core.chacha_stream(self._key, number)
+
+    def __repr__(self) -> str:
+        return "Keyed(...)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Keyed cannot be copied or pickled: a copy would repeat its draws")
+
+
+class Key:
+    """Where batches, places, coins and noise of a run are drawn from, each by the number of its stream.
+
+    A run on one process draws from the operating system's generator. The processes of a run have one secure key, which
+    the first of them draws when the run is made, and none ever saves. With a seed, every draw repeats.
+    """
+
+    def __init__(self, world: World, seed: int | None) -> None:
+        self._seed, self._secret, self._owner = seed, b"", Owner()
+        if seed is None and world.shares:
+            self._secret = bytes.fromhex(world.on_first("the key", lambda: secrets.token_hex(32)))
+
+    def at(self, number: int) -> RandomSource:
+        """A source whose first stream is that one."""
+        if self._seed is not None:
+            return Philox(self._seed, number)
+        return Keyed(self._secret, number, self._owner) if self._secret else SecureRandom()
+
+    def coins(self) -> Coins:
+        """Those of all ranks: where a record is may depend on the others."""
+        if self._seed is not None or not self._secret:
+            return Coins(self._seed)
+        return Coins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())
+
+    @property
+    def seeded(self) -> bool:
+        """Whether a seed repeats every draw."""
+        return self._seed is not None
+
+    @property
+    def digest(self) -> Any:
+        """What ranks compare: it does not tell the key."""
+        return self._seed if self._seed is not None else hashlib.sha256(b"tightdp" + self._secret).digest()
+
+    def __repr__(self) -> str:
+        return "Key(...)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Key cannot be copied or pickled: a copy would repeat its draws")

@@ -1,0 +1,557 @@
+"""A private training run: its loader, its steps and its account."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import chain, count, islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from ... import _check
+from ..._owner import Owner
+from ...algorithms.adaclip import AdaCliP
+from ...bound import Bound
+from ...composition import Composition
+from ...ledger import Ledger
+from ...mechanisms import Mechanism
+from ...release.noise import RandomSource
+from ...statement import Statement
+from ..batches import collated_batch
+from ..batches.batch_places import Rows
+from ..batches.importance_loader import ImportanceLoader
+from ..batches.poisson_loader import AUDITS, LOOKS, Batch, RunLoader
+from ..batches.record_reader import AloneRead
+from ..gradient_sums.base_sums import Sums
+from ..gradient_sums.released_loss import LOSSES, LossSum, MeanLoss
+from ..model_checks import model_checks
+from ..model_checks.frozen_state import Copies, check_unchanged
+from ..model_checks.record_locality import Audit, PlacedPart, Take, audit_records, copy_if_possible, square_outputs
+from ..model_checks.self_test import (
+    check_against_autograd,
+    check_first_record,
+    check_gradients_repeat,
+    find_plain_gradient,
+    take_singles,
+    warn_of_no_gradient,
+)
+from ..plan import run_state
+from ..plan.account import Account
+from ..plan.algorithm_settings import TITLES
+from ..plan.norm_share_account import ShareAccount, release_share
+from ..plan.plan import Plan
+from ..randomness.global_generators import device_of, draw_look_order, run_uncompiled, seed_pass, with_common_coins
+from ..randomness.key import NOISE, Key
+from ..randomness.process_group import Fact, World
+from ..step_sums.centered_sums import MomentsState, make_moments
+from ..step_sums.importance_sums import ExactUnits, OnePassUnits
+from ..step_sums.step_sums import SumMaker
+from . import run_statement
+from .saved_run import SavedRun
+
+LossFunction = Callable[[Any, Any], Any]
+"""(model, collated batch) -> one loss for each record, shape (records,)."""
+Parts = Iterator[tuple[Any, int]]
+"""Collated records and their number, physical batch by physical batch."""
+
+
+class PrivateRun:
+    """Private training of a model, which stays as it is: ``make_private`` makes it.
+
+    ``loader`` yields Poisson batches, an epoch each time it is iterated. ``step`` clips each record's gradient, adds
+    them up, adds noise once and lets the optimizer step. Only what the optimizer is given leaves a step: gradients of
+    parameters that have noise. No loss and no batch size is returned.
+
+    A step is charged before its records are looked at. If it fails on its way, for want of memory or by an error of
+    ``loss_fn``, it stays charged, nothing was released, and parameters and gradients are as before. But that it failed
+    may be the trace of a record, so it ends the run: ``AfterFailure`` and ``load_state_dict`` tell how to go on.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        account: Account,
+        loader: RunLoader,
+        key: Key,
+        identity: str,
+        *,
+        world: World,
+        ledger: Ledger | None,
+        saved: SavedRun,
+    ) -> None:
+        self._model, self._optimizer, self._loader = model, optimizer, loader
+        self._account, self._key, self._world, self._ledger = account, key, world, ledger
+        self._names: tuple[str, ...] = ()
+        self._sums: Sums | None = None
+        self._copies: Copies = {}
+        self._most_numbers, self._structure = 0, None
+        self._busy, self._coins, self._owner = threading.Lock(), loader._coins, Owner()
+        self._passes = count()
+        self._identity, self._saved, self._finished = identity, saved, 0
+        size = sum(p.numel() for p in self._parameters().values())
+        plan = self.plan
+        self._moments = make_moments(plan, size) if isinstance(plan.settings, AdaCliP) else None
+        candidates = loader.candidates if isinstance(loader, ImportanceLoader) else None
+        self._sum_maker = SumMaker(plan, self._moments, candidates)
+        self._losses = None if plan.loss is None else LossSum(
+            plan.loss, plan.noise_multiplier, plan.divisor, plan.steps_per_epoch, plan.steps
+        )  # fmt: skip
+        self._learned: dict[str, MomentsState | LossSum] = {}
+        """What goes on from step to step beside the model and the optimizer, all of it from releases."""
+        if self._moments is not None:
+            self._learned["moments"] = MomentsState(self._moments)
+        if self._losses is not None:
+            self._learned["losses"] = self._losses
+
+    @property
+    def model(self) -> Any:
+        """The model itself."""
+        return self._model
+
+    @property
+    def optimizer(self) -> Any:
+        """The optimizer that takes the steps."""
+        return self._optimizer
+
+    @property
+    def loader(self) -> RunLoader:
+        """Poisson batches, an epoch each time it is iterated. The account is that of its batches alone."""
+        return self._loader
+
+    @property
+    def plan(self) -> Plan:
+        """What the run will release, fixed before it began."""
+        return self._account.plan
+
+    @property
+    def delta(self) -> float:
+        return self.plan.delta
+
+    @property
+    def privacy_(self) -> Bound:
+        """Bound on epsilon at ``delta`` of all planned steps: it holds whenever the run ends."""
+        return self.charged_.epsilon(self.delta)
+
+    @property
+    def charged_(self) -> Composition:
+        """What the run is charged: all planned steps."""
+        return self.plan.charged
+
+    @property
+    def history_(self) -> tuple[Mechanism, ...]:
+        """The mechanisms that were charged so far, in order."""
+        return self._account.history
+
+    @property
+    def steps_(self) -> int:
+        """Steps charged so far, of ``plan.steps``."""
+        return self._account.steps
+
+    def epsilon(self, delta: float | None = None, **options: Any) -> Bound:
+        """Bound on epsilon so far, at ``delta`` or the run's own. Options are those of ``Composition.epsilon``.
+
+        It is what a run of so many steps costs if their number was fixed in advance. A run that is stopped in the light
+        of its releases has ``privacy_``.
+        """
+        return self._account.epsilon(delta, **options)
+
+    @property
+    def losses_(self) -> tuple[MeanLoss, ...]:
+        """The mean losses that were released so far, if ``make_private`` was told to release them."""
+        return () if self._losses is None else self._losses.released
+
+    @property
+    def ways_(self) -> dict[str, str]:
+        """How each parameter's gradients, or their norms, were computed in the last step.
+
+        As private as the records: the sizes of a batch decide it.
+        """
+        return {} if self._sums is None else dict(self._sums.ways)
+
+    @property
+    def statement_(self) -> Statement:
+        """What the bound covers, what it rests on and what lies outside.
+
+        It has the hash of ``model.state_dict()`` as that is now, and the data set's name: the ledger's, or the type of
+        ``dataset``.
+        """
+        numbers = max(self._most_numbers, sum(p.numel() for p in self._parameters().values()))
+        subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
+        return run_statement.make_statement(
+            subject, self.plan, numbers, self._key.seeded, self._ledger, self._world.size,
+            padded=self.loader.padded, failures=self._account.failures,
+            resumed=self._account.resumed and self._world.first,
+            hashed=run_statement.hash_model(self.model),
+            dataset=type(self.loader.dataset).__name__,
+        )  # fmt: skip
+
+    def step(self, loss_fn: LossFunction, batch: Batch) -> None:
+        """One private step on a fresh batch of ``loader``.
+
+        ``loss_fn(model, batch)`` gets collated records and returns one loss for each, shape (records,). A loss that is
+        not finite, or has such a gradient, contributes nothing.
+
+        Raises ``BudgetExceeded`` when the plan is used up, and ``ValueError`` or ``TypeError`` for what cannot be
+        trained privately: nothing is charged then.
+        """
+        model_checks.check_loss_fn(loss_fn)
+        if torch.is_inference_mode_enabled():
+            raise RuntimeError("a step must be taken outside of torch.inference_mode(), which computes no gradients")
+        with self._exclude_others(), torch.enable_grad():
+            with self._world.together("the start of a step", **self._shared_facts(batch)):
+                self._account.check_going_on()
+                self._check_batch(batch)
+                parameters = self._parameters()
+                model_checks.check_modules(self.model)
+                model_checks.check_settings(self.optimizer)
+                if self._account.remaining == 0:
+                    self._account.spend()  # raises, and says why
+            with self._account.ended_by_an_error():
+                released = self._look_and_release(loss_fn, parameters, batch)
+            self._hand_over(parameters, released)
+            self.optimizer.step()
+            self._finished += 1
+
+    def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> Iterable[Any]:
+        """Looks at the records of a batch, and returns estimates of the mean gradient, with noise."""
+        with self._world.together("the first records"):
+            before, parts = batch._parts_before_draw(), self._move_parts(batch.parts())
+            looks = None if before is None else self._move_parts(before)
+            new = self._sums is None or not self._sums.serves(parameters)
+            if new or self.steps_ % self.plan.steps_between_looks == 0:
+                parts, looks = self._test_first_record(loss_fn, parameters, parts, looks, new=new)
+        if looks is not None:
+            look = partial(self._look_at_norms, loss_fn, parameters, looks, batch)
+            account, loader = self._account, self.loader
+            if isinstance(account, ShareAccount) and isinstance(loader, ImportanceLoader) and account.due:
+                release_share(account, self._world, loader.candidates.noise(account.sums), look)
+            else:
+                look()
+        with self._world.together("the sums of a step"):
+            self._account.spend()
+            sums = self._begin_sums(parameters)
+            losses = self._losses
+            with self._records_apart(loss_fn, values=sums.in_turn) as loss:
+                if losses is not None:
+                    losses.begin_step()
+                    loss = losses.watch_losses(loss)
+                for part, records in parts:
+                    places = next(batch._places, None)
+                    sums.add(self.model, loss, part, records, places)
+                    if losses is not None:
+                        losses.add_losses(records, None if sums.in_turn else places)
+        if isinstance(sums, (ExactUnits, OnePassUnits)):
+            sums.candidates.remember(self._world)
+        released = self._release_sums(sums)
+        if losses is not None:
+            losses.release_step(self.steps_, self._key.at(LOSSES + self.steps_), self._world)
+        return released
+
+    def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
+        """Takes the steps that are left. ``callback`` gets the steps so far and their total after each.
+
+        It may read ``losses_``, whose last entry is the training loss that was released last.
+        """
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
+        while self._account.remaining:
+            for batch in self.loader:
+                self.step(loss_fn, batch)
+                if callback is not None:
+                    callback(self.steps_, self.plan.steps)
+            if self.has_checkpoint:
+                self.save()
+        return self
+
+    def audit(self, loss_fn: LossFunction, records: int = 16, tried: int = 4) -> Audit:
+        """How far one record moves the sums before noise, by trying on the first ``records`` of the data set.
+
+        Each of the last ``tried`` of them is left out, put in front of the others, in their middle or at their end, and
+        left out again, with the same coins: through the data set, the collation, the model and the loss, up to the
+        sums of clipped gradients. Each of the three times has other coins. If a record moves the sums too far, the
+        audit says where that arose, from what was read and from copies of the model. Nothing is charged and nothing
+        is released: what it finds is as private as the records. Try it on made-up records of the same form.
+        """
+        model_checks.check_loss_fn(loss_fn)
+        n = min(_check.count("records", records, least=2), len(self.loader.dataset))
+        tried = _check.count("tried", tried, most=max(n - 1, 1))
+        if n < 2:
+            raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
+        with self._exclude_others(), torch.enable_grad():
+            parameters = self._parameters()
+            untouched = copy_if_possible(self.model)
+
+            def take_copied(outputs: bool) -> Take:
+                taken = square_outputs(loss_fn) if outputs else loss_fn
+                model = copy_if_possible(untouched)
+                copies = dict(model.named_parameters())
+                return self._take_with_same_coins(taken, model, {name: copies[name] for name in parameters})
+
+            take = self._take_with_same_coins(loss_fn, self.model, parameters)
+            return audit_records(self._read_for_audit, take, take_copied, self.plan, np.arange(n), tried)
+
+    def _read_for_audit(self, rows: Rows, trial: int) -> list[AloneRead]:
+        return self.loader.read_alone(rows, AUDITS - trial)
+
+    def save(self) -> None:
+        """Saves the model and the optimizer in the checkpoint that ``make_private`` was given; ``fit`` does each epoch.
+
+        Steps need not be saved: each is in the checkpoint before it releases anything. A run that goes on after a crash
+        has the parameters that were saved last, and only the steps that were not charged.
+        """
+        if not self.has_checkpoint:
+            raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
+        self._check_owner()
+        tensors = self._collect_tensors()
+        with self._world.together("saving"):
+            self._saved.save_tensors(self.steps_, tensors, self._most_bytes)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The account, to be saved beside the model's and the optimizer's own state."""
+        return {
+            **run_state.make_state(self._identity, self._account, self._parameters()), **self._export_learned()
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
+        """Goes on from a saved account. ValueError for another plan, model or version; nothing is spent then.
+
+        Steps that were charged stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are
+        drawn anew. ``after_failure`` allows the state of a run that an error ended: that it came may tell of a record,
+        and the statement says that the run went on.
+        """
+        self._check_owner()
+        before = self.steps_
+        run_state.read_identity(state, "state")
+        for name, part in self._learned.items():
+            part.check_state(state.get(name))
+        of_account = {name: value for name, value in state.items() if name not in self._learned}
+        self._identity = run_state.restore_state(
+            of_account, self._identity, self._account, self._parameters(), after_failure=after_failure
+        )
+        if self.steps_ > before:
+            self._import_learned(state)
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether ``make_private`` was given a checkpoint, where ``save`` puts the model and the optimizer."""
+        return self._saved.exists
+
+    def _collect_tensors(self) -> dict[str, Any]:
+        """What goes on elsewhere than in the account, all of it from releases."""
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self._export_learned()}
+
+    def _export_learned(self) -> dict[str, Any]:
+        return {name: part.export_state() for name, part in self._learned.items()}
+
+    def _import_learned(self, found: dict[str, Any]) -> None:
+        for name, part in self._learned.items():
+            part.import_state(found.get(name))
+
+    def _restore_saved(self) -> None:
+        """Takes up the tensors that the checkpoint saved last."""
+        found = self._read_saved()
+        if found is not None:
+            self._load_tensors(found)
+
+    def _read_saved(self) -> dict[str, Any] | None:
+        return self._saved.read_tensors(self._identity, ("model", "optimizer", *self._learned), self._most_bytes)
+
+    @property
+    def _most_bytes(self) -> int:
+        """Longest file of saved tensors: 64 times the model, for what an optimizer keeps, and released losses."""
+        tensors = (value for value in self.model.state_dict().values() if isinstance(value, torch.Tensor))
+        return 64 * sum(each.numel() * each.element_size() for each in tensors) + 64 * self.plan.steps + 2**26
+
+    def _load_tensors(self, found: dict[str, Any]) -> None:
+        """Takes up what ``_collect_tensors`` returned of this run before. ValueError for another's."""
+        try:
+            self._import_learned(found)
+            self.model.load_state_dict(found["model"])
+            self.optimizer.load_state_dict(found["optimizer"])
+        except Exception as error:  # whatever other values make of PyTorch's readers
+            raise ValueError(f"checkpoint must be of this model and optimizer: {str(error)[:2000]}") from None
+
+    def _parameters(self) -> dict[str, Any]:
+        """The parameters that are trained, checked."""
+        found = model_checks.trained_parameters(self.model, self.optimizer)
+        apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
+        if apart and self._names and tuple(found) != self._names:
+            raise ValueError(
+                "model must train the same parameters throughout, where each has a bound or a scale of its own"
+            )
+        return found
+
+    def _check_batch(self, batch: Any) -> None:
+        if not isinstance(batch, Batch):
+            raise TypeError(
+                f"batch must come from the run's loader, got {type(batch).__name__}: the account is that of its "
+                "Poisson batches. Use `for batch in run.loader: run.step(loss_fn, batch)`"
+            )
+        if batch.loader is not self.loader:
+            raise ValueError("batch must come from the loader of this run, got one of another loader")
+        if batch.used:
+            raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
+
+    def _move_parts(self, parts: Parts) -> Parts:
+        device = device_of(self.model)
+        for part, records in parts:
+            found = collated_batch.describe_structure(part)
+            self._structure = found if self._structure is None else self._structure
+            if found != self._structure:
+                raise ValueError(
+                    "collate_fn must make the same of every batch: it made other keys, lengths of lists or types than "
+                    "of the first one, and each record would see that"
+                )
+            yield collated_batch.move_batch(part, device), records
+
+    @contextmanager
+    def _records_apart(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
+        """Records go through the model, which keeps nothing of them, and the loss function that is yielded.
+
+        The global generators are those of this pass.
+        """
+        number = next(self._passes)
+        with check_unchanged(self.model, self._copies, values=values), self._seed_pass(number):
+            yield with_common_coins(loss_fn, self._coins.common(number))
+
+    def _seed_pass(self, number: int) -> AbstractContextManager[None]:
+        """The global generators are those of that pass."""
+        seed = self._coins.of_model(number, self._world.rank)
+        return seed_pass(device_of(self.model), seed, self._coins.common(number))
+
+    def _look_at_norms(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
+        """DPIS looks at the norms of all records, which are returned."""
+        with self._world.together("the norms of all records"):
+            sums = self._begin_sums(parameters)
+            assert isinstance(sums, (ExactUnits, OnePassUnits))
+            with self._records_apart(loss_fn, values=sums.in_turn) as loss:
+                for part, records in parts:
+                    places = next(batch._places, None)
+                    sums.candidates.see(sums.norms(self.model, loss, part, records, places))
+        return sums.candidates.remember(self._world)
+
+    def _test_first_record(
+        self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
+    ) -> tuple[Parts, Parts | None]:
+        """Looks at the first records, and refuses what the account would not be true of, or what cannot be clipped.
+
+        It returns the parts as they were. ``new`` says that nothing was looked at before. Where the step has no
+        records, the first one of the data set is looked at: so it is the first step that is refused, whatever was
+        drawn.
+        """
+        first = parts if looks is None else looks
+        with self._seed_pass(next(self._passes)):
+            held = list(islice(first, 1))
+            for part, records in held or self._move_parts(self.loader.first()):
+                check_first_record(self.model, loss_fn, parameters, part, records)
+                sums = self._sum_maker.make(parameters)
+                with self._records_apart(loss_fn) as loss:
+                    sums.check(self.model, loss, part, records)
+                self._look_at_gradients(loss_fn, sums, part, records, new=new)
+                self._sums, self._names = sums, tuple(parameters)
+        first = chain(held, first)
+        return (first, None) if looks is None else (parts, first)
+
+    def _look_at_gradients(self, loss_fn: LossFunction, sums: Sums, part: Any, records: int, *, new: bool) -> None:
+        """Refuses gradients that depend on what went before, and at the first look those that are wrong."""
+        singles = take_singles(part, records)
+        order = draw_look_order(len(singles), self._coins.common(LOOKS - self.steps_))
+        find = partial(self._find_gradient, loss_fn, sums)
+        found = check_gradients_repeat(find, singles, order)
+        if new:
+            if not sums.in_turn:  # whose gradients are those of autograd
+                plain = partial(self._find_plain_gradient, loss_fn, sums)
+                check_against_autograd(find, plain, self.model, singles, found, self.plan.arithmetic)
+            warn_of_no_gradient(found)
+
+    def _find_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any) -> list[Any]:
+        """The gradient of a record as the sums have it, with the same coins each time."""
+        loss = with_common_coins(loss_fn, self._coins.common(0))
+        with check_unchanged(self.model, self._copies), self._seed_pass(0):
+            return sums.find_gradients(self.model, loss, one, 1)
+
+    def _find_plain_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any, number: int = 0) -> Any:
+        """The gradient of a record by plain back-propagation, with the coins of that pass, and its rounding."""
+        loss = with_common_coins(loss_fn, self._coins.common(number))
+        with check_unchanged(self.model, self._copies), self._seed_pass(number), run_uncompiled():
+            found, rounding = find_plain_gradient(self.model, loss, sums.parameters, one)
+        pairs = zip(sums.parameters.values(), found, strict=True)
+        return [torch.zeros_like(p)[None] if g is None else g[None] for p, g in pairs], rounding
+
+    def _take_with_same_coins(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
+        """Returns the function that adds up the parts of a trial of an audit.
+
+        Its coins are those of the trial: each record that has the same place has the same.
+        """
+        sums, device = self._sum_maker.make_plain(parameters), device_of(model)
+
+        def take(parts: list[PlacedPart], trial: int) -> list[Any]:
+            sums.clear()
+            loss = with_common_coins(loss_fn, self._coins.common(AUDITS - trial))
+            for part, records, places in parts:
+                with check_unchanged(model), self._seed_pass(AUDITS - trial):
+                    sums.add(model, loss, collated_batch.move_batch(part, device), records, places)
+            return sums.values()
+
+        return take
+
+    def _begin_sums(self, parameters: dict[str, Any]) -> Sums:
+        """Sums to add to: those that were looked at, or others for a data set that has no records yet."""
+        known = self._sums
+        sums = known if known is not None and known.serves(parameters) else self._sum_maker.make(parameters)
+        sums.follow(self._account.now)
+        sums.clear()
+        return sums
+
+    def _release_sums(self, sums: Sums) -> Iterable[Any]:
+        return sums.release(self._noise_source())
+
+    def _noise_source(self) -> RandomSource:
+        """The stream of the step that was charged last: the first one is that of the number of records."""
+        return self._key.at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
+
+    def _shared_facts(self, batch: Any) -> dict[str, Fact]:
+        """What the processes of a run agree on before a step."""
+        return {
+            "run": lambda: self._identity,
+            "key": lambda: self._key.digest,
+            "account": lambda: self.steps_,
+            "number_of_steps_that_ended": lambda: self._finished,
+            "batch": lambda: batch._digest_rows,
+            "parameters_that_are_trained": lambda: [(name, p.shape) for name, p in self._parameters().items()],
+        }
+
+    def _hand_over(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
+        """Gives the optimizer what was released, and nothing else: a gradient left by others would have no noise."""
+        for group in self.optimizer.param_groups:
+            for p in group["params"]:
+                p.grad = None
+        self._most_numbers = max(self._most_numbers, sum(p.numel() for p in parameters.values()))
+        for p, gradient in zip(parameters.values(), released, strict=True):
+            p.grad = gradient.to(p.device, p.dtype)
+
+    @contextmanager
+    def _exclude_others(self) -> Iterator[None]:
+        """One step at a time, of the process that made the run. RuntimeError for any other."""
+        self._check_owner()
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError("a step of this run is under way, in another thread or in loss_fn: take one at a time")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def _check_owner(self) -> None:
+        self._owner.check_process(
+            "this run",
+            "parent and child would each take the steps that were charged once. Make another run in the child, which "
+            "is charged anew, or one that goes on from the checkpoint when the parent has ended",
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError("PrivateRun cannot be copied or pickled: each copy would spend the same budget")

@@ -1,0 +1,68 @@
+"""The checkpoint of a run as all its processes see it; the first one has the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..plan import run_state
+from ..plan.account import Account
+from ..randomness.process_group import World
+from .checkpoint import Checkpoint
+
+
+class SavedRun:
+    """The run that the folder of ``make_private`` holds, if it was given one.
+
+    ``files`` are those of the first process, and ``about`` is what a run must have in common with the one in the
+    folder to go on with it.
+    """
+
+    def __init__(self, world: World, folder: Any, files: Checkpoint | None, about: dict[str, Any]) -> None:
+        self.exists = folder is not None
+        """Whether the run has a folder, on whichever process."""
+        self._world, self._files, self._about = world, files, about
+        self._state: Any = world.on_first("the checkpoint", self._read) if self.exists else None
+
+    def _read(self) -> dict[str, Any] | None:
+        return None if self._files is None else self._files.read(self._about)
+
+    @property
+    def records(self) -> int | None:
+        """The number of records that the run in the folder goes by; None where there is no run."""
+        return None if self._state is None else run_state.records_of_state(self._state)
+
+    def take_up(self, account: Account, parameters: dict[str, Any], *, after_failure: bool) -> str:
+        """Returns the run's name: of the one in the folder, whose charges the account gets, or of one that begins.
+
+        Whatever the account charges from now on is recorded there.
+        """
+        if self._state is not None:
+            with self._world.together("the checkpoint"):
+                name = run_state.restore_state(
+                    self._state, run_state.make_identity(), account, parameters, "checkpoint",
+                    after_failure=after_failure,
+                )  # fmt: skip
+        else:
+            name = self._world.on_first("the name of the run", run_state.make_identity)
+        if self.exists:
+            begun = run_state.make_state(name, account, parameters)
+            self._world.on_first("the checkpoint", lambda: self._record(account, name, begun))
+        return name
+
+    def _record(self, account: Account, name: str, begun: dict[str, Any]) -> None:
+        assert self._files is not None
+        if self._state is None:
+            self._files.begin(begun, self._about)
+        self._files.record_charges(account, name)
+
+    def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
+        """Returns what the run of that name saved last, on the first process; None where there is nothing.
+
+        It has these entries, and is at most so many bytes long."""
+        return None if self._files is None else self._files.read_tensors(name, entries, most)
+
+    def save_tensors(self, steps: int, tensors: dict[str, Any], most: int) -> None:
+        """Saves the tensors of the run after so many steps, on the first process, in at most so many bytes."""
+        if self._files is not None:
+            self._files.save(steps, tensors, most)

@@ -1,0 +1,77 @@
+"""AdaCliP over exact sums: gradients are centred and scaled coordinate by coordinate before they are clipped.
+
+Centre and scale come from past releases, by the estimates of ``tightdp.train`` (docs/theory/adaclip.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...algorithms.adaclip import AdaCliP, Moments
+from ...release.gradients import clipped_sum
+from ..gradient_sums.exact_sums import ExactSums
+from ..plan.plan import Plan
+
+
+def make_moments(plan: Plan, size: int) -> Moments:
+    """The running moments of a run that trains so many numbers."""
+    assert isinstance(plan.settings, AdaCliP)
+    q = plan.sampling_probability
+    return Moments(plan.settings, size, q * plan.records, q, plan.gradient_multiplier)
+
+
+class MomentsState:
+    """Running moments as a part of a run's state: what they have learned, of releases alone."""
+
+    def __init__(self, moments: Moments) -> None:
+        self._moments = moments
+
+    def export_state(self) -> dict[str, Any]:
+        """Copies of the centre and the variance, as tensors."""
+        now = self._moments
+        return {"center": torch.from_numpy(now.center.copy()), "variance": torch.from_numpy(now.variance.copy())}
+
+    def check_state(self, given: Any) -> None:
+        """ValueError unless these are the moments of as many numbers."""
+        for name, expected in self.export_state().items():
+            found = given.get(name) if isinstance(given, dict) else None
+            if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != expected.dtype:
+                raise ValueError(
+                    f"state must hold the {name} of {len(expected)} gradients, in float64: AdaCliP learned it"
+                )
+            if not bool(torch.isfinite(found).all()):
+                raise ValueError(f"state must hold a finite {name}")
+
+    def import_state(self, given: Any) -> None:
+        """Takes up what ``export_state`` returned."""
+        self.check_state(given)
+        now = self._moments
+        now.center, now.variance = (given[name].cpu().numpy().copy() for name in ("center", "variance"))
+
+
+class CenteredSums(ExactSums):
+    """Integer sums of clip((g - center) / scale, 1)."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], learned: Moments) -> None:
+        super().__init__(plan, parameters)
+        self._moments = learned
+
+    def clear(self) -> None:
+        super().clear()
+        self._center, self._scale = self._moments.center.copy(), self._moments.scale
+
+    def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
+        clipped_sum(
+            rows, 1.0, weights=weights, center=self._center, scale=self._scale, out=self._totals, accumulate=True,
+            arithmetic="exact",
+        )  # fmt: skip
+
+    def estimates(self, totals: list[Any]) -> list[Any]:
+        """Of the mean gradient, from which the moments learn: to be called once a step."""
+        noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid
+        gradient = torch.from_numpy(self._moments.learn_from_release(self._scale * noisy))
+        parts = torch.split(gradient, [total.numel() for total in totals])
+        return [part.view(total.shape) for part, total in zip(parts, totals, strict=True)]

@@ -1,0 +1,78 @@
+"""Exact sums in whichever way a record's form allows: products of one backward pass, or rows of ``torch.func``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...release.clipping import has_several_bounds
+from ..batches import collated_batch
+from ..batches.batch_places import Places, fill_places
+from ..gradient_sums.per_example_gradients import PerExampleGradients, check_vectorizes
+from ..onepass.factors import Factors, Rows
+from ..onepass.layers import check_layers
+from ..onepass.products import ProductSums
+from ..plan.plan import Plan, SumArithmetic
+from ..randomness.global_generators import device_of, seed_pass
+
+
+class AutoSums(ProductSums):
+    """Integer sums of clipped gradients, on the grid of products.
+
+    The way is a function of a record's form: the structure, the types and the shapes of its tensors. A record of zeros
+    of that form shows it, so that no value and no other record decides how a record's gradient is rounded
+    (docs/theory/exact-products.md, section 7).
+    """
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
+        super().__init__(plan, parameters)
+        self._served: dict[Any, bool] = {}
+
+    def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
+        if self._serves_form(model, loss_fn, batch, records):
+            super().check(model, loss_fn, batch, records)
+        else:
+            check_vectorizes(model, loss_fn, self._parameters, batch, records)
+
+    def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
+        if self._serves_form(model, loss_fn, batch, records):
+            return super().find_gradients(model, loss_fn, batch, records)
+        return PerExampleGradients(model, loss_fn, self._parameters).join_rows(batch, records)
+
+    def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+        if self._serves_form(model, loss_fn, batch, records):
+            return super().add(model, loss_fn, batch, records, places)
+        batch, records, weights = fill_places(places, batch, records)
+        start = 0
+        for rows in PerExampleGradients(model, loss_fn, self._parameters).of(batch, records):
+            end = start + len(rows[0])
+            factors: dict[int, Factors] = {i: Rows(g.detach()) for i, g in enumerate(rows)}
+            self._add_products(factors, end - start, None if weights is None else weights[start:end])
+            start = end
+        self._ways |= dict.fromkeys(self._parameters, "vectorised")
+
+    def _serves_form(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
+        """Whether one pass takes records of this form."""
+        tensors, rebuild = collated_batch.split_records(batch, records)
+        form = repr(collated_batch.describe_structure(batch)), tuple(tensor.shape[1:] for tensor in tensors)
+        if form not in self._served:
+            zeros = rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])
+            try:
+                with seed_pass(device_of(model), 0, 0):
+                    super().check(model, loss_fn, zeros, 1)
+                self._served[form] = True
+            except Exception:  # of the user's code on zeros, or of what one pass does not serve
+                self._served[form] = False
+        return self._served[form]
+
+
+def resolve_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
+    """What "auto" is for the algorithm, the bounds and the types of the model's layers."""
+    if arithmetic != "auto":
+        return arithmetic
+    try:
+        check_layers(model)
+    except ValueError:
+        return "exact"
+    return "exact" if name in ("adaclip", "dpis") or has_several_bounds(max_norm) else "auto"

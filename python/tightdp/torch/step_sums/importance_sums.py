@@ -1,0 +1,76 @@
+"""The sums of DPIS: unit vectors of the gradients of the candidates that are taken (docs/theory/dpis.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...release.gradients import clipped_sum
+from ..batches.batch_places import Places
+from ..batches.importance_loader import Candidates
+from ..gradient_sums.exact_sums import ExactSums
+from ..onepass.clipping import SLACK, OnePassSums
+from ..plan.plan import Plan
+
+LEAST = 1e-100
+"""Added to norms before a division: the smallest that the kernel takes."""
+Norms = npt.NDArray[np.float64]
+
+
+class ExactUnits(ExactSums):
+    """Integer sums of C g / |g| over the candidates that are taken."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
+        super().__init__(plan, parameters)
+        self.candidates = candidates
+
+    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
+        found = self._gradients_in_places(model, loss_fn, batch, records, places)
+        return np.concatenate([_gradient_norms(rows)[_select_records(weights)] for rows, weights in found])
+
+    def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
+        norms, chosen = _gradient_norms(rows), _select_records(weights)
+        taken = np.zeros(len(norms))
+        taken[chosen] = self.candidates.taken(norms[chosen])
+        clipped_sum(
+            rows, self._plan.max_norm[0], weights=taken, normalize=True, stability=LEAST, out=self._totals,
+            accumulate=True, arithmetic="exact",
+        )  # fmt: skip
+
+
+class OnePassUnits(OnePassSums):
+    """Float sums of C g / |g| over the candidates that are taken, without gradients of single records."""
+
+    def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
+        super().__init__(plan, parameters)
+        self.candidates = candidates
+
+    @torch.no_grad()
+    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
+        with torch.enable_grad():
+            factors = self._find_factors(model, loss_fn, batch, records)
+        zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
+        squares = sum((each.squares() for each in factors.values()), zero)
+        return _to_numpy(torch.as_tensor(squares).sqrt())
+
+    def _weigh(self, norms: Any, bound: float) -> Any:
+        taken = torch.from_numpy(self.candidates.taken(_to_numpy(norms))).to(norms.device)
+        return torch.where(taken, bound * (1 - SLACK) / norms, torch.zeros_like(norms))
+
+
+def _select_records(weights: Any) -> Any:
+    """The rows that are of records, and not copies in empty places."""
+    return slice(None) if weights is None else weights > 0
+
+
+def _gradient_norms(rows: list[Any]) -> Norms:
+    squares = sum(torch.linalg.vector_norm(row.flatten(1), dim=1, dtype=torch.float64).square() for row in rows)
+    return _to_numpy(torch.as_tensor(squares).sqrt())
+
+
+def _to_numpy(norms: Any) -> Norms:
+    found: Norms = norms.to("cpu", torch.float64).numpy()
+    return found

@@ -1,0 +1,40 @@
+"""Which sums a step makes: chosen once for a run, by its plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...algorithms.adaclip import Moments
+from ..batches.importance_loader import Candidates
+from ..gradient_sums.base_sums import Sums
+from ..gradient_sums.exact_sums import ExactSums
+from ..onepass.clipping import OnePassSums
+from ..onepass.products import ProductSums
+from ..plan.plan import Plan
+from .centered_sums import CenteredSums
+from .choose_sums import AutoSums
+from .importance_sums import ExactUnits, OnePassUnits
+
+_PLAIN: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": ProductSums}
+"""Sums of clipped gradients by arithmetic; of all others those of single gradients."""
+
+
+class SumMaker:
+    """Makes the sums of a run: of clipped gradients, or what AdaCliP (``moments``) or DPIS (``candidates``) adds up."""
+
+    def __init__(self, plan: Plan, moments: Moments | None, candidates: Candidates | None) -> None:
+        self._plan, self._moments, self._candidates = plan, moments, candidates
+
+    def make_plain(self, parameters: dict[str, Any]) -> Sums:
+        """Sums of clipped gradients, whatever the algorithm is."""
+        made: Sums = _PLAIN.get(self._plan.arithmetic, ExactSums)(self._plan, parameters)
+        return made
+
+    def make(self, parameters: dict[str, Any]) -> Sums:
+        """Sums that a step of the algorithm makes."""
+        if self._moments is not None:
+            return CenteredSums(self._plan, parameters, self._moments)
+        if self._candidates is not None:
+            exact = self._plan.arithmetic in ("exact", "one-by-one")
+            return (ExactUnits if exact else OnePassUnits)(self._plan, parameters, self._candidates)
+        return self.make_plain(parameters)
