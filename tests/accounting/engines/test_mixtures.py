@@ -7,6 +7,7 @@ import random
 import mpmath as mp
 import numpy as np
 import pytest
+from effort import counted
 from reference.mixtures import Pair, labelled, scaled
 
 import tightdp as dp
@@ -232,6 +233,18 @@ def test_no_noise_is_too_little_or_too_much(sigma):
         for relation in relations:
             for found in (run.epsilon(1e-6, neighbors=relation), (run * 10**6).delta(1.0, neighbors=relation)):
                 assert 0 <= found.lower <= found.upper and not math.isnan(found.upper)
+
+
+@pytest.mark.parametrize("far", [1e4, 3e5])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_components_that_are_far_apart(steps, far):
+    """Against the record it is the least shift that hides it best, all by itself: the loss of a Gaussian, moved by the
+    logarithm of that shift's probability."""
+    run = dp.MixtureOfGaussians(1.0, (far, 1.7 * far, 2 * far), (0.25, 0.25, 0.5)) * steps
+    truth = dp.Gaussian(1 / (math.sqrt(steps) * far)).epsilon(0.01).upper - steps * math.log(0.25)
+    found, units, _ = counted(lambda: run.epsilon(0.01, neighbors="add"))
+    holds(found, truth, 1e-9 * truth)
+    assert found.upper - found.lower <= 1e-4 * truth and units <= 1e9
 
 
 def test_what_cannot_be_asked_is_refused():
