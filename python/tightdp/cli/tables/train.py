@@ -34,7 +34,7 @@ from .. import files
 from ..accounting.composition import check_writable
 from ..accounting.number import parse_integer, parse_number
 from ..progress import Progress
-from . import declared
+from . import parse_integer, parse_real
 from .learned import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 
 KEPT_FACTS = ("number of records", "bounds of the target")
@@ -70,17 +70,17 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
     p.add_argument(
-        "--epsilon", type=parse_number, help="target; without it, the algorithm's noise_multiplier sets the noise"
+        "--epsilon", type=parse_real, help="target; without it, the algorithm's noise_multiplier sets the noise"
     )
     p.add_argument(
-        "--delta", type=parse_number, required=True, help="of the guarantee; below one over the number of records"
+        "--delta", type=parse_real, required=True, help="of the guarantee; below one over the number of records"
     )
     p.add_argument(
         "--public-size", type=parse_integer, help="a public number of records (default: a noisy count is released)"
     )
     p.add_argument(
         "--regularization",
-        type=parse_number,
+        type=parse_real,
         help="of the weights (default: 0, and for --model ridge what the noise takes)",
     )
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
