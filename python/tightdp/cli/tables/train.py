@@ -32,9 +32,9 @@ from ...statement.words import AGAIN, list_values, make_one_line
 from ...tables.model import REGRESSION, TableModel
 from .. import files
 from ..accounting.composition import check_writable
-from ..accounting.number import parse_integer, parse_number
+from ..accounting.number import parse_integer, parse_real
 from ..progress import Progress
-from . import parse_integer, parse_real
+from . import declared
 from .learned import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 
 KEPT_FACTS = ("number of records", "bounds of the target")
