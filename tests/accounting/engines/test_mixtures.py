@@ -142,7 +142,10 @@ def test_values_for_fixed_size_cut_and_replacement_that_were_computed_elsewhere(
 
 
 @pytest.mark.parametrize("relation", ["add", "remove", "replace", "replace_special"])
-@pytest.mark.parametrize(("sigma", "q", "b", "n"), [(1.0, 0.3, 2, 6), (0.7, 0.05, 1, 20), (2.0, 0.5, 30, 50)])
+@pytest.mark.parametrize(
+    ("sigma", "q", "b", "n"),
+    [(1.0, 0.3, 2, 6), (0.7, 0.05, 1, 20), pytest.param(2.0, 0.5, 30, 50, marks=pytest.mark.slow)],
+)
 def test_a_cut_sample_against_its_worst_data_sets(relation, sigma, q, b, n):
     """Others that contribute nothing leave a Poisson sample; those that oppose, with their number known, more."""
     mu = 1 / sigma
