@@ -30,16 +30,16 @@ class Bound:
     that the printed number holds; ``interval`` prints both ends, and repr keeps everything.
 
     A comparison is true only if it is certain: ``bound <= x`` if the upper end is <= x, ``bound >= x`` if the lower end
-    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false. Every comparison
-    with an approximation (engine "gdp") is false. ``==`` compares the ends and the engine.
+    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false. ``==``
+    compares the ends and the engine.
 
     >>> bound = dp.Bound(0.25, 0.5, "grid")
     >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4
     ('0.500', True, False, False)
 
-    ``engine`` names the engine that computed it; "gdp" is an approximation and bounds nothing. ``error_budget`` says
-    how much each named term adds to the width, in the unit of the question; the terms add up to a finite width. An
-    infinite upper end means that no finite one is known, or that finding one would take too long.
+    ``engine`` names the engine that computed it. ``error_budget`` says how much each named term adds to the width, in
+    the unit of the question; the terms add up to a finite width. An infinite upper end means that no finite one is
+    known, or that finding one would take too long.
     """
 
     lower: float
@@ -82,20 +82,16 @@ class Bound:
         return math.ceil(self.upper) if digits is None else printed.round_up(self.upper, operator.index(digits))
 
     def __lt__(self, other: Bound | float) -> bool:
-        return self._is_certain_beside(other) and self.upper < (other.lower if isinstance(other, Bound) else other)
+        return self.upper < (other.lower if isinstance(other, Bound) else other)
 
     def __le__(self, other: Bound | float) -> bool:
-        return self._is_certain_beside(other) and self.upper <= (other.lower if isinstance(other, Bound) else other)
+        return self.upper <= (other.lower if isinstance(other, Bound) else other)
 
     def __gt__(self, other: Bound | float) -> bool:
-        return self._is_certain_beside(other) and self.lower > (other.upper if isinstance(other, Bound) else other)
+        return self.lower > (other.upper if isinstance(other, Bound) else other)
 
     def __ge__(self, other: Bound | float) -> bool:
-        return self._is_certain_beside(other) and self.lower >= (other.upper if isinstance(other, Bound) else other)
-
-    def _is_certain_beside(self, other: Bound | float) -> bool:
-        """Tells whether neither number is an approximation, about which nothing is certain."""
-        return "gdp" not in (self.engine, getattr(other, "engine", None))
+        return self.lower >= (other.upper if isinstance(other, Bound) else other)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON. It has no infinity: an infinite upper bound is None."""

@@ -177,7 +177,7 @@ def test_words_are_compared_with_the_claim(name, interval):
 
 @pytest.mark.parametrize("engine", ["certified by the board", "", "grid+", "gdp"])
 def test_an_engine_is_one_that_there_is(engine):
-    with pytest.raises(ValueError, match=r"engine must be of|an approximation"):
+    with pytest.raises(ValueError, match="engine must be of"):
         dp.Statement.from_dict({**STATED.to_dict(), "engine": engine})
 
 

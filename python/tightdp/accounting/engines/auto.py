@@ -1,7 +1,7 @@
 """Which engine answers: by name, or "auto", which asks them in the order of predicted cost (docs/accounting.md).
 
-Every engine but "gdp" is sound, so two of them bound the same truth and the intersection of their intervals does as
-well. "auto" stops at the first that meets the asked width; where none does, the answer is what all of them know.
+Every engine is sound, so two of them bound the same truth and the intersection of their intervals does as well. "auto"
+stops at the first that meets the asked width. Where none does, the answer is what all of them know.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ..pairs.largest import largest_of, largest_within
 from ..pairs.looked_at import looked_at
 from ..pairs.members import members, reveals_nothing
 from ..pairs.neighbors import smaller
-from . import allocation, closed_form, contour, derived, fallback, fixed_size, gdp, grid, participations, prv, renyi
+from . import allocation, closed_form, contour, derived, fallback, fixed_size, grid, participations, prv, renyi
 from .base import Engine, Request
 
 ENGINES: dict[str, Engine] = {
-    module.ENGINE.name: module.ENGINE for module in (closed_form, contour, allocation, grid, renyi, gdp, prv)
+    module.ENGINE.name: module.ENGINE for module in (closed_form, contour, allocation, grid, renyi, prv)
 }
 """Those that can be asked for, by their names."""
 NAMES = tuple(ENGINES)
@@ -90,7 +90,7 @@ def _known_delta(engine: str | Engine, parts: Parts, direction: Direction, epsil
         found = _cut(found, "delta", epsilon, parts, direction, request, work)
     elif engine == "auto" and epsilon >= 0 and (most := looked_at(parts)) < found.upper:
         found = _both(found, replace(found, lower=0.0, upper=most), _about_delta(parts, direction, epsilon, request))
-    if found.upper == 0 and engine != "gdp" and epsilon < largest_of(parts, direction):
+    if found.upper == 0 and epsilon < largest_of(parts, direction):
         return replace(found, upper=TINY)  # positive, and less than any double
     return found
 

@@ -124,10 +124,6 @@ def print_bound(
         print(json.dumps(plain, allow_nan=False))
         return
     at = ", ".join(f"{name} = {value!r}" for name, value in given.items())
-    if bound.engine == "gdp":
-        print(f"{quantity} is about {format_up(bound.upper, DIGITS)}   at {at}")
-        print(f"An approximation that bounds nothing (engine gdp, neighbors {arguments.neighbors}).")
-        return
     print(f"{quantity} <= {format_up(bound.upper, DIGITS)}   at {at}")
     print(
         f"{quantity} >= {format_down(bound.lower, DIGITS)}   (engine {bound.engine}, neighbors {arguments.neighbors})"
