@@ -35,7 +35,7 @@ from .mechanisms import (
     TruncatedPoissonSampled,
     banded_factorization,
 )
-from .printed import format_down, format_up
+from .number_texts import format_down, format_up
 
 _Composable._open_question = _Question.of
 _Composable._see_as_group = _derived.group_composition

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from . import printed
+from . import number_texts
 
 
 class ContradictionError(RuntimeError):
@@ -60,10 +60,10 @@ class Bound:
         return self.upper
 
     def __str__(self) -> str:
-        return printed.format_up(self.upper)
+        return number_texts.format_up(self.upper)
 
     def __format__(self, spec: str) -> str:
-        return printed.format_up(self.upper, spec)
+        return number_texts.format_up(self.upper, spec)
 
     def interval(self, spec: str = ".6g") -> str:
         """Formats both ends, rounded outward; ``spec`` is a format specification of a float.
@@ -71,7 +71,7 @@ class Bound:
         >>> dp.Bound(0.12345, 0.12346, "grid").interval(".4f")
         '[0.1234, 0.1235]'
         """
-        return f"[{printed.format_down(self.lower, spec)}, {printed.format_up(self.upper, spec)}]"
+        return f"[{number_texts.format_down(self.lower, spec)}, {number_texts.format_up(self.upper, spec)}]"
 
     @overload
     def __round__(self, digits: None = None) -> int: ...
@@ -79,7 +79,7 @@ class Bound:
     def __round__(self, digits: SupportsIndex) -> float: ...
     def __round__(self, digits: SupportsIndex | None = None) -> float:
         """Returns the least number with so many digits that is at least ``upper``."""
-        return math.ceil(self.upper) if digits is None else printed.round_up(self.upper, operator.index(digits))
+        return math.ceil(self.upper) if digits is None else number_texts.round_up(self.upper, operator.index(digits))
 
     def __lt__(self, other: Bound | float) -> bool:
         return self.upper < (other.lower if isinstance(other, Bound) else other)

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.statement.words import explain_guarantee, format_above, format_below
+from tightdp.statement.wording import explain_guarantee, format_above, format_below
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100 + dp.Gaussian(20.0)
 

@@ -16,7 +16,7 @@ from tightdp import _core
 from tightdp.accounting.engines.allocation import sums
 from tightdp.cli import main
 from tightdp.cli.files import reserve_file
-from tightdp.statement.recomputed import UNITS
+from tightdp.statement.recomputation import UNITS
 from tightdp.statement.verdict import build_verdict
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000

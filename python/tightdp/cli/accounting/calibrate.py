@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ...accounting.questions.calibration import noise_multiplier
-from ...printed import format_up
+from ...number_texts import format_up
 from . import composition as shared
 from .number import parse_real
 

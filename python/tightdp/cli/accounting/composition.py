@@ -15,8 +15,8 @@ from ...accounting.engines.auto import NAMES
 from ...bound import Bound
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
+from ...number_texts import format_down, format_up
 from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
-from ...printed import format_down, format_up
 from .expression import parse_composition
 from .number import parse_integer, parse_real
 

@@ -14,9 +14,9 @@ from ... import mechanisms
 from ...accounting.running_accounts.filters import FAMILIES
 from ...gate.shares import FAILURE
 from ...ledger import Ledger
+from ...number_texts import format_up
 from ...options import NEIGHBORS
-from ...printed import format_up
-from ...statement.words import make_one_line
+from ...statement.wording import make_one_line
 from ..accounting import composition as shared
 from ..accounting.expression import parse_composition
 from ..accounting.number import parse_real

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...metrics import Accuracy, ConfusionMatrix, accuracy, confusion_matrix
 from ...records.sources.rows import Rows
-from ...statement.words import list_values
+from ...statement.wording import list_values
 from ...tables.model import load
 from .. import files
 from ..accounting.number import parse_real

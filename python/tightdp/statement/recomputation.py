@@ -11,7 +11,7 @@ from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from ..options import Neighbors
-from .words import format_above, format_below
+from .wording import format_above, format_below
 
 MOST_VALUES = 100_000
 """Largest number of values in an account, such as the atoms of a distribution: they are read in a third of a second."""
