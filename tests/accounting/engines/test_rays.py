@@ -110,7 +110,9 @@ def average(sigma, q, shifted, epsilon, rest_of, width):
     far, far_weight, _ = panels(part, top - low, 4 * width / sigma)
     distance = np.concatenate([np.exp(near), far])
     weight = np.concatenate([np.exp(near) * near_weight, far_weight])
-    y = -np.log1p(math.exp(-shifted) * math.expm1(shifted) * np.expm1(-distance))
+    # shifted - h without cancellation on either side.
+    close = -np.log1p(math.exp(-shifted) * math.expm1(shifted) * np.expm1(-distance))
+    y = np.where(distance < 1, close, shifted - np.log1p(np.exp(top - distance)))
     z = (top - distance - mean) * sigma
     density = (1 - q) * np.exp(-z * z / 2) + q * np.exp(-((z - 1 / sigma) ** 2) / 2)
     return past + np.sum(weight * density * rest_of(y)) * sigma / math.sqrt(2 * math.pi)
@@ -161,6 +163,7 @@ def test_conditioning_gives_two_steps(sigma, q, epsilon):
         ([(0.5, 1e-5, 1), (1.4, 5e-3, 2)], 0.03),
         ([(0.8, 1.7e-4, 1), (0.6, 1e-4, 1), (1.2, 1e-3, 1)], 0.01),
         ([(0.61, 5.5e-3, 1), (0.62, 5.3e-3, 1), (1.1, 2.8e-6, 1)], 0.85),
+        ([(0.33, 1e-3, 1), (0.77, 1.4e-4, 1)], 13.0),
     ],
 )
 def test_several_steps_are_averages_over_one_after_another(parts, epsilon):
