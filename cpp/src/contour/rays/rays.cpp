@@ -78,7 +78,7 @@ struct PointSum {
         const double sums = 2 * u * static_cast<double>(laws);
         const double of_log = log_error + sums * log_terms, of_rest = rest_error + sums * rest_terms;
         const Remainder e = exp_remainder(log);
-        const double size = std::exp(log.re);
+        const double size = std::exp(log.re + of_log);  // |prod| at most
         // |prod - 1|, and what the errors of all D_j make of it.
         const double product = std::hypot(e.value.re + log.re, e.value.im + log.im) + e.error + size * of_log +
                                2 * u * std::hypot(log.re, log.im);
