@@ -16,7 +16,7 @@ from forked import RECORDS, fork
 from small import cross_entropy, mlp, private, still, table
 
 import tightdp as dp
-from tightdp.torch import make_private
+from tightdp.torch import make_run
 from tightdp.torch.batches.importance_loader import Candidates
 from tightdp.torch.distributed.ranks import Ranks
 from tightdp.torch.distributed.run import SharedRun
@@ -75,7 +75,7 @@ def at(point, when):
         setattr(owner, name, outer)
 
     {
-        "before the key": lambda: around(make_private, "Key", before=True),
+        "before the key": lambda: around(make_run, "Key", before=True),
         "after the ledger": lambda: around(dp.Ledger, "spend"),
         "before run.json": lambda: around(checkpoint.Checkpoint, "begin", before=True),
         "after run.json": lambda: around(checkpoint.Checkpoint, "begin"),

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
-from tightdp.torch import make_private
+from tightdp.torch import make_run
 from tightdp.torch.onepass.attention import multi_head_attention
 
 
@@ -89,7 +89,7 @@ def test_attention_that_is_refused(settings, other, why, monkeypatch):
     if settings:
         with pytest.raises(ValueError, match=r"attention \(MultiheadAttention\) is none.*add_bias_kv.*kdim"):
             private(Crossed(), dataset, **options)
-        monkeypatch.setattr(make_private, "check_layers", lambda model: None)
+        monkeypatch.setattr(make_run, "check_layers", lambda model: None)
     run = private(Crossed(), dataset, **options)
     with pytest.raises(ValueError, match=f"attention.*{why}"):
         run.step(cross_entropy, next(iter(run.loader)))

@@ -1,8 +1,8 @@
 // Branch-free exp, expm1, log and e^{ix} - 1 over eight lanes.
 //
-// Each comment states the largest relative error found against 50-digit values (tests/accounting/numerics/test_simd_math.py); the error
-// analyses of docs/theory/ assume kMathUlp = 4 units of 2^-53, half as much again as the worst of them. NaN gives NaN
-// in exp and expm1.
+// Each comment states the largest relative error found against 50-digit values
+// (tests/accounting/numerics/test_simd_math.py); the error analyses of docs/theory/ assume kMathUlp = 4 units of 2^-53,
+// half as much again as the worst of them. NaN gives NaN in exp and expm1.
 #pragma once
 
 #include "vec.hpp"

@@ -7,7 +7,7 @@ that clips, adds up and adds noise, and an account. The model is not wrapped.
 from .adam import DPAdam
 from .batches.poisson_loader import Batch, PoissonLoader
 from .gradient_sums.released_loss import MeanLoss
-from .make_private import make_private
+from .make_run import make_private
 from .model_checks.group_norm import replace_batch_norm
 from .model_checks.record_locality import Audit
 from .plan.loss_release import LossRelease

@@ -20,6 +20,9 @@ constexpr double u = kUnitRoundoff;
 constexpr double kLeastNoise = 0.1, kMostNoise = 30, kFarthestMean = 200, kMostDeviations = 600;
 // Distinct laws; products of nodes and points: beyond, the grid engine is faster.
 constexpr std::size_t kMostParts = 8;
+// Expected number of steps with the record. With more, the loss is no longer nearly one atom, the vertical line
+// serves, and the rays' angle would be too small for steps of a useful length.
+constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
 // Units of work for four products, and for the functions of a point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
@@ -194,7 +197,7 @@ bool RaySum::choose(double tolerance) {
     const double high = std::max(c, std::max(scale + log_t - std::log(falls * c * c), 1.0) / falls);
     first_ = static_cast<std::int64_t>(std::floor(low / step_));
     const double points = std::ceil(std::log(high) / step_) - static_cast<double>(first_) + 2;
-    if (!(points < kMostNodes && high < kFarthest)) return false;
+    if (!(points > 0 && points < kMostNodes && high < kFarthest)) return false;
     count_ = (static_cast<std::int64_t>(points) + kPointBlock - 1) / kPointBlock * kPointBlock;
     std::vector<PathRange> ranges;
     double nodes = 0;
@@ -204,7 +207,7 @@ bool RaySum::choose(double tolerance) {
         ranges.push_back(range);
         nodes += (range.right - range.left) / step_ + 3;
     }
-    if (!(nodes < kMostNodes && nodes * static_cast<double>(count_) < kMostProducts)) return false;
+    if (!(nodes > 0 && nodes < kMostNodes && nodes * static_cast<double>(count_) < kMostProducts)) return false;
     const double turns = 2 * kPi * strip / step_, ray_turns = 2 * kPi * plan_.ray_strip / step_;
     const double of_path = 2 / std::expm1(turns) * (1 + 1e-9);
     rule_ = 2 / std::expm1(ray_turns) * (1 + 1e-9);
@@ -354,8 +357,11 @@ bool rays_serve(const Composition& composition) {
         return mean < kFarthestMean && mean * s.sigma < kMostDeviations;
     };
     const std::span<const Sampled> sampled = composition.sampled;
-    return composition.direction == Direction::remove && composition.gaussian_mu2 == 0 && !sampled.empty() &&
-           sampled.size() <= kMostParts && std::all_of(sampled.begin(), sampled.end(), serves);
+    double inclusions = 0;
+    for (const Sampled& s : sampled) inclusions += s.count * s.q;
+    return inclusions < kMostInclusions && composition.direction == Direction::remove &&
+           composition.gaussian_mu2 == 0 && !sampled.empty() && sampled.size() <= kMostParts &&
+           std::all_of(sampled.begin(), sampled.end(), serves);
 }
 
 Result invert_on_rays(const Composition& composition, double tolerance, bool by_delta, double at) {

@@ -18,7 +18,7 @@ _CONSTRUCTORS: dict[str, Any] = {
 def parse_composition(text: str) -> Composition:
     """Returns the composition that ``text`` writes down. Raises ValueError, with one line, for anything else.
 
-    >>> parse("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
+    >>> parse_composition("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
     (Laplace(noise_multiplier=20.0), 2)
     """
     try:

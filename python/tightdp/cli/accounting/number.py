@@ -36,7 +36,7 @@ def parse_numbers(text: str) -> list[float]:
 
     Examples are ``1,2,4``, ``.6:2:.1`` (both ends included) and ``10:1000:x10`` (by factors).
 
-    >>> numbers(".6:.9:.1"), numbers("1,256/60000"), numbers("10:1000:x10")
+    >>> parse_numbers(".6:.9:.1"), parse_numbers("1,256/60000"), parse_numbers("10:1000:x10")
     ([0.6, 0.7, 0.8, 0.9], [1.0, 0.004266666666666667], [10.0, 100.0, 1000.0])
     """
     return [value for item in text.split(",") for value in (_parse_range(item) if ":" in item else [parse_real(item)])]
