@@ -37,7 +37,7 @@ from .mechanisms import (
 )
 from .number_texts import format_down, format_up
 
-_Composable._open_question = _Question.of
+_Composable._open_question = _Question.from_options
 _Composable._see_as_group = _derived.group_composition
 
 if _typing.TYPE_CHECKING:

@@ -69,6 +69,6 @@ def _build_engine(device: str) -> Prv:
 def _build_question(
     run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
 ) -> Question:
-    asked = Question.of(run._to_composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
+    asked = Question.from_options(run._to_composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)
     request = replace(asked.request, max_bytes=_check.count("max_bytes", max_bytes))
     return asked._replace(engine=engine, request=request)

@@ -71,14 +71,14 @@ def calibrate(
     low, high = _check.positive("low", low), _check.positive("high", high)
     if not low < high:
         raise ValueError(f"low must be a number below high, got low={low!r} and high={high!r}")
-    asked = Question.of(Composition(), **options)
+    asked = _ask_for_proved_bounds(), **options)
     if integer:
         low, high = math.ceil(low), math.floor(min(high, _check.MAX_COUNT))
 
-    search = _Search(factory, integer, target, delta, asked)
-    gap = search.gap
+    search = _CalibrationSearch(factory, integer, target, delta, asked)
+    gap = search.measure_gap
     start = min(max(1.0, low), high)
-    slope = _slope(gap if integer else search.rough_gap, start, low, high, integer)
+    slope = _find_slope(gap if integer else search.measure_rough_gap, start, low, high, integer)
     if slope is None:
         if delta == 0 and gap(start) == math.inf:
             raise ValueError(
@@ -90,16 +90,24 @@ def calibrate(
             f"between {low!r} and {high!r}"
         )
     if integer:
-        return _integer_boundary(gap, slope < 0, int(low), int(high), target)
+        return _search_integers(gap, slope < 0, int(low), int(high), target)
     if search.slow:
-        start, slope = search.near(start, slope, low, high)
-    found = boundary(gap, start, slope, low, high, search.tolerance)
+        start, slope = search.find_rough_boundary(start, slope, low, high)
+    found = boundary(gap, start, slope, low, high, search.gap_tolerance)
     if found is None:
         raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
     return found
 
 
-class _Search:
+def _ask_for_proved_bounds(options: Any) -> Question:
+    """The question of a calibration; ValueError where its answer would meet no target."""
+    asked = Question.from_options(Composition(), **options)
+    if asked.engine == "gdp":
+        raise ValueError("engine must be one that proves its bounds: 'gdp' is an approximation, which meets no target")
+    return asked
+
+
+class _CalibrationSearch:
     """Bounds of what the factory builds, as far as they are from the target.
 
     Where bounds take long, wide ones are taken while the parameter is far from where it meets the target, and the sharp
@@ -116,43 +124,43 @@ class _Search:
         self._sharp: dict[float, Bound | None] = {}
         self._rough: dict[float, float] = {}
 
-    def gap(self, x: float) -> float:
+    def measure_gap(self, x: float) -> float:
         """Of the bound that was asked for."""
         if x not in self._sharp:
-            self._sharp[x] = self._bound(self.asked, x)
-        return self._gap(self._sharp[x])
+            self._sharp[x] = self._bound_at_parameter(self.asked, x)
+        return self._compare_bound(self._sharp[x])
 
-    def rough_gap(self, x: float) -> float:
+    def measure_rough_gap(self, x: float) -> float:
         """Of a wide bound, where that saves time."""
         if self.slow is False:
-            return self.gap(x)
+            return self.measure_gap(x)
         if x not in self._rough:
-            bound = self._bound(self.wide, x)
+            bound = self._bound_at_parameter(self.wide, x)
             if self.slow is None and bound is not None:
                 self.slow = any(name in bound.engine for name in _SLOW)
                 if not self.slow:
-                    return self.gap(x)
-            self._rough[x] = self._gap(bound)
+                    return self.measure_gap(x)
+            self._rough[x] = self._compare_bound(bound)
         return self._rough[x]
 
     @property
-    def tolerance(self) -> float:
+    def gap_tolerance(self) -> float:
         """How near the target is near enough: a slow bound that is wide need not meet it to the last digit."""
         widths = [bound.width / bound.upper for bound in self._sharp.values() if bound and 0 < bound.upper < math.inf]
         return max(_TOLERANCE, _PART * widths[-1]) if self.slow and widths else _TOLERANCE
 
-    def _gap(self, bound: Bound | None) -> float:
-        return math.inf if bound is None else _gap(bound.upper, self.target)
+    def _compare_bound(self, bound: Bound | None) -> float:
+        return math.inf if bound is None else _compare_to_target(bound.upper, self.target)
 
-    def near(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
+    def find_rough_boundary(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
         """About where wide bounds meet the target, and the slope there."""
-        found = boundary(self.rough_gap, start, slope, low, high, _NEAR)
+        found = boundary(self.measure_rough_gap, start, slope, low, high, _NEAR)
         if found is None:
             return start, slope
-        self.gap(found)  # whose width says how near the target is near enough
-        return found, self._slope_near(found) or slope
+        self.measure_gap(found)  # whose width says how near the target is near enough
+        return found, self._estimate_slope(found) or slope
 
-    def _slope_near(self, x: float) -> float | None:
+    def _estimate_slope(self, x: float) -> float | None:
         """That of the wide bounds, from the two that were nearest."""
         seen = sorted((abs(math.log(at / x)), at) for at, value in self._rough.items() if math.isfinite(value))
         if len(seen) < 2 or self._rough[seen[0][1]] == self._rough[seen[1][1]]:
@@ -160,24 +168,24 @@ class _Search:
         (_, one), (_, other) = seen[:2]
         return (self._rough[one] - self._rough[other]) / math.log(one / other)
 
-    def _bound(self, question: Question, x: float) -> Bound | None:
+    def _bound_at_parameter(self, question: Question, x: float) -> Bound | None:
         try:
             built = self.factory(round(x) if self.integer else x)
         except ValueError:
             return None
         if not isinstance(built, Composable):
             raise TypeError(f"factory must return a Mechanism or a Composition, got {built!r}")
-        return question.about(built._to_composition()).epsilon(self.delta)
+        return question.replace_composition(built._to_composition()).epsilon(self.delta)
 
 
-def _gap(upper: float, target: float) -> float:
+def _compare_to_target(upper: float, target: float) -> float:
     """Logarithm of upper / target: at most 0 just where the target is met."""
     if upper <= target:
         return min(math.log(upper / target), 0.0) if upper > 0 else -math.inf
     return max(math.log(upper / max(target, _FLOOR)), 5e-324) if upper < math.inf else math.inf
 
 
-def _slope(gap: Callable[[float], float], start: float, low: float, high: float, integer: bool) -> float | None:
+def _find_slope(gap: Callable[[float], float], start: float, low: float, high: float, integer: bool) -> float | None:
     """Sign, and a guess of the size, of d gap / d log x, from points around ``start``; None where gap is constant."""
     here = gap(start)
     ratio = 2.0
@@ -185,46 +193,46 @@ def _slope(gap: Callable[[float], float], start: float, low: float, high: float,
         if start * ratio <= high:
             above = gap(start * ratio)
             if above != here:
-                return _guess(above - here, ratio)
+                return _limit_slope(above - here, ratio)
         if start / ratio >= low and not integer:
             below = gap(start / ratio)
             if below != here:
-                return _guess(here - below, ratio)
+                return _limit_slope(here - below, ratio)
         ratio *= ratio
     for end in (low, high):  # of a range that is no wider than a step
         if end != start and (there := gap(end)) != here:
-            return _guess((there - here) * (1 if end > start else -1), max(end / start, start / end))
+            return _limit_slope((there - here) * (1 if end > start else -1), max(end / start, start / end))
     return None
 
 
-def _guess(rise: float, ratio: float) -> float:
+def _limit_slope(rise: float, ratio: float) -> float:
     """A slope of the right sign and of a size that steps can rely on."""
     steepness = abs(rise) / math.log(ratio)
     return math.copysign(min(max(steepness, 0.25), 4.0) if math.isfinite(steepness) else 1.0, rise)
 
 
-def _integer_boundary(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
+def _search_integers(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
     """Gallops from ``low``, doubling the distance, then bisects."""
 
-    def below(n: int) -> bool:  # on the side of ``low``
+    def is_before_boundary(n: int) -> bool:  # on the side of ``low``
         return (gap(n) <= 0) != falling
 
     unmet = f"epsilon={target!r} is not met by any parameter in [{low}, {high}]"
-    if not below(low):
+    if not is_before_boundary(low):
         if falling:
             return low
         raise ValueError(unmet)
     inside, step = low, 1
-    while inside + step < high and below(inside + step):
+    while inside + step < high and is_before_boundary(inside + step):
         inside, step = inside + step, 2 * step
     outside = min(inside + step, high)
-    if outside == high and below(high):
+    if outside == high and is_before_boundary(high):
         if falling:
             raise ValueError(unmet)
         return high
     while outside - inside > 1:
         middle = (inside + outside) // 2
-        inside, outside = (middle, outside) if below(middle) else (inside, middle)
+        inside, outside = (middle, outside) if is_before_boundary(middle) else (inside, middle)
     return outside if falling else inside
 
 
@@ -252,9 +260,9 @@ def noise_multiplier(
     delta = _check.open_unit("delta", delta)
     q = _check.probability("sampling_probability", sampling_probability)
     steps = _check.count("steps", steps)
-    asked = Question.of(Composition(), **options)
-    gap = partial(_training_gap, q=q, steps=steps, target=target, delta=delta, asked=asked)
-    start = _limit(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
+    asked = _ask_for_proved_bounds(Composition(), **options)
+    gap = partial(_compare_training_to_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
+    start = _estimate_noise_multiplier(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
     found = boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
     if found is None:
         raise ValueError(
@@ -268,27 +276,29 @@ _SIGMAS = 1e-4, 1e12
 """Noise multipliers that are searched: one Gaussian has an epsilon of 5e7 at the least, and 1e-11 at the most."""
 
 
-def _training_gap(sigma: float, q: float, steps: int, target: float, delta: float, asked: Question) -> float:
+def _compare_training_to_target(
+    sigma: float, q: float, steps: int, target: float, delta: float, asked: Question
+) -> float:
     run = PoissonSampled(Gaussian(sigma), q) * steps
-    return _gap(asked.about(run).epsilon(delta).upper, target)
+    return _compare_to_target(asked.replace_composition(run).epsilon(delta).upper, target)
 
 
-def _limit(epsilon: float, delta: float, q: float, steps: int) -> float:
+def _estimate_noise_multiplier(epsilon: float, delta: float, q: float, steps: int) -> float:
     """Where steps q^2 (e^{1/sigma^2} - 1) = mu^2 for the mu of (epsilon, delta); for q = 1 sigma = sqrt(steps)/mu."""
-    mu = _gaussian_mu(epsilon, delta)
+    mu = _estimate_gaussian_mu(epsilon, delta)
     if q == 1:
         return min(max(math.sqrt(steps) / mu, _SIGMAS[0]), _SIGMAS[1])
     rate = mu * mu / steps / q / q
     return min(max(1 / math.sqrt(math.log1p(rate)) if rate > 1e-15 else rate**-0.5, _SIGMAS[0]), _SIGMAS[1])
 
 
-def _gaussian_mu(epsilon: float, delta: float) -> float:
+def _estimate_gaussian_mu(epsilon: float, delta: float) -> float:
     """The mu of a Gaussian whose delta(epsilon) is about ``delta``, by a few secant steps."""
     epsilon, delta = max(epsilon, _FLOOR), max(delta, _FLOOR)
     start = epsilon / math.sqrt(2 * math.log(1.25 / delta))
 
-    def gap(mu: float) -> float:
+    def compare_delta(mu: float) -> float:
         found = GaussianCurve(mu * mu).delta(epsilon).hi
         return (math.log(found) if found > 0 else -800.0) - math.log(delta)
 
-    return boundary(gap, start, 2 * math.log(1.25 / delta), 1e-12, 1e12, 1e-3) or start
+    return boundary(compare_delta, start, 2 * math.log(1.25 / delta), 1e-12, 1e12, 1e-3) or start

@@ -33,42 +33,42 @@ _UNITS = 10**6
 NAME = "gaussian_dp"
 
 
-def smallest(delta: Callable[[float], Bound], end: float, floor: float) -> Bound:
+def bound_smallest_mu(delta: Callable[[float], Bound], end: float, floor: float) -> Bound:
     """Bounds of the least mu with ``delta(eps)`` at most that of a Gaussian, or ``floor``, on [0, ``end``]."""
     if end == 0:
         return Bound(0.0, 0.0, NAME)
     lower, needed, cells = 0.0, 0.0, list[tuple[float, float, float, Bound]]()
 
-    def node(at: float) -> Bound:
+    def evaluate_node(at: float) -> Bound:
         nonlocal lower, needed
         found = delta(at)
         if found.lower > floor:
-            lower = max(lower, _mu(at, found.lower)[0])
+            lower = max(lower, _bracket_mu(at, found.lower)[0])
         if found.upper > floor:
-            needed = max(needed, _mu(at, found.upper)[1])
+            needed = max(needed, _bracket_mu(at, found.upper)[1])
         return found
 
-    def cell(a: float, b: float, left: Bound) -> None:
-        top = _mu(b, left.upper)[1] if left.upper > floor else 0.0
+    def add_cell(a: float, b: float, left: Bound) -> None:
+        top = _bracket_mu(b, left.upper)[1] if left.upper > floor else 0.0
         heapq.heappush(cells, (-top, a, b, left))
 
     reach = end if end < INF else _FAR
     edges = [reach * k / _FIRST for k in range(_FIRST + 1)]
     for a, b in itertools.pairwise(edges):
-        cell(a, b, node(a))
+        add_cell(a, b, evaluate_node(a))
     for _ in range(_CELLS):
         top, a, b, left = cells[0]
         middle = 0.5 * (a + b)
         if -top <= needed * (1 + _WIDTH) or not a < middle < b or not affords(_UNITS):
             break
         heapq.heappop(cells)
-        cell(a, middle, left)
-        cell(middle, b, node(middle))
+        add_cell(a, middle, left)
+        add_cell(middle, b, evaluate_node(middle))
     upper = max(-cells[0][0], lower) if end < INF else INF
     return Bound(lower, upper, NAME, {"cells": upper - lower} if upper < INF else {})
 
 
-def noise(parts: Parts) -> tuple[Range, Parts]:
+def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
     """A range of mu^2 of the Gaussian noise among ``parts``, sampled or not, and the rest."""
     total, rest = Range(0.0), []
     for mechanism, count in parts:
@@ -85,19 +85,19 @@ def noise(parts: Parts) -> tuple[Range, Parts]:
     return total, tuple(rest)
 
 
-def joined(mu_squared: Range, others: Bound) -> Bound:
+def combine_with_noise(mu_squared: Range, others: Bound) -> Bound:
     """Of both together: squares add up."""
     noise, high = sqrt(mu_squared), Range(others.upper)
     upper = sqrt(mu_squared + high * high).hi if others.upper < INF else INF
     return Bound(max(noise.lo, others.lower), upper, NAME, others.error_budget)
 
 
-def at_most(found: Bound, mu_squared: Range) -> Bound:
+def limit_by_noise(found: Bound, mu_squared: Range) -> Bound:
     """Less may be required of the noise than exact Gaussian differential privacy, which would need this."""
     return Bound(found.lower, max(min(found.upper, sqrt(mu_squared).hi), found.lower), NAME, found.error_budget)
 
 
-def _mu(epsilon: float, delta: float) -> tuple[float, float]:
+def _bracket_mu(epsilon: float, delta: float) -> tuple[float, float]:
     """Neighbours: the first has surely less than ``delta`` at ``epsilon``, the second surely as much."""
     if _core.gaussian_delta(_MOST, epsilon)[0] < delta:
         return 0.0, INF

@@ -51,7 +51,7 @@ def epsilon_batch(
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = _check.count("threads", threads)
-    asked = Question.of(Composition(), width=width)
+    asked = Question.from_options(Composition(), width=width)
     number = _device.parse_device_number(device)
     try:
         columns = np.broadcast_arrays(sigma, q, count, target)
@@ -71,9 +71,9 @@ def epsilon_batch(
     narrow = np.isfinite(upper)
     narrow[narrow] = (upper[narrow] - lower[narrow]) <= asked.request.width * upper[narrow]
 
-    def single(i: int) -> Bound:
+    def ask_single_setting(i: int) -> Bound:
         run = PoissonSampled(Gaussian(float(sigma[i])), float(q[i])) * int(count[i])
-        return asked.about(run).epsilon(float(target[i]))
+        return asked.replace_composition(run).epsilon(float(target[i]))
 
     from concurrent.futures import ThreadPoolExecutor  # its import takes a tenth of the package's
 
@@ -81,7 +81,7 @@ def epsilon_batch(
     stop = _core.Stop()
     with ThreadPoolExecutor(threads, initializer=stop.watch) as pool:  # the engines release the interpreter's lock
         try:
-            for i, bound in zip(rest, pool.map(single, rest), strict=True):
+            for i, bound in zip(rest, pool.map(ask_single_setting, rest), strict=True):
                 lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
         except BaseException:
             stop.set()

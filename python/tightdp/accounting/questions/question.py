@@ -29,7 +29,7 @@ from ..pairs import neighbors as relations
 from ..pairs.largest import attained_loss, is_unbounded, largest_added, largest_of
 from ..pairs.members import members, revealing
 from . import gaussian_dp
-from .tradeoff import tradeoff
+from .tradeoff import bound_tradeoff_curve
 
 _ROUGH = Request(width=1e-5)
 """For deltas from which mu is found to a thousandth."""
@@ -48,7 +48,7 @@ class Question(NamedTuple):
     request: Request = DEFAULT
 
     @classmethod
-    def of(
+    def from_options(
         cls,
         composition: Composition,
         neighbors: Neighbors = "add_or_remove",
@@ -69,7 +69,7 @@ class Question(NamedTuple):
         _check.choice("engine", engine, ("auto", *auto.NAMES))
         return cls(composition, neighbors, engine, request)
 
-    def about(self, composition: Composition) -> Question:
+    def replace_composition(self, composition: Composition) -> Question:
         """The same question about another composition."""
         return Question(composition, self.neighbors, self.engine, self.request)
 
@@ -79,7 +79,7 @@ class Question(NamedTuple):
         at = _check.below_one("delta", at)
         if at == 0:
             return self._largest_loss()
-        return self._worst(
+        return self._ask_worst_direction(
             lambda parts, direction: auto.epsilon(self.engine, parts, direction, at, self.request),
             lambda parts, direction: largest_added(parts) if direction == "add" else math.inf,
         )
@@ -90,7 +90,7 @@ class Question(NamedTuple):
             raise ValueError(
                 f"delta must be a number in (0, 1) for engine={self.engine!r}, got 0.0: 'auto' answers there"
             )
-        pairs = self.pairs()
+        pairs = self.dominating_pairs()
         upper = max(largest_of(*pair) for pair in pairs)
         if any(is_unbounded(*pair) for pair in pairs):
             return Bound(math.inf, math.inf, "closed_form")
@@ -102,7 +102,9 @@ class Question(NamedTuple):
     def delta(self, epsilon: float) -> Bound:
         """Bounds on delta(epsilon), any finite real epsilon."""
         at = _check.real("epsilon", _check.one_number("epsilon", epsilon, "profile answers an array of epsilons"))
-        return self._worst(lambda parts, direction: auto.delta(self.engine, parts, direction, at, self.request))
+        return self._ask_worst_direction(
+            lambda parts, direction: auto.delta(self.engine, parts, direction, at, self.request)
+        )
 
     def profile(self, epsilons: ArrayLike) -> Curve:
         """delta at each epsilon. As delta never increases, a neighbour's bound may improve one's own, and stands for it
@@ -116,9 +118,9 @@ class Question(NamedTuple):
         upper[order] = np.minimum.accumulate([b.upper for b in bounds]) if bounds else []
         return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
 
-    def above(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    def upper_profile(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         """Upper bounds of delta at epsilons that ascend: many for little more than one where the grid engine serves."""
-        pairs = self.pairs()
+        pairs = self.dominating_pairs()
         if any(grid.refuse(*pair) is not None for pair in pairs):
             return np.array([self.delta(float(epsilon)).upper for epsilon in epsilons])
         with _core.Budget(_UNITS):
@@ -144,7 +146,7 @@ class Question(NamedTuple):
         """Renyi divergences of the worst pair. They grow with the order: a neighbour's may improve one's own."""
         at = _check.reals_in("orders", orders, math.nextafter(1.0, 2.0))
         ascending = np.argsort(at, axis=None)
-        pairs = self.pairs()
+        pairs = self.dominating_pairs()
         ends = np.zeros((at.size, 2))
         for i in ascending:
             each = [divergence(*pair, float(at.ravel()[i])) for pair in pairs]
@@ -158,8 +160,8 @@ class Question(NamedTuple):
         floor = _check.below_one("delta", delta)
         if self.neighbors in ("add", "remove"):  # a test of the one accuses the other
             return Question(self.composition).gdp(floor)
-        pairs = self.pairs()
-        noise, rest = gaussian_dp.noise(pairs[0][0])
+        pairs = self.dominating_pairs()
+        noise, rest = gaussian_dp.split_gaussian_noise(pairs[0][0])
         parts = rest if floor == 0 else pairs[0][0]
 
         def curve(epsilon: float) -> Bound:
@@ -170,21 +172,21 @@ class Question(NamedTuple):
             end = largest_of(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)
-            found = gaussian_dp.smallest(curve, end, floor)
+            found = gaussian_dp.bound_smallest_mu(curve, end, floor)
         if floor == 0:
-            return gaussian_dp.joined(noise, found)
-        return found if rest else gaussian_dp.at_most(found, noise)
+            return gaussian_dp.combine_with_noise(noise, found)
+        return found if rest else gaussian_dp.limit_by_noise(found, noise)
 
     def tradeoff(self, alphas: ArrayLike) -> Curve:
         """The least type II error at each type I error, for the worst pair."""
         at = _check.reals_in("alphas", alphas, 0.0, 1.0)
-        return tradeoff(self.pairs(), at, self.engine, self.request)
+        return bound_tradeoff_curve(self.dominating_pairs(), at, self.engine, self.request)
 
-    def _worst(
+    def _ask_worst_direction(
         self, ask: Callable[[Parts, Direction], Bound], most: Callable[[Parts, Direction], float] | None = None
     ) -> Bound:
         """Of all pairs; ``most`` bounds an answer from above, and one that cannot count is not asked for."""
-        asked = self.pairs()
+        asked = self.dominating_pairs()
         answers: list[Bound] = []
         with _core.Budget(_UNITS):
             for left, pair in zip(range(len(asked), 0, -1), asked, strict=True):
@@ -197,9 +199,9 @@ class Question(NamedTuple):
             rest = "unknown"
         else:
             rest = "pair" if all(members(run) == (run,) for run, _ in asked) else "class"
-        return Bound(lower, upper, worst.engine, shares(upper - lower, worst.error_budget, rest))
+        return Bound(lower, upper, worst.engine, split_width(upper - lower, worst.error_budget, rest))
 
-    def pairs(self) -> list[tuple[Parts, Direction]]:
+    def dominating_pairs(self) -> list[tuple[Parts, Direction]]:
         """The dominating pairs that the relation asks for, equal ones once; ValueError where there is none.
 
         Every question comes by here, in the thread that computes its answer: RuntimeError where its arithmetic is not
@@ -228,7 +230,7 @@ _NEARLY = 1.1
 """A width that exceeds its terms by no more is theirs: the ends were rounded outward."""
 
 
-def shares(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
+def split_width(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
     """An engine's terms as shares of ``width``; what they do not explain is called ``rest``.
 
     They may exceed it, where the ends are of several engines or directions, and fall short of it, where both ends are

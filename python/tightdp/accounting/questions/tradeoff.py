@@ -47,37 +47,39 @@ _SLACK = 1e-15
 """Rounding of 1 - delta - alpha x and of a chord through it, relative to the largest of 1 and alpha x."""
 
 
-def tradeoff(pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: str | Engine, request: Request) -> Curve:
+def bound_tradeoff_curve(
+    pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: str | Engine, request: Request
+) -> Curve:
     """The worst pair's beta at each alpha: the smallest over all pairs, each composed on its own. The width that is
     aimed at is an absolute one."""
     curves = []
     for parts, direction in pairs:
 
-        def delta(eps: float, width: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
+        def bound_delta_at(eps: float, width: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
             if not affords(_NODE):
                 return max((-expm1(eps)).lo, 0.0), 1.0
             found = auto.delta(engine, parts, direction, eps, replace(request, width=width))
             return found.lower, found.upper
 
         with one_question(), _core.Budget(_UNITS):
-            curves.append(_one_pair(delta, alphas.ravel(), request.width))
+            curves.append(_bound_tradeoff_of_pair(bound_delta_at, alphas.ravel(), request.width))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)
     return Curve(lower.reshape(alphas.shape), upper.reshape(alphas.shape))
 
 
-def _one_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
+def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
     if not alphas.size:
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
     most = min(max(-np.log(inside.min()), 1e-6), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
     nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0): the advantage of any test
     nodes = nodes[np.unique(np.exp(nodes), return_index=True)[1]]  # chords divide by the distance of slopes e^node
-    known = _falling(_bounds(delta, nodes, tolerance))
+    known = _apply_monotonicity(_bound_deltas(delta, nodes, tolerance))
     lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
     widths = [np.full(alphas.shape, np.inf)] * _PATIENCE
     for _ in range(_ROUNDS):
-        low, high, where = _envelope(nodes, known, alphas)
+        low, high, where = _bound_supremum(nodes, known, alphas)
         lower, upper = np.maximum(lower, low), np.minimum(upper, high)  # nodes that know little may spoil a chord
         widths.append(upper - lower)
         # Where delta itself is what is unknown, more nodes are of no use.
@@ -92,7 +94,7 @@ def _one_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
         if not middles.size:
             break
         order = np.argsort(np.concatenate((nodes, middles)), kind="stable")
-        known = _falling(np.concatenate((known, _bounds(delta, middles, tolerance)))[order])
+        known = _apply_monotonicity(np.concatenate((known, _bound_deltas(delta, middles, tolerance)))[order])
         nodes = np.concatenate((nodes, middles))[order]
     upper = np.minimum(upper, _advantage_chords(float(known[nodes >= 0, 0].max()), alphas))
     never = delta(1e6, max(tolerance, _ROUGH))[
@@ -118,7 +120,7 @@ def _advantage_chords(advantage: float, alphas: Array) -> Array:
     return np.maximum(1 - alphas * ((1 - r) / r), (1 - alphas) * (r / (1 - r))) + _SLACK
 
 
-def _bounds(delta: Ask, nodes: Array, tolerance: float) -> Array:
+def _bound_deltas(delta: Ask, nodes: Array, tolerance: float) -> Array:
     """At all nodes, a quarter of the tolerance apart: small deltas need few digits, or none.
 
     If the work ends before, those near 0 say most about the others, and few digits of all more than many of one.
@@ -136,13 +138,13 @@ def _bounds(delta: Ask, nodes: Array, tolerance: float) -> Array:
     return found
 
 
-def _falling(known: Array) -> Array:
+def _apply_monotonicity(known: Array) -> Array:
     """What the bounds at each node say of those beside it, as delta never increases."""
     lower, upper = np.maximum.accumulate(known[::-1, 0])[::-1], np.minimum.accumulate(known[:, 1])
     return np.stack((lower, upper), axis=1)
 
 
-def _envelope(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+def _bound_supremum(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:
     """Lower and upper bounds of the supremum for each alpha, and the interval of nodes that the upper one is from."""
     x = np.exp(nodes)[:, None]
     slack = _SLACK * np.maximum(alphas * x, 1.0)

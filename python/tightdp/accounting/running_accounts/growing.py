@@ -11,7 +11,7 @@ from ...bound import Bound
 from ...mechanisms import Gaussian, Mechanism, PoissonSampled
 from ...options import WIDTH, Direction, Neighbors
 from ..engines import contour
-from ..questions.question import shares
+from ..questions.question import split_width
 from .shared_state import Entries
 
 _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
@@ -105,7 +105,7 @@ class Growing:
             self._resume = _GROWN * self._sampled
             return None
         terms = contour.both_sides(max(found, key=lambda one: one[2])[3])
-        return Bound(lower, upper, contour.ENGINE.name, shares(upper - lower, terms, "pair"))
+        return Bound(lower, upper, contour.ENGINE.name, split_width(upper - lower, terms, "pair"))
 
 
 def _step(mechanism: Mechanism) -> _Step | None:

@@ -63,7 +63,7 @@ def upper_deltas(run: Composition, neighbors: Neighbors, epsilons: NDArray[np.fl
     elif not run:
         answers = np.maximum(-np.expm1(finite), 0.0)
     else:
-        answers = np.minimum.accumulate(Question.of(run, neighbors).above(finite))
+        answers = np.minimum.accumulate(Question.from_options(run, neighbors).upper_profile(finite))
         answers[finite >= largest_loss(run, neighbors)] = 0.0
     found[~infinite] = answers[where.ravel()]
     return found

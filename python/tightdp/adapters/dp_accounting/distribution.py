@@ -104,8 +104,8 @@ def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: floa
     distinct = len(run._to_composition().parts)
     tolerance = COARSEST if slow else min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
     tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
-    question = Question.of(run._to_composition(), neighbors, width=tolerance / 4)
-    pairs = question.pairs()
+    question = Question.from_options(run._to_composition(), neighbors, width=tolerance / 4)
+    pairs = question.dominating_pairs()
     fast = cheap and first.engine == "contour" and all(contour.refuse(*pair) is None for pair in pairs)
 
     def bound_deltas(multiples: list[int]) -> dict[int, float]:
@@ -115,7 +115,7 @@ def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: floa
         elif cheap:  # microseconds each
             found = [question.delta(k * interval).upper for k in multiples]
         else:
-            found = question.above(np.array(multiples, dtype=np.float64) * interval).tolist()
+            found = question.upper_profile(np.array(multiples, dtype=np.float64) * interval).tolist()
         return {k: min(upper * _INFLATED, 1.0) for k, upper in zip(multiples, found, strict=True)}
 
     top = _find_highest_point(run, neighbors, interval)
