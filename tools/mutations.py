@@ -59,7 +59,7 @@ MUTATIONS = (
              "clipped = rows * 1.0", "tests/train/test_centering.py", "at_most_the_bound"),
     Mutation("a run does not charge its ledger", "                self._pay()\n", "",
              "tests/train/test_ledger_spent.py", "spends_what_it_is_charged"),
-    Mutation("a filter does not count the failures of approximate mechanisms", "failed += self._failed(price)",
+    Mutation("a filter does not count the failures of approximate mechanisms", "failed += self._failure_loss(price)",
              "failed += Range(0.0)", "tests/accounting/running_accounts/test_filters.py", "need_a_part_of_delta"),
     Mutation("a seeded source repeats its noise", "(self._next + 1) % 2**64", "self._next % 2**64",
              "tests/release/test_random.py", "moves_on"),

@@ -82,7 +82,7 @@ held, ledger, source = threading.Event(), SharedState(0, "advice"), dp.Philox(1)
 
 def hold():
     with noise._lock.now:
-        ledger.change(lambda state: held.set() or time.sleep(60))
+        ledger.update_state(lambda state: held.set() or time.sleep(60))
 
 threading.Thread(target=hold, daemon=True).start()
 held.wait()
@@ -90,7 +90,7 @@ held.wait()
 def work():
     source.integers(3)
     try:
-        ledger.change(lambda state: state)
+        ledger.update_state(lambda state: state)
     except RuntimeError:
         return
     raise AssertionError

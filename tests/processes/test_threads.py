@@ -119,7 +119,7 @@ def test_one_thread_at_a_time_is_inside_a_step():
         entered.set()
         return state + 10
 
-    threads = [threading.Thread(target=ledger.change, args=(step,)) for step in (first, second)]
+    threads = [threading.Thread(target=ledger.update_state, args=(step,)) for step in (first, second)]
     threads[0].start()
     assert inside.wait(60)
     threads[1].start()
@@ -137,10 +137,10 @@ def test_a_step_within_a_step_loses_neither():
     def outer(state):
         calls.append(state)
         if len(calls) == 1:
-            ledger.change(lambda inner: (*inner, "inner"))
+            ledger.update_state(lambda inner: (*inner, "inner"))
         return (*state, "outer")
 
-    ledger.change(outer)
+    ledger.update_state(outer)
     assert ledger.state == ("inner", "outer")
 
 
@@ -152,8 +152,8 @@ def test_an_interrupted_step_changes_nothing_and_holds_nobody_up(error):
         raise error
 
     with pytest.raises(error):
-        ledger.change(step)
-    thread = threading.Thread(target=ledger.change, args=(lambda state: state + 1,))
+        ledger.update_state(step)
+    thread = threading.Thread(target=ledger.update_state, args=(lambda state: state + 1,))
     thread.start()
     thread.join(60)
     assert ledger.state == 1

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from .. import _check
 from ..accounting.questions.calibration import calibrate
 from ..accounting.running_accounts.costs import GaussianCap
-from ..accounting.running_accounts.filters import Capped, PrivacyFilter
+from ..accounting.running_accounts.filters import CappedFilter, PrivacyFilter
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 
@@ -52,7 +52,7 @@ class ReleaseBudget(Protocol):
         """The most that the whole run can cost, fixed before it starts."""
 
 
-class Caps(Capped):
+class Caps(CappedFilter):
     """Adaptively chosen Gaussians up to a total, and every other mechanism up to a count.
 
     ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is

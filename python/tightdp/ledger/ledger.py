@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from .. import _check
 from .._strict_json import read_value
 from ..accounting.running_accounts.accountant import Accountant
-from ..accounting.running_accounts.filters import BudgetExceeded, PrivacyFilter, _Price, _Spent
+from ..accounting.running_accounts.filters import BudgetExceeded, PrivacyFilter, _FilterState, _ReleaseCost
 from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..number_texts import format_up
@@ -48,7 +48,7 @@ class _KnownEntries(NamedTuple):
 
     number: int
     digest: str
-    spent: _Spent | None
+    spent: _FilterState | None
     """State of the filter; None if it would not have allowed everything that is recorded."""
 
 
@@ -98,7 +98,7 @@ class Ledger:
         self._store, self._budget = store, budget
         self._filter = budget.build_filter()
         self._start = self._known = _KnownEntries(0, start, self._filter._shared.state)
-        self._price = lru_cache(1024)(self._filter._price)
+        self._price = lru_cache(1024)(self._filter._build_release_cost)
 
     @classmethod
     def create(
@@ -210,7 +210,7 @@ class Ledger:
         _, prices = self._price_releases(mechanism, count)
         return self._compute_share_of_cap(_add_releases(self._filter, self._read_current().spent, prices))
 
-    def _compute_share_of_cap(self, spent: _Spent | None) -> float:
+    def _compute_share_of_cap(self, spent: _FilterState | None) -> float:
         """Returns the spent share of the cap, rounded up; infinity if the filter does not allow it."""
         if spent is None:
             return math.inf
@@ -233,7 +233,7 @@ class Ledger:
                 account.compose(mechanism, count)
         return account
 
-    def _price_releases(self, mechanism: Composable, count: int) -> tuple[str, list[_Price]]:
+    def _price_releases(self, mechanism: Composable, count: int) -> tuple[str, list[_ReleaseCost]]:
         """Returns the account of releases as JSON, and the price of each part."""
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
@@ -293,17 +293,17 @@ class Ledger:
             raise ValueError("account.history must have at least one release")
         return Entry(number, moment, note, releases)
 
-    def _explain_refusal(self, spent: _Spent | None, prices: list[_Price]) -> str:
+    def _explain_refusal(self, spent: _FilterState | None, prices: list[_ReleaseCost]) -> str:
         """Returns the reason why the budget does not cover these releases."""
         if spent is None:
             return f"{self._store.name}: what is recorded would not be allowed by the bounds of this version"
         parts = " + ".join(f"{price.mechanism!r} * {price.count}" for price in prices)
-        if any(price.failure for price in prices) and not self._budget.failure:
+        if any(price.failure_probability for price in prices) and not self._budget.failure:
             return (
                 f"{parts} may fail, and this ledger sets no part of delta aside for that: make one with a failure, a "
                 "part of its delta (tightdp ledger create --failure)"
             )
-        cost = sum(price.cost * price.count for price in prices)
+        cost = sum(price.release_cost * price.count for price in prices)
         return (
             f"{parts} would exceed the budget of {self.dataset!r}: {format_up(spent.total.hi, '.6g')} of "
             f"{self._filter.cap:.6g} ({self._filter.unit}) are spent, and this costs {format_up(cost, '.6g')}"
@@ -346,12 +346,12 @@ def _is_time(moment: str) -> bool:
     return found.tzinfo == timezone.utc and found.isoformat(timespec="seconds") == moment
 
 
-def _add_releases(rules: PrivacyFilter, spent: _Spent | None, prices: list[_Price]) -> _Spent | None:
+def _add_releases(rules: PrivacyFilter, spent: _FilterState | None, prices: list[_ReleaseCost]) -> _FilterState | None:
     """Returns the filter's state after releases that are paid for together; None if they are not covered."""
     for price in prices:
         if spent is None:
             return None
-        spent = rules._after(spent, price)
+        spent = rules._try_to_add(spent, price)
     return None if spent is None else spent._replace(entries=None)  # they are in the database
 
 

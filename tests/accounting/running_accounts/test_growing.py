@@ -168,9 +168,9 @@ def test_threads_share_an_account():
 
 
 def test_a_question_about_an_earlier_moment():
-    from tightdp.accounting.running_accounts.growing import Growing
+    from tightdp.accounting.running_accounts.growing import GrowingAccount
 
-    growing = Growing()
+    growing = GrowingAccount()
     early = (None, STEP, 1000)
     late = ((None, STEP, 1000), dp.PoissonSampled(dp.Gaussian(2.0), 0.02), 50)
     assert growing.epsilon((None, STEP, 900), "add_or_remove", 1e-5) is None

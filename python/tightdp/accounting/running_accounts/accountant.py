@@ -12,9 +12,9 @@ from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism
 from ...options import NEIGHBORS, Accuracy, Neighbors, accept_question_options
-from .growing import Growing
+from .growing import GrowingAccount
 from .serial import from_plain, to_plain
-from .shared_state import Entries, SharedState, in_order
+from .shared_state import Entries, SharedState, list_entries
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,7 +57,7 @@ class Accountant:
         if not isinstance(keep, bool):
             raise TypeError(f"keep must be True or False, got {keep!r}")
         self.neighbors: Neighbors = neighbors
-        self._growing = Growing() if keep else None
+        self._growing = GrowingAccount() if keep else None
         self._shared: SharedState[_State] = SharedState((None, Composition(), _WAITING), _ADVICE)
 
     def compose(self, mechanism: Composable, count: int = 1) -> None:
@@ -68,7 +68,7 @@ class Accountant:
         releases = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
         added = mechanism * count
 
-        def record(before: _State) -> _State:
+        def append_releases(before: _State) -> _State:
             entries, composition, room = before
             if room <= 0:
                 room = max(_WAITING, len(composition.parts))  # merges, which changes no value that anyone can see
@@ -79,12 +79,12 @@ class Accountant:
                     entries = (entries, each, inner * count)
             return entries, composition + added, room - len(releases)
 
-        self._shared.change(record)
+        self._shared.update_state(append_releases)
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """What was released, in order; equal releases in a row are one entry with their number."""
-        return in_order(self._shared.state[0])
+        return list_entries(self._shared.state[0])
 
     @property
     def composition(self) -> Composition:
@@ -123,7 +123,7 @@ class Accountant:
         return f"<Accountant of {self.composition!r}, neighbors={self.neighbors!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.neighbors, self.history, self._growing is not None)
+        return _restore_accountant, (type(self), self.neighbors, self.history, self._growing is not None)
 
     def to_json(self) -> str:
         """The account as JSON text; doubles survive exactly."""
@@ -175,7 +175,7 @@ def _read_part(hint: Any, plain: Any, name: str) -> Any:
     return read_object(hint, plain, name, _read_part) if hint is _Entry else from_plain(hint, plain, name)
 
 
-def _restored(
+def _restore_accountant(
     cls: type[Accountant], neighbors: Neighbors, history: tuple[tuple[Mechanism, int], ...], keep: bool = True
 ) -> Accountant:
     account = cls(neighbors=neighbors, keep=keep)

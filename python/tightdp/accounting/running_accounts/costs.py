@@ -22,29 +22,29 @@ from ..pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian
 from ..questions.calibration import calibrate
 
 
-class Family(ABC):
+class CostFamily(ABC):
     """One unit of cost with its cap."""
 
     unit: str
     cap: float
 
     @abstractmethod
-    def cost(self, mechanism: m.Mechanism) -> float:
+    def bound_cost(self, mechanism: m.Mechanism) -> float:
         """An upper bound of the cost of one release; infinite where the family cannot charge it."""
 
 
-class RenyiOrder(Family):
+class RenyiOrder(CostFamily):
     """K(c) = c D_{c+1} at one order, fixed in advance (filters.md section 2)."""
 
     def __init__(self, epsilon: float, delta: float, order: float | None, expected: Composable | None) -> None:
         if order is None:
-            order = 1 + best_order(epsilon, delta, expected)
+            order = 1 + choose_order(epsilon, delta, expected)
         self.c = order - 1
         shown = f"{order:g}" if self.c >= 1e-3 else f"1 + {self.c:g}"
         self.unit = f"Renyi divergence of order {shown}, times {self.c:g}"
-        self.cap = _allowance(self.c, epsilon, delta).lo
+        self.cap = _cap_of_order(self.c, epsilon, delta).lo
 
-    def cost(self, mechanism: m.Mechanism) -> float:
+    def bound_cost(self, mechanism: m.Mechanism) -> float:
         found = renyi.total(((mechanism, 1),), self.c)
         if found < INF:
             return found
@@ -52,25 +52,25 @@ class RenyiOrder(Family):
         return binary(Range(largest), self.c).hi if largest < INF else INF
 
 
-class ZeroConcentrated(Family):
+class ZeroConcentrated(CostFamily):
     """rho of zero-concentrated differential privacy (filters.md section 3)."""
 
     unit = "rho of zCDP"
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        c = best_order(epsilon, delta, None)
-        self.cap = (_allowance(c, epsilon, delta) / (Range(c) * (Range(c) + 1))).lo
+        c = choose_order(epsilon, delta, None)
+        self.cap = (_cap_of_order(c, epsilon, delta) / (Range(c) * (Range(c) + 1))).lo
 
-    def cost(self, mechanism: m.Mechanism) -> float:
+    def bound_cost(self, mechanism: m.Mechanism) -> float:
         match mechanism:
             case m.PoissonSampled(inner, _):  # joint convexity: a sample reveals no more
-                return self.cost(inner)
+                return self.bound_cost(inner)
             case ReplacedGaussian(sigma, _):
-                return self.cost(m.Gaussian(sigma / 2))
+                return self.bound_cost(m.Gaussian(sigma / 2))
             case ReplacedClass(e, 0.0, _):
-                return _pure(2 * Range(e))
+                return _convert_to_zcdp(2 * Range(e))
             case Replaced(m.PoissonSampled(inner) | m.FixedSizeSampled(inner)):
-                return self.cost(replaced(inner))
+                return self.bound_cost(replaced(inner))
             case m.Gaussian(sigma):
                 return (1 / (2 * (Range(sigma) * sigma))).hi
             case m.ZCDP(rho, 0.0):
@@ -78,24 +78,24 @@ class ZeroConcentrated(Family):
             case Replaced(m.ZCDP(rho, 0.0)):
                 return 4 * rho
             case Replaced(m.DiscreteGaussianVector() as vector):
-                return 4 * self.cost(vector)
+                return 4 * self.bound_cost(vector)
             case m.BoundedRange(eta):
                 return (Range(eta) * eta / 8).hi
             case m.PureDP():
-                return _pure(Range(mechanism.nominal_epsilon))
+                return _convert_to_zcdp(Range(mechanism.nominal_epsilon))
             case m.Laplace(scale):
-                return _pure(1 / Range(scale))
+                return _convert_to_zcdp(1 / Range(scale))
             case m.DiscreteLaplace(scale, sensitivity):
-                return _pure(sensitivity / Range(scale))
+                return _convert_to_zcdp(sensitivity / Range(scale))
             case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(sigma, sensitivity):
                 ratio = Range(sensitivity) / sigma
                 return (ratio * ratio / 2).hi
             case m.RandomizedResponse(p, buckets):
-                return _pure(log((1 - Range(p)) * buckets / p + 1))
+                return _convert_to_zcdp(log((1 - Range(p)) * buckets / p + 1))
         return INF
 
 
-class GaussianCap(Family):
+class GaussianCap(CostFamily):
     """mu^2 = 1/sigma^2 of Gaussians (filters.md section 4)."""
 
     unit = "1/noise_multiplier^2 of Gaussians"
@@ -104,7 +104,7 @@ class GaussianCap(Family):
         self.cap = cap
 
     @classmethod
-    def within(cls, epsilon: float, delta: float, others: Composition) -> GaussianCap:
+    def calibrate_beside_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianCap:
         """The cap that leaves room for a fixed number of releases of others (filters.md section 5)."""
 
         def run(mu_squared: float) -> Composition:
@@ -114,24 +114,24 @@ class GaussianCap(Family):
             raise ValueError(f"others must be ({epsilon!r}, {delta!r})-DP by themselves, got {others!r}")
         return cls(calibrate(run, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15))
 
-    def cost(self, mechanism: m.Mechanism) -> float:
+    def bound_cost(self, mechanism: m.Mechanism) -> float:
         match mechanism:
             case m.PoissonSampled(inner, _):
-                return self.cost(inner)
+                return self.bound_cost(inner)
             case ReplacedGaussian(sigma, _) | Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):
-                return self.cost(m.Gaussian(sigma / 2))
+                return self.bound_cost(m.Gaussian(sigma / 2))
             case m.Gaussian(sigma):
                 return (1 / (Range(sigma) * sigma)).hi
         return INF
 
 
-def best_order(epsilon: float, delta: float, expected: Composable | None) -> float:
+def choose_order(epsilon: float, delta: float, expected: Composable | None) -> float:
     """The c whose cap pays for most of ``expected``, by default of Gaussians (or anything else that is zCDP)."""
     parts = None if expected is None else expected._to_composition().parts
 
-    def price(c: float) -> float:
+    def score_order(c: float) -> float:
         """Minus the number of times that the cap pays; positive where it pays for nothing."""
-        allowed = _allowance(c, epsilon, delta).lo
+        allowed = _cap_of_order(c, epsilon, delta).lo
         cost = c * (c + 1) if parts is None else renyi.total(parts, c)
         if not 0 < cost < INF:
             return INF
@@ -139,30 +139,30 @@ def best_order(epsilon: float, delta: float, expected: Composable | None) -> flo
 
     best, at = INF, 0.0
 
-    def remembered(log_c_price: float) -> float:
+    def remember_best(log_c_price: float) -> float:
         nonlocal best, at
-        found = price(log_c_price)
+        found = score_order(log_c_price)
         if found < best:
             best, at = found, log_c_price
         return found
 
-    minimum(remembered)
+    minimum(remember_best)
     if not best < 0:
         raise ValueError(f"epsilon={epsilon!r} and delta={delta!r} leave no budget at any Renyi order")
     return at
 
 
-def _allowance(c: float, epsilon: float, delta: float) -> Range:
+def _cap_of_order(c: float, epsilon: float, delta: float) -> Range:
     """The K(c) at which the conversion gives just ``delta`` at ``epsilon``: c eps + log delta - log kappa(c)."""
     return Range(c) * epsilon + log(delta) - log_kappa(c)
 
 
-def _pure(e: Range) -> float:
+def _convert_to_zcdp(e: Range) -> float:
     """eps-DP is eps^2/2-zCDP (Bun and Steinke 2016, Proposition 3.3)."""
     return (e * e / 2).hi
 
 
-def charged(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
+def resolve_charged_mechanism(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
     """The mechanism whose moments are charged under the relation; ValueError where no pair is proved under it."""
     reason = refuse(((mechanism, 1),), neighbors)
     if reason:

@@ -22,8 +22,8 @@ from ...number_texts import format_up
 from ...options import NEIGHBORS, Neighbors
 from ..engines.renyi.engine import without_failure
 from ..numerics.outward import INF, Range, down, log1p
-from .costs import Family, GaussianCap, RenyiOrder, ZeroConcentrated, charged
-from .shared_state import Entries, SharedState, in_order
+from .costs import CostFamily, GaussianCap, RenyiOrder, ZeroConcentrated, resolve_charged_mechanism
+from .shared_state import Entries, SharedState, list_entries
 
 FAMILIES = ("renyi", "zcdp", "gaussian")
 _ODOMETER_ADVICE = "what it records would be missing in its parent's odometer; make another one in the child"
@@ -34,7 +34,7 @@ class BudgetExceeded(RuntimeError):
     """A release was refused because it would not be covered by the guarantee; nothing was spent."""
 
 
-class _Spent(NamedTuple):
+class _FilterState(NamedTuple):
     """What went through a filter so far."""
 
     total: Range
@@ -44,24 +44,24 @@ class _Spent(NamedTuple):
 
 
 @dataclass
-class _Price:
+class _ReleaseCost:
     """What ``count`` releases cost, but for what was spent before."""
 
     mechanism: Mechanism
     count: int
     paid: Mechanism
-    family: Family
+    family: CostFamily
 
     @cached_property
-    def cost(self) -> float:
-        return self.family.cost(without_failure(self.paid)[0])
+    def release_cost(self) -> float:
+        return self.family.bound_cost(without_failure(self.paid)[0])
 
     @cached_property
-    def failure(self) -> float:
+    def failure_probability(self) -> float:
         return without_failure(self.paid)[1]
 
 
-class Capped:
+class CappedFilter:
     """Releases chosen adaptively below a sure cap on their costs, beside others up to a count each.
 
     Any number of threads may spend at once: each release is checked and recorded in one step.
@@ -69,7 +69,7 @@ class Capped:
 
     def __init__(
         self,
-        family: Family,
+        family: CostFamily,
         others: Iterable[tuple[Mechanism, int]] = (),
         failure: float = 0.0,
         neighbors: Neighbors = "add_or_remove",
@@ -77,7 +77,7 @@ class Capped:
         _core.check_arithmetic()
         self.neighbors: Neighbors = neighbors
         self._family, self._failure_cap = family, failure
-        self._shared = SharedState(_Spent(Range(0.0), Range(0.0), dict(others)), _ADVICE)
+        self._shared = SharedState(_FilterState(Range(0.0), Range(0.0), dict(others)), _ADVICE)
 
     @property
     def cap(self) -> float:
@@ -97,50 +97,55 @@ class Capped:
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """What was spent, in order."""
-        return in_order(self._shared.state.entries)
+        return list_entries(self._shared.state.entries)
 
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
         """Whether ``count`` more releases of ``mechanism`` are covered."""
-        self._shared.check()
-        return self._after(self._shared.state, self._price(mechanism, count)) is not None
+        self._shared.require_own_process()
+        return self._try_to_add(self._shared.state, self._build_release_cost(mechanism, count)) is not None
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
-        price = self._price(mechanism, count)
+        price = self._build_release_cost(mechanism, count)
 
-        def record(before: _Spent) -> _Spent:
-            after = self._after(before, price)
+        def record_releases(before: _FilterState) -> _FilterState:
+            after = self._try_to_add(before, price)
             if after is None:
+                cost = format_up(price.release_cost * count, ".6g")
                 raise BudgetExceeded(
                     f"{count} x {mechanism!r} would exceed the filter: {format_up(before.total.hi, '.6g')} of "
-                    f"{self.cap:.6g} ({self.unit}) are spent, and this costs {format_up(price.cost * count, '.6g')}"
+                    f"{self.cap:.6g} ({self.unit}) are spent, and this costs {cost}"
                 )
             return after
 
-        self._shared.change(record)
+        self._shared.update_state(record_releases)
 
     def cost(self, mechanism: Mechanism) -> float:
         """What one release costs, in ``unit``, rounded up; infinite where no part of the cap pays for it."""
-        price = self._price(mechanism, 1)
-        return INF if self._failed(price).hi > self._most_failed else price.cost
+        price = self._build_release_cost(mechanism, 1)
+        return INF if self._failure_loss(price).hi > self._largest_failure_loss else price.release_cost
 
-    def _failed(self, price: _Price) -> Range:
+    def _failure_loss(self, price: _ReleaseCost) -> Range:
         """-log of the chance that none of the releases fails."""
-        if not price.failure:
+        if not price.failure_probability:
             return Range(0.0)
-        return price.count * (-log1p(-Range(price.failure)) if price.failure < 1 else Range(INF))
+        return price.count * (
+            -log1p(-Range(price.failure_probability)) if price.failure_probability < 1 else Range(INF)
+        )
 
     @property
-    def _most_failed(self) -> float:
+    def _largest_failure_loss(self) -> float:
         return (-log1p(-Range(self._failure_cap))).lo
 
-    def _price(self, mechanism: Mechanism, count: int) -> _Price:
+    def _build_release_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
         _core.check_arithmetic()
-        return _Price(mechanism, _check.count("count", count), charged(mechanism, self.neighbors), self._family)
+        return _ReleaseCost(
+            mechanism, _check.count("count", count), resolve_charged_mechanism(mechanism, self.neighbors), self._family
+        )
 
-    def _after(self, before: _Spent, price: _Price) -> _Spent | None:
+    def _try_to_add(self, before: _FilterState, price: _ReleaseCost) -> _FilterState | None:
         """The account after the releases; None where they are not covered."""
         entries = (before.entries, price.mechanism, price.count)
         paid = price.paid
@@ -148,20 +153,20 @@ class Capped:
             paid = paid.mechanism  # which dominates it
         left = before.others_left.get(paid, 0) - price.count
         if left >= 0:  # room was kept for them
-            return _Spent(before.total, before.failed, {**before.others_left, paid: left}, entries)
-        if price.cost == INF:
+            return _FilterState(before.total, before.failed, {**before.others_left, paid: left}, entries)
+        if price.release_cost == INF:
             return None
-        total, failed = before.total + price.count * Range(price.cost), before.failed
-        if price.failure:
-            failed += self._failed(price)
-            if failed.hi > self._most_failed:
+        total, failed = before.total + price.count * Range(price.release_cost), before.failed
+        if price.failure_probability:
+            failed += self._failure_loss(price)
+            if failed.hi > self._largest_failure_loss:
                 return None
         if total.hi > self.cap:
             return None
-        return _Spent(total, failed, before.others_left, entries)
+        return _FilterState(total, failed, before.others_left, entries)
 
 
-class PrivacyFilter(Capped):
+class PrivacyFilter(CappedFilter):
     """Holds a sequence of releases to (``epsilon``, ``delta``)-DP, however each of them depends on the earlier ones.
 
     Ask ``can_spend``, or ``spend`` and catch ``BudgetExceeded``, BEFORE running a mechanism.
@@ -224,11 +229,11 @@ class PrivacyFilter(Capped):
         failure = _check.nonnegative("failure", failure)
         if not failure < self.delta:
             raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
-        kept = _charged(others, neighbors)
-        built = self._build(family, (Range(self.delta) - failure).lo, order, expected, kept, neighbors)
+        kept = _translate_to_charge(others, neighbors)
+        built = self._build_family(family, (Range(self.delta) - failure).lo, order, expected, kept, neighbors)
         super().__init__(built, kept.parts, failure, neighbors)
 
-    def _build(
+    def _build_family(
         self,
         family: str,
         delta: float,
@@ -236,14 +241,16 @@ class PrivacyFilter(Capped):
         expected: Composable | None,
         others: Composition,
         neighbors: Neighbors,
-    ) -> Family:
+    ) -> CostFamily:
         if family == "zcdp":
             return ZeroConcentrated(self.epsilon, delta)
         if family == "gaussian":
-            return GaussianCap.within(self.epsilon, delta, others)
+            return GaussianCap.calibrate_beside_others(self.epsilon, delta, others)
         if order is not None:
             order = _check.interval("(1, inf)")("order", order)
-        return RenyiOrder(self.epsilon, delta, order, None if expected is None else _charged(expected, neighbors, True))
+        return RenyiOrder(
+            self.epsilon, delta, order, None if expected is None else _translate_to_charge(expected, neighbors, True)
+        )
 
     def __repr__(self) -> str:
         return (
@@ -255,11 +262,11 @@ class PrivacyFilter(Capped):
         raise TypeError("PrivacyFilter cannot be copied or pickled: each copy would spend the same budget")
 
 
-def _charged(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
+def _translate_to_charge(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
     """What is charged for a composition; ``without`` the failures of approximate mechanisms."""
     parts = () if run is None else run._to_composition().parts
     kept = ((without_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
-    return Composition((charged(mechanism, neighbors), n) for mechanism, n in kept)
+    return Composition((resolve_charged_mechanism(mechanism, neighbors), n) for mechanism, n in kept)
 
 
 class Odometer:
@@ -283,18 +290,18 @@ class Odometer:
         each = down(self.delta / len(self.levels), 2.0**-52)
         self._filters = [PrivacyFilter(level, each, neighbors=neighbors) for level in self.levels]
         start = tuple(level._shared.state for level in self._filters)
-        self._shared: SharedState[tuple[_Spent | None, ...]] = SharedState(start, _ODOMETER_ADVICE)
+        self._shared: SharedState[tuple[_FilterState | None, ...]] = SharedState(start, _ODOMETER_ADVICE)
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Records ``count`` releases, before they are run."""
-        prices = [level._price(mechanism, count) for level in self._filters]
+        prices = [level._build_release_cost(mechanism, count) for level in self._filters]
 
-        def record(before: tuple[_Spent | None, ...]) -> tuple[_Spent | None, ...]:
+        def record_at_levels(before: tuple[_FilterState | None, ...]) -> tuple[_FilterState | None, ...]:
             """None stands for a level that was exceeded."""
             levels = zip(self._filters, before, prices, strict=True)
-            return tuple(None if spent is None else level._after(spent, price) for level, spent, price in levels)
+            return tuple(None if spent is None else level._try_to_add(spent, price) for level, spent, price in levels)
 
-        self._shared.change(record)
+        self._shared.update_state(record_at_levels)
 
     @property
     def epsilon(self) -> float:

@@ -27,7 +27,7 @@ _Step = tuple[float, float]
 """Noise multiplier and sampling probability."""
 
 
-class Growing:
+class GrowingAccount:
     """Answers questions about epsilon from what it computed for earlier ones (docs/theory/contour.md section 9).
 
     Of plain and Poisson-subsampled Gaussians, once an account has grown between two questions: until then it is asked
@@ -40,9 +40,9 @@ class Growing:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._first: Entries = None
-        self._start()
+        self._reset_runs()
 
-    def _start(self) -> None:
+    def _reset_runs(self) -> None:
         """As if nothing had been recorded."""
         self._seen: Entries = None
         self._runs = {direction: _core.GrowingRun(direction) for direction in ("remove", "add")}
@@ -63,21 +63,21 @@ class Growing:
             if at == 0:
                 return None
             _core.check_arithmetic()
-            return self._answer(directions, at) if self._follow(entries) else None
+            return self._bound_epsilon(directions, at) if self._follow_entries(entries) else None
         except BaseException:
-            self._start()
+            self._reset_runs()
             raise
         finally:
             self._lock.release()
 
-    def _follow(self, entries: Entries) -> bool:
+    def _follow_entries(self, entries: Entries) -> bool:
         """Takes in what was recorded since the last question. False for one about an earlier moment, or too soon."""
-        new = _since(self._seen, entries)
+        new = _list_releases_since(self._seen, entries)
         if new is None:
             return False
         for mechanism, times in new:
             simple, inner = mechanism._to_canonical()
-            step, count = _step(simple), inner * times
+            step, count = _parse_step(simple), inner * times
             if step is None or self._steps + count > _check.MAX_COUNT:
                 self._resume = float("inf")
                 return False
@@ -93,7 +93,7 @@ class Growing:
         self._seen = entries
         return self._sampled >= self._resume
 
-    def _answer(self, directions: tuple[Direction, ...], delta: float) -> Bound | None:
+    def _bound_epsilon(self, directions: tuple[Direction, ...], delta: float) -> Bound | None:
         found: list[tuple[str, float, float, Sequence[float], int, int]] = []
         for direction in directions:
             if direction == "add" and found and 0 < self._most_added <= found[0][1]:
@@ -108,7 +108,7 @@ class Growing:
         return Bound(lower, upper, contour.ENGINE.name, split_width(upper - lower, terms, "pair"))
 
 
-def _step(mechanism: Mechanism) -> _Step | None:
+def _parse_step(mechanism: Mechanism) -> _Step | None:
     base, q = mechanism, 1.0
     if isinstance(mechanism, PoissonSampled):
         base, q = mechanism.mechanism, mechanism.sampling_probability
@@ -117,7 +117,7 @@ def _step(mechanism: Mechanism) -> _Step | None:
     return base.noise_multiplier, q
 
 
-def _since(seen: Entries, entries: Entries) -> list[tuple[Mechanism, int]] | None:
+def _list_releases_since(seen: Entries, entries: Entries) -> list[tuple[Mechanism, int]] | None:
     """Releases of ``entries`` beyond those of ``seen``, or None where ``seen`` is no part of them."""
     new: list[tuple[Mechanism, int]] = []
     while entries is not seen:

@@ -16,7 +16,7 @@ Entries = tuple["Entries", Mechanism, int] | None
 """Releases with their counts, the last one outermost: what was recorded before is shared, never copied."""
 
 
-def in_order(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
+def list_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
     """From the first to the last."""
     found = []
     while entries is not None:
@@ -46,9 +46,9 @@ class SharedState(Generic[State]):
         self._owner = Owner()
         self._lock = threading.RLock()
 
-    def change(self, step: Callable[[State], State]) -> None:
+    def update_state(self, step: Callable[[State], State]) -> None:
         """``state = step(state)``, in one step."""
-        self.check()
+        self.require_own_process()
         with self._lock:
             while True:
                 before = self.state
@@ -59,7 +59,7 @@ class SharedState(Generic[State]):
                     self.state = after
                     return
 
-    def check(self) -> None:
+    def require_own_process(self) -> None:
         """RuntimeError in a child that was forked from the process that made this, and in a thread whose arithmetic is
         not what the rounding of sums outward rests on."""
         _core.check_arithmetic()
