@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..accounting.engines.renyi import engine as renyi
 from ..accounting.engines.renyi.conversion import epsilon_at
-from ..accounting.pairs.neighbors import translate
+from ..accounting.pairs.neighbors import translate_parts_to_replacement
 from ..composition import Composition
 from ..options import Neighbors
 
@@ -28,7 +28,7 @@ def choose_best_order(
         ends = [run.delta(epsilon * at, neighbors=neighbors).upper for at in (0.99, 1.01)]
         slope = math.log(ends[0] / ends[1]) / (0.02 * epsilon) if ends[1] > 0 else math.inf
         return float(orders[np.argmin(np.abs(orders - 1 - slope))]) if slope < math.inf else float(orders[-1])
-    kept, _ = renyi.split(translate(run.parts) if neighbors == "replace" else run.parts)
+    kept, _ = renyi.split(translate_parts_to_replacement(run.parts) if neighbors == "replace" else run.parts)
     target = min(max(float(delta), math.ulp(0.0)), 1.0)
 
     def epsilon_of_order(i: int) -> float:

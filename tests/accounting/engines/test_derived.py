@@ -11,7 +11,7 @@ from effort import bounded
 import tightdp as dp
 from tightdp.accounting.engines.renyi.moments import log_moment
 from tightdp.accounting.pairs.largest import largest_loss
-from tightdp.accounting.pairs.repetitions import repetitions
+from tightdp.accounting.pairs.repetitions import build_repetitions
 
 SHAPES = [1.0, 0.0, -0.5, 3.0, "poisson"]
 
@@ -104,7 +104,7 @@ def test_a_preferred_set_attains_the_lower_bound(shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gamma_is_that_of_the_mean(shape):
     for mean in (1.0, 1.000001, 2.0, 1e3, 1e12):
-        runs = repetitions(dp.RepeatAndSelect(dp.Gaussian(1.0) + dp.Laplace(1.0), mean, shape))
+        runs = build_repetitions(dp.RepeatAndSelect(dp.Gaussian(1.0) + dp.Laplace(1.0), mean, shape))
         if shape == "poisson":
             continue
         with mp.workdps(60):

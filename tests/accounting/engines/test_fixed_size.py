@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import tightdp as dp
 from tightdp.accounting.engines.grid import engine as grid
-from tightdp.accounting.pairs.neighbors import translate
+from tightdp.accounting.pairs.neighbors import translate_parts_to_replacement
 
 
 def delta(run, at, width=1e-6):
     request = grid.DEFAULT.__class__(width=width)
-    return grid.ENGINE.delta(translate(run._to_composition().parts), "remove", at, request)
+    return grid.ENGINE.delta(translate_parts_to_replacement(run._to_composition().parts), "remove", at, request)
 
 
 def hockey_stick(p, q, at):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import tightdp as dp
 from tightdp.accounting.engines.base import Request
 from tightdp.accounting.engines.grid import ENGINE
-from tightdp.accounting.pairs.neighbors import translate
+from tightdp.accounting.pairs.neighbors import translate_parts_to_replacement
 
 VECTORS = json.loads((pathlib.Path(__file__).parents[2] / "vectors" / "accounting.json").read_text())
 
@@ -195,7 +195,7 @@ def test_a_fixed_size_sample_once():
             e = mp.mpf(eps)
             right = sampled_delta(base, q, abs(e))
             true = right if eps >= 0 else -mp.expm1(e) + mp.exp(e) * right
-            found = ENGINE.delta(translate(run._to_composition().parts), "remove", eps)
+            found = ENGINE.delta(translate_parts_to_replacement(run._to_composition().parts), "remove", eps)
             assert found.lower <= true <= found.upper and found.upper <= true * (1 + 2e-6)
 
 

@@ -16,7 +16,7 @@ from tightdp import _core
 from tightdp.accounting.engines import closed_form, contour, renyi
 from tightdp.accounting.engines.base import Request
 from tightdp.accounting.engines.grid import ENGINE
-from tightdp.accounting.pairs.members import members
+from tightdp.accounting.pairs.members import list_class_members
 
 
 class Draw:
@@ -186,7 +186,7 @@ def check(parts, direction, target, epsilons, request):
         assert all(term >= 0 for term in found.error_budget.values()), (here, found)
     for first, second in itertools.pairwise(curve.values()):
         assert second.lower <= first.upper, (here, first, second)
-    loose = members(parts) != (parts,)
+    loose = list_class_members(parts) != (parts,)
     for engine in (contour.ENGINE, renyi.ENGINE, closed_form.ENGINE):
         if engine.refuse(parts, direction) is None:
             pairs = [(inverse, engine.epsilon(parts, direction, target, request))]

@@ -8,7 +8,7 @@ import tightdp as dp
 from tightdp.accounting.engines.participations import ENGINE
 from tightdp.accounting.engines.participations import curves as participations
 from tightdp.accounting.numerics.outward import Range
-from tightdp.accounting.pairs.neighbors import translate
+from tightdp.accounting.pairs.neighbors import translate_parts_to_replacement
 
 mpmath = pytest.importorskip("mpmath")
 mp = mpmath.mp
@@ -124,7 +124,7 @@ def test_replaced_in_a_fixed_size():
     with mpmath.workdps(60):
         for eps in (1.0, 700.0, 900.0):
             truth = above(5, 0.01, 0.025, mp.mpf(eps))
-            found = ENGINE.delta(translate(((fixed, 5),)), "remove", eps)
+            found = ENGINE.delta(translate_parts_to_replacement(((fixed, 5),)), "remove", eps)
             assert truth <= found.upper <= truth * (1 + mp.mpf(1e-11))
             member = ENGINE.delta(((dp.PoissonSampled(dp.Gaussian(0.025), 0.01), 5),), "remove", eps)
             assert found.lower == pytest.approx(member.lower, rel=1e-9)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tightdp as dp
+from tightdp.accounting.pairs.inclusion_probability import inclusion_probability
 from tightdp.accounting.pairs.known_curve import KnownCurve
-from tightdp.accounting.pairs.looked_at import looked_at
 
 RARE = 1e-4
 RUNS = [
@@ -104,13 +104,19 @@ def test_a_trade_off_curve_is_within_the_advantage_of_guessing():
 
 def test_the_chance_of_being_looked_at():
     inner, least = dp.Laplace(1.0), 1e-3
-    assert looked_at(((inner, 3),)) == 1.0
-    assert looked_at(((dp.FixedSizeSampled(inner, 3, 3000), 1),)) == pytest.approx(least)
-    assert looked_at(((dp.TruncatedPoissonSampled(inner, least, 2, 50), 2),)) == pytest.approx(2 * least, rel=1e-3)
-    assert looked_at(((dp.MixtureOfGaussians(1.0, (0.0, 1.0), (1 - least, least)), 1),)) == pytest.approx(least)
-    assert looked_at(((dp.SampledWithReplacement(dp.Gaussian(1.0), 1, 1000), 1),)) == pytest.approx(least)
-    assert looked_at(((dp.RepeatAndSelect(dp.PoissonSampled(inner, least), 2.0), 1),)) == pytest.approx(2 * least)
-    assert looked_at(((dp.PoissonSampled(inner, least), 1), (inner, 1))) == 1.0
+    assert inclusion_probability(((inner, 3),)) == 1.0
+    assert inclusion_probability(((dp.FixedSizeSampled(inner, 3, 3000), 1),)) == pytest.approx(least)
+    assert inclusion_probability(((dp.TruncatedPoissonSampled(inner, least, 2, 50), 2),)) == pytest.approx(
+        2 * least, rel=1e-3
+    )
+    assert inclusion_probability(((dp.MixtureOfGaussians(1.0, (0.0, 1.0), (1 - least, least)), 1),)) == pytest.approx(
+        least
+    )
+    assert inclusion_probability(((dp.SampledWithReplacement(dp.Gaussian(1.0), 1, 1000), 1),)) == pytest.approx(least)
+    assert inclusion_probability(((dp.RepeatAndSelect(dp.PoissonSampled(inner, least), 2.0), 1),)) == pytest.approx(
+        2 * least
+    )
+    assert inclusion_probability(((dp.PoissonSampled(inner, least), 1), (inner, 1))) == 1.0
 
 
 POSITIVE = [

@@ -10,7 +10,7 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.fixed_size import engine
 from tightdp.accounting.engines.fixed_size.kernels import Side, epsilons, masses_below
-from tightdp.accounting.pairs.neighbors import translate
+from tightdp.accounting.pairs.neighbors import translate_parts_to_replacement
 
 SIGMA, Q, STEPS = 1.0, 0.01, 1000
 RUN = dp.FixedSizeSampled(dp.Gaussian(SIGMA), 1, 100)
@@ -144,7 +144,7 @@ def test_two_steps_of_two_pairs_by_quadrature():
         added = (density * once(epsilon + np.log(ratio))).sum()
         truth, found = (
             max(removed, added),
-            engine.ENGINE.delta(translate(run._to_composition().parts), "remove", epsilon),
+            engine.ENGINE.delta(translate_parts_to_replacement(run._to_composition().parts), "remove", epsilon),
         )
         assert found.lower <= truth * (1 + 1e-6) and truth * (1 - 1e-6) <= found.upper <= truth * 1.01
         assert found.lower >= truth * 0.97
@@ -192,7 +192,7 @@ def test_one_step_is_the_pair_that_attains_it():
         y = 1 + (x - 1) / q
         z = mp.log(y) / 2 + 1
         truth = q * (mp.ncdf(2 - z) - y * mp.ncdf(-z))
-    bound = engine.ENGINE.delta(translate((RUN * 2)._to_composition().parts), "remove", 0.4)
+    bound = engine.ENGINE.delta(translate_parts_to_replacement((RUN * 2)._to_composition().parts), "remove", 0.4)
     assert float(truth) < bound.lower  # two steps cost more than one
     assert (RUN * 1).delta(0.4, neighbors="replace").upper == pytest.approx(float(truth), rel=1e-5)
 
@@ -210,7 +210,7 @@ def test_more_steps_and_larger_samples_cost_more_and_blocks_bound_steps():
 
 
 def test_negative_epsilons_by_symmetry():
-    parts = translate((RUN * 20)._to_composition().parts)
+    parts = translate_parts_to_replacement((RUN * 20)._to_composition().parts)
     for epsilon in (0.02, 0.5):
         there, here = (engine.ENGINE.delta(parts, "remove", at) for at in (epsilon, -epsilon))
         for one, other in ((there.lower, here.lower), (there.upper, here.upper)):
@@ -230,13 +230,13 @@ def test_far_beyond_the_lattice():
     "run", [RUN, RUN * 10**6, RUN * 5 + dp.Gaussian(3.0), dp.FixedSizeSampled(dp.Laplace(1.0), 1, 9) * 5]
 )
 def test_it_refuses_what_it_has_no_bounds_for(run):
-    assert engine.ENGINE.refuse(translate(run._to_composition().parts), "remove")
+    assert engine.ENGINE.refuse(translate_parts_to_replacement(run._to_composition().parts), "remove")
     assert engine.ENGINE.refuse((RUN * 5)._to_composition().parts, "remove")  # of a record that is removed
 
 
 def test_a_spent_budget_says_nothing_and_keeps_nothing():
     run = dp.FixedSizeSampled(dp.Gaussian(1.7), 1, 100) * 50
-    parts = translate(run._to_composition().parts)
+    parts = translate_parts_to_replacement(run._to_composition().parts)
     with _core.Budget(10**6):
         assert engine.ENGINE.epsilon(parts, "remove", 1e-5).upper == math.inf
     free = engine.ENGINE.epsilon(parts, "remove", 1e-5)

@@ -21,13 +21,13 @@ from ...options import Direction
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import affords, one_question
 from ..pairs import known_curve
-from ..pairs.dominating import dominating
-from ..pairs.kinds import any_of
-from ..pairs.known_curve import Ask, KnownCurve, cut
-from ..pairs.largest import largest_of, largest_within
-from ..pairs.looked_at import looked_at
-from ..pairs.members import members, reveals_nothing
-from ..pairs.neighbors import smaller
+from ..pairs.dominating import list_dominating_compositions
+from ..pairs.inclusion_probability import inclusion_probability
+from ..pairs.kinds import has_any_type
+from ..pairs.known_curve import Ask, KnownCurve, narrow_by_known_curve
+from ..pairs.largest import bound_largest_loss, largest_loss_within_delta
+from ..pairs.members import has_no_privacy_loss, list_class_members
+from ..pairs.neighbors import remove_records
 from . import allocation, closed_form, contour, derived, fallback, fixed_size, grid, participations, prv, renyi
 from .base import Engine, Request
 
@@ -56,7 +56,7 @@ _NOTHING = Bound(0.0, INF, "trivial", {})
 
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Bounds on epsilon(delta) for one direction; of "auto" with all that is known of the curve."""
-    if not any_of(parts, Derived):
+    if not has_any_type(parts, Derived):
         return _known_epsilon(engine, parts, direction, delta, request)
     with one_question():
         return _known_epsilon(engine, parts, direction, delta, request)
@@ -66,7 +66,7 @@ def _known_epsilon(engine: str | Engine, parts: Parts, direction: Direction, del
     before = _core.work_spent()
     found = _epsilon(engine, parts, direction, delta, request)
     if found.upper == INF and found.lower < INF and engine == "auto":
-        most = largest_within(parts, delta)
+        most = largest_loss_within_delta(parts, delta)
         found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
     if engine != "auto" or _narrow(found, request.width):
         return found
@@ -76,7 +76,7 @@ def _known_epsilon(engine: str | Engine, parts: Parts, direction: Direction, del
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     """Bounds on delta(epsilon) for one direction; of "auto" with all that is known of the curve."""
-    if not any_of(parts, Derived):
+    if not has_any_type(parts, Derived):
         return _known_delta(engine, parts, direction, epsilon, request)
     with one_question():
         return _known_delta(engine, parts, direction, epsilon, request)
@@ -88,9 +88,9 @@ def _known_delta(engine: str | Engine, parts: Parts, direction: Direction, epsil
     if engine == "auto" and not _narrow(found, request.width):
         work = _core.work_spent() - before
         found = _cut(found, "delta", epsilon, parts, direction, request, work)
-    elif engine == "auto" and epsilon >= 0 and (most := looked_at(parts)) < found.upper:
+    elif engine == "auto" and epsilon >= 0 and (most := inclusion_probability(parts)) < found.upper:
         found = _both(found, replace(found, lower=0.0, upper=most), _about_delta(parts, direction, epsilon, request))
-    if found.upper == 0 and epsilon < largest_of(parts, direction):
+    if found.upper == 0 and epsilon < bound_largest_loss(parts, direction):
         return replace(found, upper=TINY)  # positive, and less than any double
     return found
 
@@ -110,7 +110,9 @@ def _cut(
     if not isinstance(derived.single(parts), Group):
         asks["delta"] = lambda at: _delta("auto", parts, direction, at, request)
         asks["epsilon"] = lambda at: _epsilon("auto", parts, direction, at, request)
-    return cut(found, curve, at, KnownCurve(looked_at(parts), largest_of(parts, direction)), asks, work)
+    return narrow_by_known_curve(
+        found, curve, at, KnownCurve(inclusion_probability(parts), bound_largest_loss(parts, direction)), asks, work
+    )
 
 
 def _epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
@@ -146,7 +148,7 @@ def _about_delta(parts: Parts, direction: Direction, epsilon: float, request: Re
 
 
 def _known(parts: Parts, direction: Direction) -> derived.Known:
-    return derived.Known(looked_at(parts), largest_of(parts, direction))
+    return derived.Known(inclusion_probability(parts), bound_largest_loss(parts, direction))
 
 
 def _links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.Run]:
@@ -156,7 +158,7 @@ def _links(mechanism: Derived, direction: Direction, request: Request) -> list[d
     if mechanism.any_size:  # one pair at every link
         return [_run(mechanism.parts, direction, request)] * mechanism.size
     # A record fewer at every link: a probability with none of the group comes first to the smallest of them.
-    links = [_run(smaller(mechanism.parts, gone), direction, request) for gone in range(mechanism.size)]
+    links = [_run(remove_records(mechanism.parts, gone), direction, request) for gone in range(mechanism.size)]
     return links if direction == "add" else links[::-1]
 
 
@@ -172,10 +174,12 @@ def _run(run: Parts, direction: Direction, request: Request) -> derived.Run:
 
 def _list_dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Compositions that dominate ``parts``, cheap ones first."""
-    yield from dominating(parts)
-    if any_of(parts, Derived) and derived.single(parts) is None:
+    yield from list_dominating_compositions(parts)
+    if has_any_type(parts, Derived) and derived.single(parts) is None:
         units = _WHOLE_CURVE // sum(isinstance(mechanism, Derived) for mechanism, _ in parts)
-        yield from dominating(parts, lambda mechanism: _dominating_loss(mechanism, direction, request, units))
+        yield from list_dominating_compositions(
+            parts, lambda mechanism: _dominating_loss(mechanism, direction, request, units)
+        )
 
 
 def _dominating_loss(mechanism: Derived, direction: Direction, request: Request, units: int) -> PrivacyLoss:
@@ -194,7 +198,7 @@ def _dominating_loss(mechanism: Derived, direction: Direction, request: Request,
 
 
 def _unseen_run(run: Parts, direction: Direction, request: Request) -> derived.Run:
-    parts = tuple(part for part in run if not reveals_nothing(part[0]))
+    parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
     units = _SEARCHED if derived.single(parts) is None else _NESTED
@@ -209,8 +213,8 @@ def _unseen_run(run: Parts, direction: Direction, request: Request) -> derived.R
         back=forth if back == direction else deltas(back, rough),
         above=deltas(direction, replace(rough, above=True)),
         epsilon=_Kept(lambda at: _epsilon("auto", parts, direction, at, request), lambda _: _NOTHING, units),
-        largest=largest_of(parts, direction),
-        largest_back=largest_of(parts, back),
+        largest=bound_largest_loss(parts, direction),
+        largest_back=bound_largest_loss(parts, back),
     )
 
 
@@ -268,7 +272,7 @@ class _Question(NamedTuple):
 
 def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Bound]) -> Bound:
     parts, direction = question.parts, question.direction
-    known = members(parts)
+    known = list_class_members(parts)
     loose = known != (parts,)
     if engine == "auto":
         found = _auto(question, ask, loose or question.request.above)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from ... import _core
 from ...composition import FEW_PARTS
 from ...mechanisms import Gaussian, PoissonSampled
-from ..pairs.kinds import any_of, once
+from ..pairs.kinds import cache_by_composition, has_any_type
 from ..pairs.replaced import ReplacedGaussian
 from .base import DEFAULT, Bound, Direction, Parts, Request
 
@@ -81,7 +81,7 @@ _Losses: TypeAlias = tuple[list[tuple[float, float, float]], float, bool]
 are those of replacing a record."""
 
 
-@once
+@cache_by_composition
 def _losses(parts: Parts) -> _Losses | str:
     """What the engine is asked about, or why it cannot serve."""
     sampled: list[tuple[float, float, float]] = []
@@ -100,8 +100,8 @@ def _losses(parts: Parts) -> _Losses | str:
             return f"it serves Gaussian and PoissonSampled(Gaussian), not {mechanism!r}"
         if not LEAST <= sigma <= MOST:
             return f"it serves noise multipliers in [{LEAST:g}, {MOST:g}], not {mechanism!r}"
-    replaced = any_of(parts, ReplacedGaussian)
-    if replaced and any_of(parts, PoissonSampled):
+    replaced = has_any_type(parts, ReplacedGaussian)
+    if replaced and has_any_type(parts, PoissonSampled):
         return "its pairs are all of one relation"
     if len(parts) > FEW_PARTS:
         sampled.sort()

@@ -9,10 +9,10 @@ from ... import mechanisms as m
 from ...composition import Parts, sort_parts
 from ...derived import Derived, Group
 from ..numerics.outward import Range, exp, sqrt, up
-from .groups import mixture
-from .kinds import any_of
-from .largest import largest_of
-from .neighbors import replaced
+from .groups import build_group_mixture
+from .kinds import has_any_type
+from .largest import bound_largest_loss
+from .neighbors import translate_to_replacement
 from .replaced import Replaced
 
 _LOG_FAILURE = 55.3
@@ -22,53 +22,57 @@ _MOST_SIGMA = 1e4
 """Of one discrete Gaussian: up to there its atoms are looked at."""
 
 
-def dominating(parts: Parts, of_derived: Callable[[Derived], m.Mechanism] | None = None) -> tuple[Parts, ...]:
+def list_dominating_compositions(
+    parts: Parts, of_derived: Callable[[Derived], m.Mechanism] | None = None
+) -> tuple[Parts, ...]:
     """Compositions that dominate ``parts``, which are translated already; none where nothing is gained.
 
     ``of_derived`` returns a mechanism that dominates a repeated run or a group; without it, one that is known by its
     largest loss stands for all that have no larger one (derived.md section 3).
     """
-    if not any_of(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
+    if not has_any_type(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
         return ()
     found: dict[m.Mechanism, int] = {}
     gained = False
     for mechanism, count in parts:
-        others = _smooth(mechanism)
+        others = _find_dominating_parts(mechanism)
         if others is None and isinstance(mechanism, Derived):
-            others = (of_derived(mechanism),) if of_derived else _bound_by_largest(mechanism)
+            others = (of_derived(mechanism),) if of_derived else _bound_by_largest_loss(mechanism)
         gained = gained or others is not None
         for other in others or (mechanism,):
             found[other] = found.get(other, 0) + count
     return (sort_parts(tuple(found.items())),) if gained else ()
 
 
-def _bound_by_largest(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
+def _bound_by_largest_loss(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
     """Returns the class of all mechanisms with no larger loss than ``mechanism`` has, if that is finite."""
-    largest = largest_of(((mechanism, 1),), "remove")
+    largest = bound_largest_loss(((mechanism, 1),), "remove")
     return (m.PureDP(largest),) if largest < math.inf else None
 
 
-def _smooth(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | None:
+def _find_dominating_parts(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | None:
     """A Gaussian, and with a tiny probability everything, for a discrete Gaussian (discrete.md section 2); a mixture
     for a group (derived.md section 2)."""
     match mechanism:
         case Group(m.Mechanism() as inner, size):
-            mixed = mixture(inner, size, up=True)
+            mixed = build_group_mixture(inner, size, up=True)
             return None if mixed is None else (mixed,)
         case m.DiscreteGaussian(sigma, sensitivity) if sigma > _MOST_SIGMA:
-            return _gaussian(sigma, sensitivity, 1)
+            return _bound_discrete_gaussian(sigma, sensitivity, 1)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
-            return _gaussian(sigma, sensitivity, dimensions)
+            return _bound_discrete_gaussian(sigma, sensitivity, dimensions)
         case m.PoissonSampled(inner, q):
-            if inside := _smooth(inner):
+            if inside := _find_dominating_parts(inner):
                 return m.PoissonSampled(inside[0], q), inside[1]
         case Replaced(inner):
-            if inside := _smooth(inner):
-                return replaced(inside[0]), inside[1]
+            if inside := _find_dominating_parts(inner):
+                return translate_to_replacement(inside[0]), inside[1]
     return None
 
 
-def _gaussian(sigma: float, sensitivity: float, dimensions: int) -> tuple[m.Mechanism, m.Mechanism] | None:
+def _bound_discrete_gaussian(
+    sigma: float, sensitivity: float, dimensions: int
+) -> tuple[m.Mechanism, m.Mechanism] | None:
     """N(0, s^2), s^2 = sigma^2 - tau^2, which rounding to integers with deviation tau makes discrete but for gamma."""
     if sigma > 1e150:
         return None

@@ -20,35 +20,35 @@ _Shifts = tuple[tuple[float, float], ...]
 """Sensitivities of one record and their probabilities, those of 0 included."""
 
 
-def of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
+def find_dominated_mechanism(mechanism: m.Mechanism, size: int) -> m.Mechanism:
     """What a group of ``size`` is known to be exposed to at least; one of its records, where nothing else is known."""
-    return mixture(mechanism, size, up=False) or scale_sensitivity(mechanism, size) or mechanism
+    return build_group_mixture(mechanism, size, up=False) or scale_sensitivity(mechanism, size) or mechanism
 
 
-def mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechanism | None:
+def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechanism | None:
     """Returns a mixture that dominates a group's pair (``up``), or that it dominates: equal but for roundings."""
     match mechanism:
         case m.PoissonSampled(m.Gaussian(sigma), q) if q < 1:
-            return _mixture(sigma, ((0.0, 1 - q), (1.0, q)), size, up)
+            return _build_mixture_of_sum(sigma, ((0.0, 1 - q), (1.0, q)), size, up)
         case m.MixtureOfGaussians(sigma, norms, shares):
-            return _mixture(sigma, tuple(zip(norms, shares, strict=True)), size, up)
+            return _build_mixture_of_sum(sigma, tuple(zip(norms, shares, strict=True)), size, up)
         case m.PoissonSampled(m.MixtureOfGaussians(sigma, norms, shares), q):
             drawn = tuple((norm, q * share) for norm, share in zip(norms, shares, strict=True))
-            return _mixture(sigma, ((0.0, 1 - q), *drawn), size, up)
+            return _build_mixture_of_sum(sigma, ((0.0, 1 - q), *drawn), size, up)
         case ReplacedGaussian(sigma, q):
-            inner = mixture(m.PoissonSampled(m.Gaussian(sigma), q), size, up)
+            inner = build_group_mixture(m.PoissonSampled(m.Gaussian(sigma), q), size, up)
             return Replaced(inner) if inner else None
         case Replaced(m.MixtureOfGaussians() | m.PoissonSampled(m.MixtureOfGaussians()) as one):
-            inner = mixture(one, size, up)
+            inner = build_group_mixture(one, size, up)
             return Replaced(inner) if inner else None
     return None
 
 
 @lru_cache(maxsize=64)
-def _mixture(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
+def _build_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
     """Returns the mixture of the sum of ``size`` records, with upper tails that are no smaller, or no larger; None if
     it has too many components."""
-    sums = _convolve(one, size)
+    sums = _sum_over_records(one, size)
     if sums is None:
         return None
     found: dict[float, float] = {}
@@ -56,7 +56,7 @@ def _mixture(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaus
     for exact, p in sorted(sums.items(), reverse=True):
         share = min(max(p * (1 + _MARGIN), _LEAST) if up else p * (1 - _MARGIN), left)
         if share >= _LEAST and exact > 0:
-            shift = _rounded(exact, up)
+            shift = _round_shift(exact, up)
             found[shift] = found.get(shift, 0.0) + share
             left -= share
     if left > 0:
@@ -66,7 +66,7 @@ def _mixture(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaus
     return m.MixtureOfGaussians(sigma, tuple(found), tuple(found.values()))
 
 
-def _convolve(one: _Shifts, size: int) -> dict[Fraction, float] | None:
+def _sum_over_records(one: _Shifts, size: int) -> dict[Fraction, float] | None:
     """Returns the distribution of the sum of ``size`` records, in plain numbers; None if it has too many values."""
     exact = [Fraction(shift) for shift, _ in one]
     unit = max(shift.denominator for shift in exact)  # a power of 2
@@ -89,7 +89,7 @@ _LARGEST = 1e300
 """Shift up to which sums of shifts are doubles."""
 
 
-def _rounded(exact: Fraction, up: bool) -> float:
+def _round_shift(exact: Fraction, up: bool) -> float:
     """Returns the double next to a positive number, on one side of it."""
     near = float(exact)
     if up and near < exact:

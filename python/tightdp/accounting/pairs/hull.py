@@ -29,20 +29,20 @@ class Point(NamedTuple):
     value: Fraction
 
 
-def lower_hull(points: Iterable[Point]) -> list[Point]:
+def build_lower_hull(points: Iterable[Point]) -> list[Point]:
     """Returns the corners of the lower convex hull of points that ascend, none of which counts as higher than those
     before it."""
     hull: list[Point] = []
     for point in points:
         if hull and point.value > hull[-1].value:
             point = point._replace(value=hull[-1].value)
-        while len(hull) > 1 and slope_between(hull[-2], hull[-1]) >= slope_between(hull[-1], point):
+        while len(hull) > 1 and compute_slope(hull[-2], hull[-1]) >= compute_slope(hull[-1], point):
             hull.pop()
         hull.append(point)
     return hull
 
 
-def slope_between(one: Point, other: Point) -> Fraction:
+def compute_slope(one: Point, other: Point) -> Fraction:
     return (other.value - one.value) / (other.x - one.x)
 
 
@@ -56,8 +56,8 @@ def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direc
         at.append(_make_point(down(math.exp(-largest), 2 * _ULP), 0.0))
         at.append(_make_point(up(math.exp(largest), 2 * _ULP), 0.0))
     at += [_make_point(x, value) for x, value in points]
-    hull = lower_hull(sorted(at, key=lambda point: (point.x, point.value)))
-    slopes = [slope_between(*pair) for pair in pairwise(hull)] + [Fraction(0)]
+    hull = build_lower_hull(sorted(at, key=lambda point: (point.x, point.value)))
+    slopes = [compute_slope(*pair) for pair in pairwise(hull)] + [Fraction(0)]
     infinity, hidden = hull[-1].value, 1 + slopes[0]
     atoms: list[tuple[float, Fraction, Fraction]] = []
     for point, (before, behind) in zip(hull[1:], pairwise(slopes), strict=True):
@@ -75,8 +75,8 @@ def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direc
     return PrivacyLoss(
         tuple(losses),
         tuple(float(p) for _, p, _ in atoms),
-        min(_rounded_up(infinity), 1.0),
-        min(_rounded_up(hidden), 1.0),
+        min(_round_up_to_double(infinity), 1.0),
+        min(_round_up_to_double(hidden), 1.0),
         "any",
         loss_error=error,
     )
@@ -91,6 +91,6 @@ def _make_point(x: float, value: float) -> Point:
     return Point(math.log(x), Fraction(x), max(Fraction(value), 1 - Fraction(x)))
 
 
-def _rounded_up(exact: Fraction) -> float:
+def _round_up_to_double(exact: Fraction) -> float:
     found = float(exact)
     return math.nextafter(found, math.inf) if Fraction(found) < exact else found

@@ -10,7 +10,7 @@ from ...composition import Mechanism, Parts
 T = TypeVar("T")
 
 
-class once(Generic[T]):
+class cache_by_composition(Generic[T]):
     """A pure function of a composition's parts that remembers what it said of the tuple it was asked about last.
 
     A question comes by several times with one and the same tuple: once for each direction and each engine.
@@ -28,8 +28,8 @@ class once(Generic[T]):
         return last[1]
 
 
-@once
-def kinds(parts: Parts) -> frozenset[type]:
+@cache_by_composition
+def list_mechanism_types(parts: Parts) -> frozenset[type]:
     """The types of these mechanisms, and of those that they sample or allocate, with all their bases."""
     found: set[type] = set()
     layer = [mechanism for mechanism, _ in parts]
@@ -39,6 +39,6 @@ def kinds(parts: Parts) -> frozenset[type]:
     return frozenset(found)
 
 
-def any_of(parts: Parts, *some: type[Mechanism]) -> bool:
+def has_any_type(parts: Parts, *some: type[Mechanism]) -> bool:
     """Whether any mechanism of these types is among them, or within one of them."""
-    return not kinds(parts).isdisjoint(some)
+    return not list_mechanism_types(parts).isdisjoint(some)

@@ -34,11 +34,11 @@ NAME = "curve"
 class KnownCurve:
     """Points (epsilon, lower, upper) of one direction's curve; the first is x = 0, where delta is 1."""
 
-    def __init__(self, looked_at: float = 1.0, largest: float = INF) -> None:
-        """``looked_at`` bounds delta(0), and ``largest`` all losses."""
+    def __init__(self, inclusion_probability: float = 1.0, largest: float = INF) -> None:
+        """``inclusion_probability`` bounds delta(0), and ``largest`` all losses."""
         self._points: dict[float, tuple[float, float]] = {-INF: (1.0, 1.0)}
-        if looked_at < 1:
-            self.add(0.0, 0.0, looked_at)
+        if inclusion_probability < 1:
+            self.add(0.0, 0.0, inclusion_probability)
         if largest < INF:
             self.add(largest, 0.0, 0.0)
 
@@ -60,70 +60,76 @@ class KnownCurve:
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Bounds of delta at any epsilon."""
-        left, right = self._sides(epsilon)
+        left, right = self._split_points(epsilon)
         low, high = self._points.get(epsilon, (0.0, 1.0))
         low = max(low, (-expm1(epsilon)).lo, *(lower for _, lower, _ in right), 0.0)
         high = min(high, *(upper for _, _, upper in left))
         for a, _, above in left:
             for b, _, below in right:  # the chord
                 if below < high:
-                    share = _fall(epsilon, b) / _fall(a, b)
+                    share = _compute_fall(epsilon, b) / _compute_fall(a, b)
                     high = min(high, (below + (Range(above) - below) * Range(0.0, min(share.hi, 1.0))).hi)
         for i, (b, lower, _) in enumerate(left):  # a chord, continued
             for a, _, above in left[:i]:
                 if lower > low:
-                    low = max(low, (lower - (Range(above) - lower) * (expm1(Range(epsilon) - b) / _fall(a, b))).lo)
+                    low = max(
+                        low, (lower - (Range(above) - lower) * (expm1(Range(epsilon) - b) / _compute_fall(a, b))).lo
+                    )
         for i, (a, lower, _) in enumerate(right):
             for b, _, above in right[i + 1 :]:
                 if lower > above:
-                    rise = _fall(epsilon, a) / expm1(Range(b) - a)
+                    rise = _compute_fall(epsilon, a) / expm1(Range(b) - a)
                     low = max(low, (lower + (Range(lower) - above) * Range(max(rise.lo, 0.0), rise.hi)).lo)
         return low, high
 
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Bounds of epsilon(delta), delta in (0, 1)."""
-        points = self._sorted()
+        points = self._sort_points()
         low, high = 0.0, INF
         for i, (b, lower, upper) in enumerate(points):
             if lower > delta:
                 low = max(low, b)
                 for a, _, above in points[:i]:  # a chord, continued
                     room = (Range(lower) - delta) / (Range(above) - lower) if above > lower else Range(0.0)
-                    low = max(low, (b + log1p(Range(max(room.lo, 0.0)) * _fall(a, b))).lo)
+                    low = max(low, (b + log1p(Range(max(room.lo, 0.0)) * _compute_fall(a, b))).lo)
             if upper <= delta:
                 high = min(high, max(b, 0.0))
                 for a, _, above in points[:i]:
                     if above > delta:
                         share = (Range(delta) - upper) / (Range(above) - upper)
-                        high = min(high, max((b + log1p(-Range(max(share.lo, 0.0)) * _fall(a, b))).hi, 0.0))
+                        high = min(high, max((b + log1p(-Range(max(share.lo, 0.0)) * _compute_fall(a, b))).hi, 0.0))
         return low, high
 
-    def _sorted(self) -> list[tuple[float, float, float]]:
+    def _sort_points(self) -> list[tuple[float, float, float]]:
         return sorted((epsilon, *ends) for epsilon, ends in self._points.items())
 
-    def _sides(self, epsilon: float) -> tuple[list[tuple[float, float, float]], list[tuple[float, float, float]]]:
-        points = self._sorted()
+    def _split_points(
+        self, epsilon: float
+    ) -> tuple[list[tuple[float, float, float]], list[tuple[float, float, float]]]:
+        points = self._sort_points()
         return [p for p in points if p[0] < epsilon], [p for p in points if p[0] > epsilon]
 
 
-def _fall(a: float, b: float) -> Range:
+def _compute_fall(a: float, b: float) -> Range:
     """1 - e^(a - b), a < b."""
     return -expm1(Range(a) - b) if a > -INF else Range(1.0)
 
 
-def cut(found: Bound, curve: str, at: float, known: KnownCurve, asks: Mapping[str, Ask], work: int) -> Bound:
+def narrow_by_known_curve(
+    found: Bound, curve: str, at: float, known: KnownCurve, asks: Mapping[str, Ask], work: int
+) -> Bound:
     """Bounds of what ``curve``, "delta" or "epsilon", is ``at`` a number, that took so much ``work``, with what is
     known beside them. ``asks`` answer further questions of both kinds, if there is any use in them."""
     take = {"delta": known.add, "epsilon": known.add_inverse}
     follows = {"delta": known.delta, "epsilon": known.epsilon}[curve]
-    beside = {"delta": _beside_delta, "epsilon": _beside_epsilon}[curve]
+    beside = {"delta": _choose_points_for_delta, "epsilon": _choose_points_for_epsilon}[curve]
 
-    def ends() -> tuple[float, float]:
+    def intersect_ends() -> tuple[float, float]:
         low, high = follows(at)
         return max(low, found.lower), min(high, found.upper)
 
     take[curve](at, found.lower, found.upper)
-    low, high = ends()
+    low, high = intersect_ends()
     idle = 0
     with _core.Budget(_SHARE * work + _SPARE):
         for step in _STEPS if asks else ():
@@ -133,7 +139,7 @@ def cut(found: Bound, curve: str, at: float, known: KnownCurve, asks: Mapping[st
             for other, there in beside(step, at, low, high):
                 answer = asks[other](there)
                 take[other](there, answer.lower, answer.upper)
-            low, high = ends()
+            low, high = intersect_ends()
             idle = 0 if (low, high) != before else idle + 1
     if (low, high) == (found.lower, found.upper):
         return found
@@ -151,7 +157,7 @@ _UNITS = 10**6
 """Of work, for a step of this search: the cuts of a dozen points."""
 
 
-def _beside_delta(step: str, epsilon: float, low: float, high: float) -> Points:
+def _choose_points_for_delta(step: str, epsilon: float, low: float, high: float) -> Points:
     """What may narrow an interval of delta(epsilon)."""
     if step in _INSIDE:
         inside = _INSIDE[step](max(low, _LEAST), high)
@@ -160,7 +166,7 @@ def _beside_delta(step: str, epsilon: float, low: float, high: float) -> Points:
     return [("delta", there)] if abs(there) < _FAR and there != epsilon else []
 
 
-def _beside_epsilon(step: str, delta: float, low: float, high: float) -> Points:
+def _choose_points_for_epsilon(step: str, delta: float, low: float, high: float) -> Points:
     """What may narrow an interval of epsilon(delta)."""
     if step in _INSIDE:
         most = high if high < INF else min(4 * low + 1, _FAR)

@@ -12,19 +12,21 @@ from ...derived import POISSON, Derived, Group, RepeatAndSelect
 from ...losses import PrivacyLoss
 from ...options import Direction, Neighbors
 from ..numerics.outward import INF, Range, expm1, log, log1p
-from .members import reveals_nothing
-from .neighbors import translate
-from .replaced import Replaced, ReplacedClass, Zeroed, losses
+from .members import has_no_privacy_loss
+from .neighbors import translate_parts_to_replacement
+from .replaced import Replaced, ReplacedClass, Zeroed, bracket_losses
 
 
 def largest_loss(run: Composition, neighbors: Neighbors) -> float:
     """An upper bound of the largest loss that any output has; infinite where none is bounded."""
-    return largest_of(translate(run.parts) if neighbors == "replace" else run.parts, "remove")
+    return bound_largest_loss(
+        translate_parts_to_replacement(run.parts) if neighbors == "replace" else run.parts, "remove"
+    )
 
 
-def largest_of(parts: Parts, direction: Direction) -> float:
+def bound_largest_loss(parts: Parts, direction: Direction) -> float:
     """The same of a pair that a relation asks for."""
-    of = {"remove": _largest, "add": _added}[direction]
+    of = {"remove": _bound_loss_of_mechanism, "add": _bound_loss_when_added}[direction]
     total = Range(0.0)
     for mechanism, count in parts:
         total += of(mechanism) if count == 1 else count * of(mechanism)  # that of one is exact where it is known
@@ -37,7 +39,7 @@ def attained_loss(parts: Parts) -> float:
         return 0.0
     total = Range(0.0)
     for mechanism, count in parts:
-        total += _largest(mechanism) if count == 1 else count * _largest(mechanism)
+        total += _bound_loss_of_mechanism(mechanism) if count == 1 else count * _bound_loss_of_mechanism(mechanism)
     return total.lo
 
 
@@ -58,7 +60,7 @@ def _is_gaussian(mechanism: m.Mechanism, direction: Direction) -> bool:
     return isinstance(mechanism, (m.Gaussian, m.DiscreteGaussian))
 
 
-def largest_within(parts: Parts, delta: float) -> float:
+def largest_loss_within_delta(parts: Parts, delta: float) -> float:
     """The largest loss where none is infinite but with a chance of at most ``delta``, which epsilon(delta) does not
     exceed then; infinite elsewhere.
 
@@ -68,17 +70,17 @@ def largest_within(parts: Parts, delta: float) -> float:
     for mechanism, count in parts:
         if isinstance(mechanism, m.ApproximateDP):
             with localcontext(_FLOOR):
-                kept *= _power(1 - Decimal(mechanism.nominal_delta), count)
+                kept *= _raise_to_power(1 - Decimal(mechanism.nominal_delta), count)
     if _CEILING.subtract(Decimal(1), kept) > Decimal(delta):
         return INF
     sure = ((m.PureDP(one.nominal_epsilon) if isinstance(one, m.ApproximateDP) else one, n) for one, n in parts)
-    return largest_of(tuple(sure), "remove")
+    return bound_largest_loss(tuple(sure), "remove")
 
 
 _FLOOR, _CEILING = Context(prec=60, rounding=ROUND_FLOOR), Context(prec=60, rounding=ROUND_CEILING)
 
 
-def _power(base: Decimal, count: int) -> Decimal:
+def _raise_to_power(base: Decimal, count: int) -> Decimal:
     """base^count, every product rounded as the context says."""
     found = Decimal(1)
     while count:
@@ -89,7 +91,7 @@ def _power(base: Decimal, count: int) -> Decimal:
     return found
 
 
-def largest_added(parts: Parts) -> float:
+def bound_loss_of_adding(parts: Parts) -> float:
     """The same of a record that is added: of a Poisson sample the law with it is at least 1 - q times that without.
 
     Infinite for many parts, of which it would cost more than it is good for.
@@ -104,13 +106,13 @@ def largest_added(parts: Parts) -> float:
     return total * (1 + 1e-12)  # more than what rounding takes
 
 
-def _largest(mechanism: m.Mechanism) -> Range:
+def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
     """Of adding or removing a record. 0 is exact: what reveals nothing adds nothing."""
     match mechanism:
         case m.PureDP():
             return Range(mechanism.nominal_epsilon)
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            return max((loss for loss, _ in losses(mechanism)[1].positive), key=lambda loss: loss.hi)
+            return max((loss for loss, _ in bracket_losses(mechanism)[1].positive), key=lambda loss: loss.hi)
         case m.Laplace(scale):
             return 1 / Range(scale)
         case m.DiscreteLaplace(scale, sensitivity):
@@ -125,37 +127,37 @@ def _largest(mechanism: m.Mechanism) -> Range:
                 log1p(-Range(p)) + log(Range(buckets)) - log(Range(p)) + Range(0.0, 1e-300)
             )  # log1p(x) <= log x + 1/x
         case m.PoissonSampled(inner, q):
-            return _amplified(_largest(inner), Range(q))
+            return _bound_sampled_loss(_bound_loss_of_mechanism(inner), Range(q))
         case Derived():
-            return _derived(mechanism, _largest)
+            return _bound_derived_loss(mechanism, _bound_loss_of_mechanism)
         case Replaced(inner) | Zeroed(inner):  # what contributes nothing is one of the records that may be exchanged
-            return _replaced(inner)
+            return _bound_loss_when_replaced(inner)
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # in either order
             return Range(mechanism.dominating.largest_absolute_loss) + mechanism.dominating.slack
-    return Range(0.0) if reveals_nothing(mechanism) else Range(INF)
+    return Range(0.0) if has_no_privacy_loss(mechanism) else Range(INF)
 
 
-def _added(mechanism: m.Mechanism) -> Range:
+def _bound_loss_when_added(mechanism: m.Mechanism) -> Range:
     """Of adding a record: the law with it is at least 1 - q times that without, too."""
-    loss = _largest(mechanism)
+    loss = _bound_loss_of_mechanism(mechanism)
     if isinstance(mechanism, m.PoissonSampled):
         return Range(0.0, min(loss.hi, (-log1p(-Range(mechanism.sampling_probability))).hi))
     return loss
 
 
-def _replaced(mechanism: m.Mechanism) -> Range:
+def _bound_loss_when_replaced(mechanism: m.Mechanism) -> Range:
     """Of replacing a record: at most what removing it and adding another one may lose together."""
     match mechanism:
         case m.FixedSizeSampled(inner, size, total):
-            return _amplified(_replaced(inner), Range(size) / total)
+            return _bound_sampled_loss(_bound_loss_when_replaced(inner), Range(size) / total)
         case m.RandomizedResponse() | PrivacyLoss():
-            return _largest(mechanism)
+            return _bound_loss_of_mechanism(mechanism)
         case Derived():
-            return _derived(mechanism, _replaced)
-    return 2 * _largest(mechanism)
+            return _bound_derived_loss(mechanism, _bound_loss_when_replaced)
+    return 2 * _bound_loss_of_mechanism(mechanism)
 
 
-def _derived(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
+def _bound_derived_loss(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
     """Steps of a group add up; selecting adds its gain (docs/theory/derived.md)."""
     loss = Range(0.0)
     for one, count in mechanism.parts:
@@ -168,7 +170,7 @@ def _derived(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
     return loss * (Range(float(mechanism.shape)) + 2)
 
 
-def _amplified(loss: Range, q: Range) -> Range:
+def _bound_sampled_loss(loss: Range, q: Range) -> Range:
     """log(1 + q (e^loss - 1)), which is at most loss."""
     grown = expm1(loss)
     if math.isinf(loss.hi) or math.isinf(grown.hi):

@@ -18,9 +18,9 @@ from ...composition import Parts
 from ...derived import Derived, Group, RepeatAndSelect
 from ...options import ADDED, EVERY
 from ..numerics.outward import Range, expm1, log, sqrt
-from .groups import of_group
-from .kinds import any_of
-from .neighbors import replaced
+from .groups import find_dominated_mechanism
+from .kinds import has_any_type
+from .neighbors import translate_to_replacement
 from .replaced import Replaced, Zeroed
 
 
@@ -32,29 +32,29 @@ class BinaryRange(m.Mechanism):
     share: float
     relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
 
-    def atoms(self) -> list[tuple[Range, Range]]:
+    def list_atoms(self) -> list[tuple[Range, Range]]:
         """Losses and logarithms of P's masses, whose Q-masses add up to 1 as they do."""
         top = self.share * Range(self.eta)
         least, whole = top - self.eta, -expm1(-Range(self.eta))
         return [(least, log(expm1(top) / whole) - self.eta), (top, log(-expm1(least) / whole))]
 
 
-def members(parts: Parts) -> tuple[Parts, ...]:
+def list_class_members(parts: Parts) -> tuple[Parts, ...]:
     """Compositions that the class contains, of which the best counts; ``parts`` itself where every pair is attained."""
-    if not any_of(parts, *_LOOSE):
+    if not has_any_type(parts, *_LOOSE):
         return (parts,)
     if len(parts) == 1 and parts[0][1] == 1:
         alone = parts[0][0]
-        if _once(alone):
+        if _is_envelope_attained(alone):
             return (parts,)
         if isinstance(alone, m.RandomAllocation) and isinstance(alone.mechanism, m.BoundedRange):
             eta, *rest = alone.mechanism.eta, alone.steps, alone.selected
             return tuple(((m.RandomAllocation(BinaryRange(eta, share), *rest), 1),) for share in _SHARES)
-    return _of_run(parts)
+    return _list_members_of_run(parts)
 
 
-def _of_run(parts: Parts) -> tuple[Parts, ...]:
-    found = [(_members(mechanism), count) for mechanism, count in parts]
+def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
+    found = [(_list_members_of_mechanism(mechanism), count) for mechanism, count in parts]
     choices = range(max((len(options) for options, _ in found), default=1))
     return tuple(
         tuple((one, times * count) for options, count in found for one, times in options[i % len(options)])
@@ -66,12 +66,12 @@ _SHARES = 0.25, 0.5, 0.75
 """Which of them is best depends on epsilon; between them a tenth or less is lost."""
 
 
-def _once(mechanism: m.Mechanism) -> bool:
+def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
     """Whether the envelope is the supremum of the class: of one step, as the curve of a sampled one is a function of
     the unsampled curve at one point. An allocation composes it."""
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" knows the best member of one bit
         return True
-    if holds(mechanism, m.ZCDP, m.DiscreteGaussianVector):
+    if is_or_wraps(mechanism, m.ZCDP, m.DiscreteGaussianVector):
         return False
     if isinstance(mechanism, Replaced):
         return isinstance(mechanism.mechanism, m.FixedSizeSampled)
@@ -81,11 +81,7 @@ def _once(mechanism: m.Mechanism) -> bool:
 _LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, Derived
 
 
-def _loose(mechanism: m.Mechanism) -> bool:
-    return holds(mechanism, *_LOOSE)
-
-
-def holds(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
+def is_or_wraps(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
     """Whether it is, or is a sample or another relation of, a mechanism of one of these kinds."""
     inner = mechanism
     while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
@@ -93,12 +89,12 @@ def holds(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
     return isinstance(inner, kind)
 
 
-def _members(mechanism: m.Mechanism) -> tuple[Parts, ...]:
+def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
     """Compositions that one release of ``mechanism`` may be; at least one, which may be of nothing."""
     match mechanism:
         case m.ZCDP(rho, xi):
             # A Gaussian, which takes rho, and randomised response, which takes xi.
-            return (tuple((one, 1) for one in of_zcdp(m.ZCDP(rho)) + (() if xi == 0 else (m.PureDP(xi),))),)
+            return (tuple((one, 1) for one in list_zcdp_members(m.ZCDP(rho)) + (() if xi == 0 else (m.PureDP(xi),))),)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
             # One coordinate moves by all there is, or as many as there are by 1.
             s = math.floor(min(sensitivity, MAX_COUNT))
@@ -110,41 +106,48 @@ def _members(mechanism: m.Mechanism) -> tuple[Parts, ...]:
         case RepeatAndSelect(shape="poisson"):  # which may not run at all
             return ((),)
         case Group(_, size):  # one record of the group, where that is all that is known
-            found = _of_run(mechanism.parts)
-            return tuple(tuple((of_group(one, size), count) for one, count in member) for member in found)
+            found = _list_members_of_run(mechanism.parts)
+            return tuple(
+                tuple((find_dominated_mechanism(one, size), count) for one, count in member) for member in found
+            )
         case RepeatAndSelect():  # one run
-            return _of_run(mechanism.parts)
+            return _list_members_of_run(mechanism.parts)
         case Replaced(inner):
-            return tuple(tuple((replaced(one), count) for one, count in member) for member in _members(inner))
+            return tuple(
+                tuple((translate_to_replacement(one), count) for one, count in member)
+                for member in _list_members_of_mechanism(inner)
+            )
         case Zeroed(inner):
-            return tuple(tuple((Zeroed(one), count) for one, count in member) for member in _members(inner))
+            return tuple(
+                tuple((Zeroed(one), count) for one, count in member) for member in _list_members_of_mechanism(inner)
+            )
         case (
             m.PoissonSampled(inner)
             | m.TruncatedPoissonSampled(inner)
             | m.FixedSizeSampled(inner)
             | m.RandomAllocation(inner)
-        ) if _loose(inner):
+        ) if is_or_wraps(inner, *_LOOSE):
             # Of several parts only the first is sampled, which reveals no more.
-            firsts = [member[0][0] for member in _members(inner) if member]
+            firsts = [member[0][0] for member in _list_members_of_mechanism(inner) if member]
             return tuple(((replace(mechanism, mechanism=first), 1),) for first in firsts) or ((),)
     return (((mechanism, 1),),)
 
 
-def of_zcdp(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
+def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
     """Members, the Gaussian among them if its noise multiplier is a double, and randomised response for ``xi``."""
     sigma = sqrt(1 / (2 * Range(mechanism.rho))).hi if mechanism.rho > 0 else math.inf
     gaussian = (m.Gaussian(sigma),) if sigma < math.inf else ()
     return (*gaussian, m.PureDP(mechanism.xi)) if mechanism.xi > 0 else gaussian
 
 
-def revealing(parts: Parts) -> Parts:
+def select_revealing_parts(parts: Parts) -> Parts:
     """Those that reveal something."""
-    if not any_of(parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, Derived):
+    if not has_any_type(parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, Derived):
         return parts
-    return tuple(part for part in parts if not reveals_nothing(part[0]))
+    return tuple(part for part in parts if not has_no_privacy_loss(part[0]))
 
 
-def reveals_nothing(mechanism: m.Mechanism) -> bool:
+def has_no_privacy_loss(mechanism: m.Mechanism) -> bool:
     """Whether both outputs of its pair have one and the same law, or so nearly that no double shows it."""
     match mechanism:
         case m.PureDP():
@@ -158,11 +161,11 @@ def reveals_nothing(mechanism: m.Mechanism) -> bool:
         case m.RandomizedResponse(p, _):
             return p == 1
         case Replaced(inner) | Zeroed(inner):
-            return reveals_nothing(inner)
+            return has_no_privacy_loss(inner)
         case Derived():
-            return all(reveals_nothing(one) for one, _ in mechanism.parts)
+            return all(has_no_privacy_loss(one) for one, _ in mechanism.parts)
         case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner):
-            return reveals_nothing(inner)
+            return has_no_privacy_loss(inner)
         case m.TruncatedPoissonSampled(inner):
-            return reveals_nothing(inner)
+            return has_no_privacy_loss(inner)
     return False

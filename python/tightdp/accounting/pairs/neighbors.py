@@ -17,13 +17,13 @@ from ...composition import Composition, Parts
 from ...derived import Derived
 from ...losses import PrivacyLoss
 from ...options import EVERY, NEIGHBORS, Neighbors
-from .kinds import any_of, once
+from .kinds import cache_by_composition, has_any_type
 from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
-def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
+def explain_unproved_relation(parts: Parts, neighbors: Neighbors) -> str | None:
     """Why these mechanisms have no sound pair under the relation, or None."""
-    for mechanism in _narrow(parts):
+    for mechanism in _list_restricted_mechanisms(parts):
         if neighbors not in mechanism.relations:
             answered = [repr(one) for one in NEIGHBORS if one in mechanism.relations]
             accepted = " or ".join(answered) or "none at all"
@@ -31,31 +31,31 @@ def refuse(parts: Parts, neighbors: Neighbors) -> str | None:
     return None
 
 
-@once
-def _narrow(parts: Parts) -> tuple[m.Mechanism, ...]:
+@cache_by_composition
+def _list_restricted_mechanisms(parts: Parts) -> tuple[m.Mechanism, ...]:
     """Those that are not answered under every relation."""
     return tuple(mechanism for mechanism, _ in parts if mechanism.relations != EVERY)
 
 
-def replaced(mechanism: m.Mechanism) -> m.Mechanism:
+def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
     """Returns the mechanism whose add-or-remove pair is the replace pair of ``mechanism``; ValueError if none is."""
     match mechanism:
         case m.Gaussian(sigma):
-            return m.Gaussian(_half(sigma))
+            return m.Gaussian(_divide_by_two(sigma))
         case m.Laplace(scale):
-            return m.Laplace(_half(scale))
+            return m.Laplace(_divide_by_two(scale))
         case m.PureDP():
-            return ReplacedClass(_doubled(mechanism.nominal_epsilon), 0.0)
+            return ReplacedClass(_require_finite_double(mechanism.nominal_epsilon), 0.0)
         case m.ApproximateDP():
-            return ReplacedClass(_doubled(mechanism.nominal_epsilon), mechanism.nominal_delta)
+            return ReplacedClass(_require_finite_double(mechanism.nominal_epsilon), mechanism.nominal_delta)
         case m.PoissonSampled(m.PureDP() | m.ApproximateDP() as inner, q):
-            return ReplacedClass(_doubled(inner.nominal_epsilon), getattr(inner, "nominal_delta", 0.0), q)
+            return ReplacedClass(_require_finite_double(inner.nominal_epsilon), getattr(inner, "nominal_delta", 0.0), q)
         case m.PoissonSampled(m.Gaussian(sigma), q):
-            return ReplacedGaussian(sigma, q) if q < 1 else m.Gaussian(_half(sigma))
+            return ReplacedGaussian(sigma, q) if q < 1 else m.Gaussian(_divide_by_two(sigma))
         case m.BoundedRange(eta):
-            return m.BoundedRange(_double(eta))
+            return m.BoundedRange(_multiply_by_two(eta))
         case m.ZCDP(rho, xi):
-            _double(_double(max(rho, xi)))
+            _multiply_by_two(_multiply_by_two(max(rho, xi)))
             return Replaced(mechanism)
         case m.DiscreteGaussianVector() | m.MixtureOfGaussians() | m.TruncatedPoissonSampled():
             return Replaced(mechanism)
@@ -68,55 +68,55 @@ def replaced(mechanism: m.Mechanism) -> m.Mechanism:
         case m.RandomizedResponse():
             return mechanism
         case m.PoissonSampled(inner) | m.FixedSizeSampled(inner):  # grid.md section 6.2
-            replaced(inner)
+            translate_to_replacement(inner)
             return Replaced(mechanism)
         case PrivacyLoss():  # both orders of it are neighbours
             return mechanism if mechanism.mirrored else Replaced(mechanism)
         case Derived():
-            return of_run(mechanism, translate(mechanism.parts))
+            return replace_inner_run(mechanism, translate_parts_to_replacement(mechanism.parts))
     raise ValueError(f"neighbors must not be 'replace' for {mechanism!r}: no dominating pair is proved here")
 
 
-def zeroed(parts: Parts) -> Parts:
+def translate_parts_to_zeroing(parts: Parts) -> Parts:
     """What is asked of adding and of removing under "replace_special": a record that contributes nothing is as good as
     none, but where a sample counts it (docs/theory/mixtures.md section 4)."""
-    return tuple((_zeroed(mechanism), count) for mechanism, count in _placed(parts))
+    return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _expand_trees(parts))
 
 
-def _zeroed(mechanism: m.Mechanism) -> m.Mechanism:
+def _translate_to_zeroing(mechanism: m.Mechanism) -> m.Mechanism:
     if isinstance(mechanism, Derived):
-        return of_run(mechanism, zeroed(mechanism.parts))
+        return replace_inner_run(mechanism, translate_parts_to_zeroing(mechanism.parts))
     kinds = m.FixedSizeSampled, m.TruncatedPoissonSampled, m.SampledWithReplacement
     return Zeroed(mechanism) if isinstance(mechanism, kinds) else mechanism
 
 
-def of_run(mechanism: Derived, parts: Parts) -> Derived:
+def replace_inner_run(mechanism: Derived, parts: Parts) -> Derived:
     """The same function of another run."""
     return replace(mechanism, mechanism=Composition(parts))  # type: ignore[type-var]
 
 
-def smaller(parts: Parts, gone: int) -> Parts:
+def remove_records(parts: Parts, gone: int) -> Parts:
     """The same run after ``gone`` links of a chain in which records are removed: data sets have so many records fewer,
     or groups of records."""
-    return Composition((_smaller(mechanism, gone), count) for mechanism, count in parts).parts
+    return Composition((_remove_records_of_mechanism(mechanism, gone), count) for mechanism, count in parts).parts
 
 
-def _smaller(mechanism: m.Mechanism, gone: int) -> m.Mechanism:
+def _remove_records_of_mechanism(mechanism: m.Mechanism, gone: int) -> m.Mechanism:
     if mechanism.any_size:
         return mechanism
     if isinstance(mechanism, Derived):
-        return of_run(mechanism, smaller(mechanism.parts, gone * getattr(mechanism, "size", 1)))
+        return replace_inner_run(mechanism, remove_records(mechanism.parts, gone * getattr(mechanism, "size", 1)))
     return replace(mechanism, dataset_size=mechanism.dataset_size - gone)  # type: ignore[attr-defined, type-var]
 
 
-def translate(parts: Parts) -> Parts:
+def translate_parts_to_replacement(parts: Parts) -> Parts:
     """Returns all parts replaced."""
-    return tuple((replaced(mechanism), count) for mechanism, count in _placed(parts))
+    return tuple((translate_to_replacement(mechanism), count) for mechanism, count in _expand_trees(parts))
 
 
-def _placed(parts: Parts) -> Parts:
+def _expand_trees(parts: Parts) -> Parts:
     """Trees as the Gaussians that they are where all other records keep their steps (closed-forms.md section 6)."""
-    if not any_of(parts, m.TreeAggregation):
+    if not has_any_type(parts, m.TreeAggregation):
         return parts
     return Composition(
         (mechanism.gaussians[0], count * mechanism.gaussians[1])
@@ -126,16 +126,16 @@ def _placed(parts: Parts) -> Parts:
     ).parts
 
 
-def _half(sigma: float) -> float:
+def _divide_by_two(sigma: float) -> float:
     """sigma / 2: exact, and where it underflows every answer is infinite already."""
     return max(sigma / 2, math.ulp(0.0))
 
 
-def _double(x: float) -> float:
+def _multiply_by_two(x: float) -> float:
     return _check.real("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
 
 
-def _doubled(x: float) -> float:
+def _require_finite_double(x: float) -> float:
     """The same parameter, if there is a double for what becomes of it."""
-    _double(x)
+    _multiply_by_two(x)
     return x

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...complete_pairs import TOLERANCE, CompletePair
 from ..numerics.outward import up
-from .hull import Point, lower_hull, slope_between
+from .hull import Point, build_lower_hull, compute_slope
 
 MOST_NODES = 2000
 """Of the curve that is made: slopes between them are computed exactly, some ten microseconds each."""
@@ -26,21 +26,21 @@ _Array = NDArray[np.float64]
 
 
 @lru_cache(maxsize=64)
-def either_order(given: CompletePair) -> CompletePair:
+def unite_orders(given: CompletePair) -> CompletePair:
     """Returns a pair whose curve is at least those of (P, Q) and of (Q, P), at every epsilon: its own reverse."""
     losses = given.losses
     # Q's masses are off by as much as the losses are, and so are all masses that are made of them.
     unsure = math.expm1(given.slack) + given.relative
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [
-        _Curve(losses, given.masses, given.infinity, nodes),
-        _Curve(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
+        _NodeCurve(losses, given.masses, given.infinity, nodes),
+        _NodeCurve(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
     ]
     over = curves[0].at - curves[1].at
     between = np.flatnonzero(over[:-1] * over[1:] < 0)
     share = over[between] / (over[between] - over[between + 1])
     crossings = nodes[between] + np.log1p(share * np.expm1(nodes[between + 1] - nodes[between]))
-    beyond = np.maximum(*(curve.before(between + 1, crossings) for curve in curves))
+    beyond = np.maximum(*(curve.evaluate_before(between + 1, crossings) for curve in curves))
     at = np.concatenate((nodes, crossings))
     values = np.concatenate((np.maximum(curves[0].at, curves[1].at), beyond))
     order = np.argsort(at, kind="stable")
@@ -48,10 +48,10 @@ def either_order(given: CompletePair) -> CompletePair:
     if len(at) > MOST_NODES:
         kept = np.unique(np.linspace(0, len(at) - 1, MOST_NODES).astype(np.intp))
         at, values = at[kept], values[kept]
-    return _mirror_hull(*_apart(at, np.minimum(values, 1.0)), given.slack)
+    return _mirror_hull(*_keep_separated_points(at, np.minimum(values, 1.0)), given.slack)
 
 
-def _apart(at: _Array, values: _Array) -> tuple[_Array, _Array]:
+def _keep_separated_points(at: _Array, values: _Array) -> tuple[_Array, _Array]:
     """The first and the last point, and of those between as many as stand so far apart that slopes are known."""
     kept = [0]
     for j in range(1, len(at)):
@@ -62,7 +62,7 @@ def _apart(at: _Array, values: _Array) -> tuple[_Array, _Array]:
     return at[kept], values[kept]
 
 
-class _Curve:
+class _NodeCurve:
     """delta at nodes >= 0 that hold all losses in their range: a sum of positive terms from the last node on."""
 
     def __init__(self, losses: _Array, masses: _Array, infinity: float, nodes: _Array) -> None:
@@ -75,7 +75,7 @@ class _Curve:
         falls = np.append(self._slopes[1:] * (x[1:] - x[:-1]), infinity + far)
         self.at: _Array = np.cumsum(falls[::-1])[::-1]
 
-    def before(self, node: NDArray[np.intp], epsilons: _Array) -> _Array:
+    def evaluate_before(self, node: NDArray[np.intp], epsilons: _Array) -> _Array:
         """At epsilons left of these nodes, and right of those before."""
         found: _Array = self.at[node] + self._slopes[node] * (np.exp(self._nodes[node]) - np.exp(epsilons))
         return found
@@ -84,8 +84,8 @@ class _Curve:
 def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
     """The pair whose curve is the lower convex hull of the points from epsilon 0 on, and its own reversal below."""
     rows = zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True)
-    points = lower_hull(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
-    slopes = [slope_between(*pair) for pair in pairwise(points)] + [Fraction(0)]
+    points = build_lower_hull(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
+    slopes = [compute_slope(*pair) for pair in pairwise(points)] + [Fraction(0)]
     kinks = zip(points[1:], pairwise(slopes), strict=True)
     ahead = [(point.epsilon, up(float(point.x * (behind - before)), 2 * _ULP)) for point, (before, behind) in kinks]
     image = [(-epsilon, up(mass * math.exp(-epsilon), 2 * _ULP)) for epsilon, mass in reversed(ahead)]

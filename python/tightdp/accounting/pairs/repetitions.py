@@ -1,7 +1,7 @@
 """How often a run is repeated before its best output is selected (docs/theory/derived.md section 1).
 
 With f the probability generating function of the number of runs, an output has f'(F) times the density of one run, F
-being the probability that one run is no better than it. The ``gain`` bounds log f'(F)/f'(F') over neighbours.
+being the probability that one run is no better than it. The ``bound_gain`` bounds log f'(F)/f'(F') over neighbours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Repetitions:
     odds: Range
     """log(1/gamma) of a truncated negative binomial number."""
 
-    def gain(self, delta: Callable[[float], float]) -> float:
+    def bound_gain(self, delta: Callable[[float], float]) -> float:
         """An upper bound of the gain, where ``delta`` bounds the curve of one run from above, with the neighbours in
         the other order."""
         if self.poisson:
@@ -38,45 +38,45 @@ class Repetitions:
             return 0.0
         height = _log_expm1(self.odds.hi)
 
-        def gap(epsilon: float) -> float:
+        def compare_curves(epsilon: float) -> float:
             found = delta(epsilon)
             return (math.log(found) if found > 0 else -INF) + height - _log_expm1(epsilon) + _MARGIN * (1 + abs(height))
 
         # The ratio is at most 1/gamma whatever the curve is.
-        found = boundary(gap, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9)
+        found = boundary(compare_curves, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9)
         return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
-    def reached(self, share: float) -> Range:
+    def selection_probability(self, share: float) -> Range:
         """The probability that the best output is among the best of one run, of probability ``share``."""
         if self.poisson:
             return -expm1(-(self.mean * share))
-        return self._weight(log1p(expm1(self.odds) * share)) / self._weight(self.odds)
+        return self._weigh_odds(log1p(expm1(self.odds) * share)) / self._weigh_odds(self.odds)
 
-    def slope(self, share: float) -> Range:
-        """The derivative of ``reached``, which falls."""
+    def selection_slope(self, share: float) -> Range:
+        """The derivative of ``selection_probability``, which falls."""
         if self.poisson:
             return self.mean * exp(-(self.mean * share))
         return self.mean * exp(-(log1p(expm1(self.odds) * share) * (Range(self.eta) + 1)))
 
-    def _weight(self, v: Range) -> Range:
+    def _weigh_odds(self, v: Range) -> Range:
         return v if self.eta == 0 else -expm1(-(v * self.eta)) / abs(self.eta) * math.copysign(1.0, self.eta)
 
     @property
-    def known(self) -> bool:
-        """Whether ``reached`` is of use: all its terms are doubles, and known well."""
+    def is_computable(self) -> bool:
+        """Whether ``selection_probability`` is of use: all its terms are doubles, and known well."""
         return self.poisson or (self.odds.lo > 0 and self.odds.hi * max(1.0, abs(self.eta)) < _MOST_ODDS)
 
 
 @lru_cache(maxsize=1024)
-def repetitions(mechanism: RepeatAndSelect) -> Repetitions:
+def build_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
     mean = Range(mechanism.mean)
     if mechanism.shape == POISSON:
         return Repetitions(mean, True, 0.0, Range(0.0))
     eta = float(mechanism.shape)
-    return Repetitions(mean, False, eta, _odds(eta, mechanism.mean))
+    return Repetitions(mean, False, eta, _solve_odds(eta, mechanism.mean))
 
 
-def _odds(eta: float, mean: float) -> Range:
+def _solve_odds(eta: float, mean: float) -> Range:
     """l = log(1/gamma), at which the mean eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``; it grows with l."""
     if mean == 1:
         return Range(0.0)

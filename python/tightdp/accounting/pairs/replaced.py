@@ -1,8 +1,8 @@
-"""Pairs of replacing a record that are none of adding or removing one (docs/theory/replace.md).
+"""Dominating pairs of replacing a record that are not pairs of adding or removing one (docs/theory/replace.md).
 
-``neighbors.replaced`` makes them of the mechanisms that it is given; nobody writes them down. They are asked as if a
-record was added or removed, beside guarantees that are stated for a replacement, and under no other relation. They are
-symmetric, and keep the number of records.
+``neighbors.translate_to_replacement`` builds them; users never do. An engine is asked about them as if a record was
+added or removed, in one composition with guarantees that are stated for a replacement, and under no other relation.
+They are symmetric, and the two data sets have equally many records.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Zeroed(m.Mechanism):
     relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
 
 
-class Losses(NamedTuple):
+class SymmetricLosses(NamedTuple):
     """The part of a symmetric pair with losses >= 0: atoms (loss, ln P-mass), and P's mass at infinity.
 
     The mirror image of an atom has the loss -y and the P-mass p e^{-y}. ``zero`` is None where loss 0 has no mass.
@@ -62,24 +62,24 @@ class Losses(NamedTuple):
     zero: Range | None
     infinity: Range
 
-    def atoms(self) -> list[tuple[Range, Range]]:
+    def list_atoms(self) -> list[tuple[Range, Range]]:
         """All of them, losses ascending, with logarithms of masses."""
         right = sorted(self.positive, key=lambda atom: atom[0].lo)
         middle = [] if self.zero is None else [(Range(0.0), self.zero)]
         return [*((-y, log_mass - y) for y, log_mass in reversed(right)), *middle, *right]
 
 
-def losses(pair: ReplacedClass) -> tuple[Losses, Losses]:
+def bracket_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, SymmetricLosses]:
     """Of a pair that the exact one dominates and of one that dominates it: equal, but where rounding leaves open which
     of two formulas holds. The class grows with delta, so that smaller and larger ones serve there."""
     e, d, q = Range(pair.nominal_epsilon), pair.nominal_delta, Range(pair.sampling_probability)
     t = exp(-e)
     gap = t - Range(d) * (1 + 2 * t)  # not negative where delta (2 + E) <= 1
     if d == 0 or gap.lo > _NEAR * d or gap.hi < -_NEAR * d:
-        found = _losses(e, Range(d), q, narrow=d == 0 or gap.lo > 0)
+        found = _compute_losses(e, Range(d), q, narrow=d == 0 or gap.lo > 0)
         return found, found
     less, more = (Range(d) * (1 - _FAR), Range(d) * (1 + _FAR)) if t.lo > _TINY else (Range(0.0), d + 4 * t)
-    return _losses(e, less, q, narrow=True), _losses(e, more, q, narrow=False)
+    return _compute_losses(e, less, q, narrow=True), _compute_losses(e, more, q, narrow=False)
 
 
 _NEAR, _FAR = 2.0**-40, 2.0**-37
@@ -87,13 +87,13 @@ _NEAR, _FAR = 2.0**-40, 2.0**-37
 _TINY = 1e-300
 
 
-def _losses(e: Range, d: Range, q: Range, narrow: bool) -> Losses:
+def _compute_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLosses:
     """The layers of replace.md section 1; ``narrow`` says that delta (2 + E) <= 1."""
     t = exp(-e)
     sampled, out = q.lo < 1, 1 - q
     odds = q / out if sampled else Range(0.0)
     if e.hi == 0:
-        return _failures(d, q, odds)
+        return _compute_failure_losses(d, q, odds)
     low = (1 - d) / (1 + t)  # E s
     positive: list[tuple[Range, Range]] = []
     infinity = q * d
@@ -109,7 +109,7 @@ def _losses(e: Range, d: Range, q: Range, narrow: bool) -> Losses:
         loss = log_mixed(e, q) - log_mixed(-e, q) if sampled else 2 * e
         positive.append((loss, log(share)))
         zero = log((2 * d * t - expm1(-e)) / (1 + t))  # of 1 - 2s: both 1/E
-        return Losses(positive, zero + _log_faint(e, q), infinity)
+        return SymmetricLosses(positive, zero + _log_faint(e, q), infinity)
     # P has E up to s, then 1/E up to delta or, if that comes first, to 1 - delta; Q still has nothing.
     half = d.hi < 0.5
     width = (d * (1 + 2 * t) - t if half else 1 - d) / (1 + t)
@@ -120,18 +120,18 @@ def _losses(e: Range, d: Range, q: Range, narrow: bool) -> Losses:
         infinity += first + second
     middle = 2 * (0.5 - d) if half else 2 * (d - 0.5)
     if not middle.hi > 0 or not (half or sampled):
-        return Losses(positive, None, infinity.clamp(0.0, 1.0))
-    return Losses(positive, log(middle) + (_log_faint(e, q) if half else log(out)), infinity.clamp(0.0, 1.0))
+        return SymmetricLosses(positive, None, infinity.clamp(0.0, 1.0))
+    return SymmetricLosses(positive, log(middle) + (_log_faint(e, q) if half else log(out)), infinity.clamp(0.0, 1.0))
 
 
-def _failures(d: Range, q: Range, odds: Range) -> Losses:
+def _compute_failure_losses(d: Range, q: Range, odds: Range) -> SymmetricLosses:
     """The same for E = 1: P differs from R on a mass of delta, where that has it, and so does Q."""
     twice, rest = d.hi < 0.5, 2 * (0.5 - d)
     other = d if twice else 1 - d
     zero = log(rest) if twice else log(-rest * (1 - q)) if rest.lo < 0 and q.lo < 1 else None
     if q.lo == 1:
-        return Losses([], zero, 2 * d if twice else Range(1.0))
-    return Losses([(log1p(odds), log(other))] if other.hi > 0 else [], zero, q * d)
+        return SymmetricLosses([], zero, 2 * d if twice else Range(1.0))
+    return SymmetricLosses([(log1p(odds), log(other))] if other.hi > 0 else [], zero, q * d)
 
 
 def log_mixed(y: Range, q: Number) -> Range:

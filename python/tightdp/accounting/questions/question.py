@@ -26,8 +26,8 @@ from ..engines.renyi.engine import divergence
 from ..numerics.outward import down, up
 from ..numerics.work import affords, one_question
 from ..pairs import neighbors as relations
-from ..pairs.largest import attained_loss, is_unbounded, largest_added, largest_of
-from ..pairs.members import members, revealing
+from ..pairs.largest import attained_loss, bound_largest_loss, bound_loss_of_adding, is_unbounded
+from ..pairs.members import list_class_members, select_revealing_parts
 from . import gaussian_dp
 from .tradeoff import bound_tradeoff_curve
 
@@ -81,7 +81,7 @@ class Question(NamedTuple):
             return self._largest_loss()
         return self._ask_worst_direction(
             lambda parts, direction: auto.epsilon(self.engine, parts, direction, at, self.request),
-            lambda parts, direction: largest_added(parts) if direction == "add" else math.inf,
+            lambda parts, direction: bound_loss_of_adding(parts) if direction == "add" else math.inf,
         )
 
     def _largest_loss(self) -> Bound:
@@ -91,7 +91,7 @@ class Question(NamedTuple):
                 f"delta must be a number in (0, 1) for engine={self.engine!r}, got 0.0: 'auto' answers there"
             )
         pairs = self.dominating_pairs()
-        upper = max(largest_of(*pair) for pair in pairs)
+        upper = max(bound_largest_loss(*pair) for pair in pairs)
         if any(is_unbounded(*pair) for pair in pairs):
             return Bound(math.inf, math.inf, "closed_form")
         lower = max(attained_loss(parts) for parts, _ in pairs)
@@ -169,7 +169,7 @@ class Question(NamedTuple):
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
         with one_question(), _core.Budget(_UNITS):
-            end = largest_of(parts, pairs[0][1])
+            end = bound_largest_loss(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)
             found = gaussian_dp.bound_smallest_mu(curve, end, floor)
@@ -198,7 +198,7 @@ class Question(NamedTuple):
         if not worst.error_budget:
             rest = "unknown"
         else:
-            rest = "pair" if all(members(run) == (run,) for run, _ in asked) else "class"
+            rest = "pair" if all(list_class_members(run) == (run,) for run, _ in asked) else "class"
         return Bound(lower, upper, worst.engine, split_width(upper - lower, worst.error_budget, rest))
 
     def dominating_pairs(self) -> list[tuple[Parts, Direction]]:
@@ -209,17 +209,17 @@ class Question(NamedTuple):
         """
         _core.check_arithmetic()
         parts = self.composition.latest_last
-        reason = relations.refuse(parts, self.neighbors)
+        reason = relations.explain_unproved_relation(parts, self.neighbors)
         if reason:
             raise ValueError(reason)
         # What reveals nothing changes no answer, not even its last digit or the engine that gives it.
-        rest = revealing(parts)
+        rest = select_revealing_parts(parts)
         if rest or self.engine == "auto":
             parts = rest
         if self.neighbors == "replace":
-            parts = relations.translate(parts)
+            parts = relations.translate_parts_to_replacement(parts)
         if self.neighbors == "replace_special":
-            parts = relations.zeroed(parts)
+            parts = relations.translate_parts_to_zeroing(parts)
         if all(mechanism.symmetric for mechanism, _ in parts):
             return [(parts, "remove")]
         both: tuple[Direction, ...] = ("remove", "add")

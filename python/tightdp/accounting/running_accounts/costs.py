@@ -16,8 +16,8 @@ from ..engines.renyi import engine as renyi
 from ..engines.renyi.conversion import log_kappa, minimum
 from ..engines.renyi.two_sided import binary
 from ..numerics.outward import INF, Range, log, sqrt
-from ..pairs.largest import largest_of
-from ..pairs.neighbors import refuse, replaced, zeroed
+from ..pairs.largest import bound_largest_loss
+from ..pairs.neighbors import explain_unproved_relation, translate_parts_to_zeroing, translate_to_replacement
 from ..pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian
 from ..questions.calibration import calibrate
 
@@ -48,7 +48,7 @@ class RenyiOrder(CostFamily):
         found = renyi.total(((mechanism, 1),), self.c)
         if found < INF:
             return found
-        largest = largest_of(((mechanism, 1),), "remove")  # what never loses more than e is e-DP
+        largest = bound_largest_loss(((mechanism, 1),), "remove")  # what never loses more than e is e-DP
         return binary(Range(largest), self.c).hi if largest < INF else INF
 
 
@@ -70,7 +70,7 @@ class ZeroConcentrated(CostFamily):
             case ReplacedClass(e, 0.0, _):
                 return _convert_to_zcdp(2 * Range(e))
             case Replaced(m.PoissonSampled(inner) | m.FixedSizeSampled(inner)):
-                return self.bound_cost(replaced(inner))
+                return self.bound_cost(translate_to_replacement(inner))
             case m.Gaussian(sigma):
                 return (1 / (2 * (Range(sigma) * sigma))).hi
             case m.ZCDP(rho, 0.0):
@@ -164,12 +164,12 @@ def _convert_to_zcdp(e: Range) -> float:
 
 def resolve_charged_mechanism(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
     """The mechanism whose moments are charged under the relation; ValueError where no pair is proved under it."""
-    reason = refuse(((mechanism, 1),), neighbors)
+    reason = explain_unproved_relation(((mechanism, 1),), neighbors)
     if reason:
         raise ValueError(reason)
     if isinstance(mechanism, m.TreeAggregation):  # d Gaussians are one: mu^2 adds
         one, depth = mechanism.gaussians
         mechanism = m.Gaussian(max((Range(one.noise_multiplier) / sqrt(float(depth))).lo, math.ulp(0.0)))
     if neighbors == "replace_special":
-        return zeroed(((mechanism, 1),))[0][0]
-    return replaced(mechanism) if neighbors == "replace" else mechanism
+        return translate_parts_to_zeroing(((mechanism, 1),))[0][0]
+    return translate_to_replacement(mechanism) if neighbors == "replace" else mechanism

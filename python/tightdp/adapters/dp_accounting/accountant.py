@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ... import _check
 from ...accounting.pairs.largest import largest_loss
-from ...accounting.pairs.neighbors import translate
+from ...accounting.pairs.neighbors import translate_parts_to_replacement
 from ...composition import Composition
 from ...mechanisms import Mechanism
 from ...options import Neighbors
@@ -217,7 +217,7 @@ class TightDPAccountant(PrivacyAccountant):
         """
         own, stated, _ = self._spent
         if self.neighboring_relation == REPLACE and stated:
-            return Composition(translate(own.parts)) + stated, "add_or_remove"
+            return Composition(translate_parts_to_replacement(own.parts)) + stated, "add_or_remove"
         return own + stated, NEIGHBORS[self.neighboring_relation]
 
 

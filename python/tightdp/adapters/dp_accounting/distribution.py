@@ -74,7 +74,10 @@ def privacy_loss_distribution(
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
     interval = _check.positive("value_discretization_interval", value_discretization_interval)
     _check.choice("neighbors", neighbors, BOTH_ORDERS)
-    if neighbors == "replace_special" and relations.zeroed(run._to_composition().parts) == run._to_composition().parts:
+    if (
+        neighbors == "replace_special"
+        and relations.translate_parts_to_zeroing(run._to_composition().parts) == run._to_composition().parts
+    ):
         neighbors = "add_or_remove"  # is the same relation here, and asks each order on its own
     if neighbors != "add_or_remove" or run._to_composition().symmetric:
         # The curve bounds both orders of the neighbours, so that a distribution and its reverse may share it.

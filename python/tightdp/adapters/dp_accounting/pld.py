@@ -26,7 +26,7 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution 
 
 from ... import _check
 from ... import mechanisms as m
-from ...accounting.pairs.neighbors import translate
+from ...accounting.pairs.neighbors import translate_parts_to_replacement
 from ...composition import Composition
 from . import answers
 from .accountant import TightDPAccountant as PLDAccountant
@@ -141,7 +141,7 @@ def _to_distribution(
     """
     run = Composition() if mechanism is None else mechanism * 1
     if relation == REPLACE:
-        run = Composition(translate(run.parts))
+        run = Composition(translate_parts_to_replacement(run.parts))
     return CertifiedDistribution(run, interval)
 
 

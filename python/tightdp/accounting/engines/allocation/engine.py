@@ -17,7 +17,7 @@ from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
 from ...numerics.root import crossing
 from ...numerics.work import affords
-from ...pairs.members import holds, reveals_nothing
+from ...pairs.members import has_no_privacy_loss, is_or_wraps
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
 from ..closed_form.law import Law
@@ -125,7 +125,7 @@ def _combined(parts: Parts, found: tuple[float, float, dict[str, float]] | None,
     Of a class whose pair no member attains, formulas may bound the class below the pair's lower ends. Those count for
     nothing (pairs/members.py), and are cut.
     """
-    if any(holds(mechanism, m.BoundedRange) for mechanism, _ in parts):
+    if any(is_or_wraps(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
         found = found and (min(found[0], upper), found[1], found[2])
     if found is None:
@@ -192,7 +192,7 @@ def _composed(
     width = max(request.width, COMPOSED_WIDTH)
     level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))  # the width is that of the spacing squared
     for mechanism, count in parts:
-        if reveals_nothing(mechanism):
+        if has_no_privacy_loss(mechanism):
             continue
         if not isinstance(mechanism, m.RandomAllocation):
             pair = grid_laws.law(mechanism, direction)

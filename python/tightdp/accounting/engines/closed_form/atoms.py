@@ -16,7 +16,7 @@ from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
 from ...numerics.outward import Number, Range, as_range, down, up
 from ...pairs.members import BinaryRange
-from ...pairs.replaced import ReplacedClass, losses
+from ...pairs.replaced import ReplacedClass, bracket_losses
 from ..base import Direction
 from .binomial import CONTEXT
 
@@ -135,11 +135,11 @@ def atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> Few:
             case m.DiscreteGaussian(sigma, sensitivity):
                 return _discrete_gaussian(Decimal(sigma), sensitivity)
             case BinaryRange():
-                found = _of_ranges(mechanism.atoms())
+                found = _of_ranges(mechanism.list_atoms())
                 return found.reversed() if direction == "add" else found
             case ReplacedClass():
-                of_class = losses(mechanism)[high]
-                return _of_ranges(of_class.atoms(), of_class.infinity)
+                of_class = bracket_losses(mechanism)[high]
+                return _of_ranges(of_class.list_atoms(), of_class.infinity)
             case PrivacyLoss():
                 found = _atoms_of_pair(mechanism.dominating if high else mechanism.dominated)
                 return found.reversed() if direction == "add" and not mechanism.mirrored else found

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from .... import mechanisms as m
 from ....losses import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, up
-from ...pairs.kinds import any_of
+from ...pairs.kinds import has_any_type
 from ...pairs.replaced import ReplacedClass
-from ...pairs.replaced import losses as losses_of
+from ...pairs.replaced import bracket_losses as losses_of
 from ..base import Direction, Parts
 from .atoms import MOST_ATOMS, Few, atoms, may_fail, number_of_atoms
 from .binomial import CONTEXT
@@ -41,7 +41,7 @@ _Long = NDArray[Any]
 
 def law(parts: Parts, direction: Direction) -> Law | None:
     """The law of a composition of few outcomes, which are computed when they are first needed; or None."""
-    if any_of(parts, m.Gaussian):  # said at once, as every question of microseconds asks
+    if has_any_type(parts, m.Gaussian):  # said at once, as every question of microseconds asks
         return None
     total = 1
     for mechanism, count in parts:

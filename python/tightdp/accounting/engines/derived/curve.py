@@ -10,7 +10,7 @@ from ....losses import PrivacyLoss
 from ....options import Direction
 from ...numerics.work import affords
 from ...pairs.hull import dominating_loss
-from ...pairs.repetitions import repetitions
+from ...pairs.repetitions import build_repetitions
 from . import repeated
 from .base import Run
 from .groups import MARGIN, Chain, Known, chain_at, find_crossing
@@ -31,7 +31,7 @@ _MOST = 1000
 def build_dominating_loss(mechanism: Derived, links: Sequence[Run], known: Known, direction: Direction) -> PrivacyLoss:
     """Returns a loss whose pair dominates that of ``mechanism`` in ``direction``, as far as the budget of work goes."""
     if isinstance(mechanism, RepeatAndSelect):
-        links = [repeated.as_one_link(repetitions(mechanism), links[0])]
+        links = [repeated.as_one_link(build_repetitions(mechanism), links[0])]
     distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:

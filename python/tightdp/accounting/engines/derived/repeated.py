@@ -10,7 +10,7 @@ from functools import cache
 
 from ....derived import RepeatAndSelect
 from ...numerics.outward import INF, Range, exp, expm1
-from ...pairs.repetitions import Repetitions, repetitions
+from ...pairs.repetitions import Repetitions, build_repetitions
 from ..base import Bound
 from . import groups
 from .base import Run
@@ -37,7 +37,7 @@ def delta(
     mechanism: RepeatAndSelect, run: Run, epsilon: float, known: groups.Known, above: bool = False
 ) -> tuple[float, float]:
     """Ends of delta, or the upper one alone; the trivial lower one is left to the caller."""
-    runs = repetitions(mechanism)
+    runs = build_repetitions(mechanism)
     upper = _above(runs, run)(epsilon).upper
     if above:
         return 0.0, upper
@@ -48,7 +48,7 @@ def delta(
 
 
 def epsilon(mechanism: RepeatAndSelect, run: Run, delta: float, known: groups.Known) -> tuple[float, float]:
-    runs = repetitions(mechanism)
+    runs = build_repetitions(mechanism)
     gain = _gain(runs, run)
     share = (delta / runs.mean).lo
     once = run.epsilon(share) if 0 < share < 1 else Bound(0.0, 0.0 if share >= 1 else INF, "trivial")
@@ -114,7 +114,7 @@ def _above(runs: Repetitions, run: Run) -> Callable[[float], Bound]:
 
 
 def _gain(runs: Repetitions, run: Run) -> float:
-    return runs.gain(lambda eps: run.back(eps).upper)
+    return runs.bound_gain(lambda eps: run.back(eps).upper)
 
 
 def _below(runs: Repetitions, run: Run, epsilon: float) -> float:
@@ -147,7 +147,7 @@ def _least(runs: Repetitions, run: Run, epsilon: float, threshold: float) -> flo
     """
     d = run.delta(threshold).lower
     x, y = exp(threshold), exp(epsilon)
-    if not (0 < d < 1 and runs.known and x.hi < INF):
+    if not (0 < d < 1 and runs.is_computable and x.hi < INF):
         return 0.0
     most = ((1 - Range(d)) / x).hi
     for part in _BESIDE if threshold > 0 else ():  # r - e^e s <= delta(e)
@@ -157,10 +157,10 @@ def _least(runs: Repetitions, run: Run, epsilon: float, threshold: float) -> flo
             most = min(most, ((Range(run.delta(below.lo).upper) - d) / room).hi)
     most = min(max(most, 0.0), 1.0)
     edges = [0.0] + [most * 2.0 ** (k - _CELLS) for k in range(_CELLS + 1)]
-    ahead = [runs.reached(min((d + x * s).lo, 1.0)).lo for s in edges]
+    ahead = [runs.selection_probability(min((d + x * s).lo, 1.0)).lo for s in edges]
     least = math.inf
     for i, (a, b) in enumerate(itertools.pairwise(edges)):
-        behind = runs.reached(a)
-        later = behind + runs.slope(a) * (Range(b) - a)
+        behind = runs.selection_probability(a)
+        later = behind + runs.selection_slope(a) * (Range(b) - a)
         least = min(least, (ahead[i] - y * behind).lo, (ahead[i + 1] - y * later).lo)
     return min(max(least, 0.0), 1.0)

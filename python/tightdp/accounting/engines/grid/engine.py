@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import _core
-from ...pairs.members import reveals_nothing
+from ...pairs.members import has_no_privacy_loss
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from . import laws as grid_laws
 
@@ -69,7 +69,7 @@ def _pairs(parts: Parts, direction: Direction) -> list[tuple[grid_laws.Pair, flo
     return [
         (grid_laws.law(mechanism, direction), float(count))
         for mechanism, count in parts
-        if not reveals_nothing(mechanism)
+        if not has_no_privacy_loss(mechanism)
     ]
 
 

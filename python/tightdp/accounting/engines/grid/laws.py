@@ -20,9 +20,9 @@ from ....derived import Derived
 from ....losses import PrivacyLoss
 from ...numerics.outward import Number, Range, as_range
 from ...pairs.members import BinaryRange
-from ...pairs.neighbors import replaced
-from ...pairs.orders import either_order
-from ...pairs.replaced import Losses, Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
+from ...pairs.neighbors import translate_to_replacement
+from ...pairs.orders import unite_orders
+from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, SymmetricLosses, Zeroed, bracket_losses
 from ..base import Direction
 from ..closed_form.truncation import truncation
 from . import mixtures
@@ -75,7 +75,7 @@ def _refuse_whole(mechanism: m.Mechanism) -> str | None:
         case m.TruncatedPoissonSampled(inner) | m.FixedSizeSampled(inner):
             if isinstance(inner, PrivacyLoss):
                 return "a user-defined loss has no proved pair in batches of fixed size"
-            return refuse(inner, "remove") or refuse(replaced(inner), "remove")
+            return refuse(inner, "remove") or refuse(translate_to_replacement(inner), "remove")
         case _:
             return refuse(mechanism, "remove")
     if not _core.GRID_LEAST_SHIFT <= shift <= _core.GRID_MOST_SHIFT:
@@ -91,7 +91,7 @@ def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
             return _sampled(inner, q, direction)
         case Replaced(m.FixedSizeSampled(inner, size, total)):
             share = Range(size) / total
-            base = law(replaced(inner), "remove")
+            base = law(translate_to_replacement(inner), "remove")
             return _replace_in_sample(base, base, share.lo, min(share.hi, math.nextafter(1.0, 0.0)))
         case m.MixtureOfGaussians(sigma, norms, shares):
             ahead, behind = mixtures.weights_of(norms, shares), mixtures.NOTHING
@@ -103,10 +103,10 @@ def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             return _with_replacement(inner, direction, replaced=isinstance(mechanism, Replaced))
         case Replaced(m.PoissonSampled(inner, q)):
-            return _replace_in_sample(law(replaced(inner), "remove"), law(inner, "remove"), q, q)
+            return _replace_in_sample(law(translate_to_replacement(inner), "remove"), law(inner, "remove"), q, q)
         case Replaced(PrivacyLoss() as given):
             one = _law_of_pair(given.dominated)
-            return Pair(_law_of_pair(either_order(given.dominating)), (one, one.reversed()))
+            return Pair(_law_of_pair(unite_orders(given.dominating)), (one, one.reversed()))
         case m.TruncatedPoissonSampled():
             return _truncated(mechanism, direction, mechanism)
         case Replaced(m.TruncatedPoissonSampled() as inner) | Zeroed(m.TruncatedPoissonSampled() as inner):
@@ -133,7 +133,7 @@ def _simple(mechanism: m.Mechanism, direction: Direction) -> Pair:
         case m.ApproximateDP():
             return _exact(_core.GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta))
         case BinaryRange(eta, _):
-            pair = _of_ranges(mechanism.atoms(), step=Range(eta))
+            pair = _of_ranges(mechanism.list_atoms(), step=Range(eta))
             return _exact(pair.reversed() if direction == "add" else pair)
         case ReplacedClass():
             return _replaced_class(mechanism)
@@ -210,12 +210,12 @@ def _truncated(mechanism: m.TruncatedPoissonSampled, direction: Direction, asked
     high = min(within.hi, math.nextafter(1.0, 0.0))
     poisson: tuple[m.Mechanism, ...] = tuple(m.PoissonSampled(inner, p) for p in (q, drawn.lo) if p > 0)
     if isinstance(asked, Replaced):
-        poisson, direction = tuple(map(replaced, poisson)), "remove"
-        fixed = law(replaced(inner), "remove").upper.replace_one(high)
+        poisson, direction = tuple(map(translate_to_replacement, poisson)), "remove"
+        fixed = law(translate_to_replacement(inner), "remove").upper.replace_one(high)
     elif isinstance(asked, Zeroed):
         fixed = _zeroed(inner, high, direction)
     else:
-        fixed = law(replaced(inner), "remove").upper.poisson(high, direction == "add")
+        fixed = law(translate_to_replacement(inner), "remove").upper.poisson(high, direction == "add")
     attained = law(poisson[1], direction).lowers if len(poisson) > 1 else ()
     if cut.lo >= 1:
         return Pair(fixed, attained or (fixed,))
@@ -229,7 +229,7 @@ def _zeroed(inner: m.Mechanism, q: float, direction: Direction) -> _core.GridLaw
     """A record of a sample of fixed size that contributes nothing (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
         return _core.GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
-    return law(replaced(inner), "remove").upper.replace_one(q)
+    return law(translate_to_replacement(inner), "remove").upper.replace_one(q)
 
 
 def _zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[_core.GridLaw, ...]:
@@ -273,14 +273,14 @@ def _of_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: R
 
 
 def _replaced_class(pair: ReplacedClass) -> Pair:
-    less, more = losses(pair)
+    less, more = bracket_losses(pair)
     upper = _symmetric(more)
     return _exact(upper) if less is more else Pair(upper, (_symmetric(less),))
 
 
-def _symmetric(found: Losses) -> _core.GridLaw:
+def _symmetric(found: SymmetricLosses) -> _core.GridLaw:
     """On a lattice through 0 and the heaviest loss."""
-    atoms = found.atoms()
+    atoms = found.list_atoms()
     heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)
     return _of_ranges(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
 

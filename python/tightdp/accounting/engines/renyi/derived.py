@@ -9,9 +9,9 @@ from functools import lru_cache
 from .... import mechanisms as m
 from ....derived import Derived, Group, RepeatAndSelect, scale_sensitivity
 from ...numerics.outward import INF, Range, exp, log
-from ...pairs.groups import mixture
-from ...pairs.repetitions import repetitions
-from ...pairs.replaced import Replaced, ReplacedClass, losses
+from ...pairs.groups import build_group_mixture
+from ...pairs.repetitions import build_repetitions
+from ...pairs.replaced import Replaced, ReplacedClass, bracket_losses
 from . import conversion
 
 Moment = Callable[[m.Mechanism, float], float]
@@ -28,7 +28,7 @@ def log_moment(mechanism: Derived, c: float, of: Moment) -> float:
     once = _sum(mechanism.parts, c, of)
     if not once < INF:
         return INF
-    runs = repetitions(mechanism)
+    runs = build_repetitions(mechanism)
     if not runs.poisson:
         return (log(runs.mean) + Range(c) * _gain(mechanism, of) + once).hi
     # The moment with runs, and e^-mean, the probability of none.
@@ -57,7 +57,7 @@ def _curve(mechanism: RepeatAndSelect, epsilon: float, of: Moment) -> float:
 
 @lru_cache(maxsize=256)
 def _gain(mechanism: RepeatAndSelect, of: Moment) -> float:
-    return repetitions(mechanism).gain(lambda epsilon: _curve(mechanism, epsilon, of))
+    return build_repetitions(mechanism).bound_gain(lambda epsilon: _curve(mechanism, epsilon, of))
 
 
 def _of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
@@ -67,7 +67,7 @@ def _of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
         case m.PureDP():
             return m.PureDP((k * mechanism.nominal_epsilon).hi)
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            largest = max((loss.hi for loss, _ in losses(mechanism)[1].positive), default=0.0)
+            largest = max((loss.hi for loss, _ in bracket_losses(mechanism)[1].positive), default=0.0)
             return m.PureDP((k * largest).hi)
         case m.BoundedRange(eta):
             return m.BoundedRange((k * eta).hi)
@@ -77,4 +77,4 @@ def _of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
             return m.ZCDP((4 * (k * k) * rho).hi)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
             return m.DiscreteGaussianVector(sigma, (k * sensitivity).hi, dimensions)
-    return mixture(mechanism, size, up=True) or scale_sensitivity(mechanism, size)
+    return build_group_mixture(mechanism, size, up=True) or scale_sensitivity(mechanism, size)

@@ -13,7 +13,7 @@ from ....composition import FEW_PARTS
 from ...numerics.outward import INF, Range, down, expm1, log1p
 from ...numerics.work import affords
 from ...pairs import members
-from ...pairs.replaced import Replaced, ReplacedClass, Zeroed, losses
+from ...pairs.replaced import Replaced, ReplacedClass, Zeroed, bracket_losses
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
 from . import conversion, zcdp
@@ -37,7 +37,7 @@ class Renyi:
         lower = 0.0
         if (alone := _alone(parts)) is not None:
             lower = zcdp.epsilon(alone.rho, alone.xi, delta)
-            for member in members.of_zcdp(alone):
+            for member in members.list_zcdp_members(alone):
                 lower = max(lower, closed_form.ENGINE.epsilon(((member, 1),), direction, delta).lower)
         return Bound(lower, upper, self.name, {"conversion": upper - lower})
 
@@ -48,7 +48,7 @@ class Renyi:
         lower = max((-expm1(epsilon)).lo, 0.0)
         if not request.above and (alone := _alone(parts)) is not None:
             lower = max(lower, zcdp.delta(alone.rho, alone.xi, epsilon))
-            for member in members.of_zcdp(alone):
+            for member in members.list_zcdp_members(alone):
                 lower = max(lower, closed_form.ENGINE.delta(((member, 1),), direction, epsilon).lower)
         upper = min(max(upper, lower), 1.0)
         return Bound(lower, upper, self.name, {"conversion": upper - lower})
@@ -112,7 +112,7 @@ def total(parts: Parts, c: float) -> float:
 def divergence(parts: Parts, direction: Direction, order: float) -> tuple[float, float]:
     """Ends of the Renyi divergence of an order > 1: of what members attain, and of all (section 14)."""
     c = order - 1
-    lower = max(attained(member, direction, c) for member in members.members(parts))
+    lower = max(attained(member, direction, c) for member in members.list_class_members(parts))
     upper = INF
     if ENGINE.refuse(parts, direction) is None and split(parts)[1].hi == 0:
         upper = total(parts, c)
@@ -140,7 +140,7 @@ def without_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
         case m.ApproximateDP():
             return m.PureDP(mechanism.nominal_epsilon), mechanism.nominal_delta
         case ReplacedClass(e, delta, _) if delta > 0:  # a pair of 2e-DP, or with this probability everything
-            found = losses(ReplacedClass(e, delta))[1]
+            found = bracket_losses(ReplacedClass(e, delta))[1]
             rest = max((loss for loss, _ in found.positive), key=lambda loss: loss.hi, default=Range(0.0))
             return m.PureDP(rest.hi), min(found.infinity.hi, 1.0)
         case m.PoissonSampled(m.ApproximateDP() as inner):

@@ -15,9 +15,9 @@ from ....complete_pairs import CompletePair
 from ....derived import Derived
 from ....losses import PrivacyLoss
 from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, up
-from ...pairs.members import holds
-from ...pairs.neighbors import replaced
-from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, losses
+from ...pairs.members import is_or_wraps
+from ...pairs.neighbors import translate_to_replacement
+from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_losses
 from ..closed_form.truncation import truncation
 from . import derived, quadrature
 from .sampled import sampled, sampled_gaussian
@@ -82,7 +82,7 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             unsampled = log_moment(m.Gaussian(sigma / 2), c)
             return min(quadrature.log_moment_replaced(sigma, q, c).hi, unsampled) if sigma > _LEAST else unsampled
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            found = losses(mechanism)[1]
+            found = bracket_losses(mechanism)[1]
             if not found.positive:  # all is at 0, or some at infinity
                 return INF if found.infinity.hi > 0 else 0.0
             return exact(mechanism, c).hi
@@ -150,7 +150,7 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
     assert isinstance(sample, m.TruncatedPoissonSampled)
     inner, q = sample.mechanism, sample.sampling_probability
     cut, within, _ = truncation(q, sample.batch_size, sample.dataset_size)
-    doubled = replaced(inner)
+    doubled = translate_to_replacement(inner)
     share = max(within.hi, 1e-300)
     if isinstance(mechanism, Replaced):
         whole = log_moment(doubled, c)
@@ -168,7 +168,7 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
 
 def _joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
     """Of replacing a record in a sample: no more than without sampling, by joint convexity."""
-    doubled = replaced(inner)
+    doubled = translate_to_replacement(inner)
     unsampled = log_moment(doubled, c)
     if q >= 1:
         return unsampled
@@ -180,7 +180,7 @@ def _joined(doubled: m.Mechanism, k: float) -> float:
     = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps, it is at most twice theirs, and in a class of pairs that
     need not be symmetric four times (section 4)."""
     once = _twice(k)
-    return _twice(once) if holds(doubled, m.ZCDP, m.BoundedRange) else once
+    return _twice(once) if is_or_wraps(doubled, m.ZCDP, m.BoundedRange) else once
 
 
 def _twice(k: float) -> float:

@@ -12,8 +12,8 @@ import numpy as np
 from .... import mechanisms as m
 from ....composition import Parts
 from ...numerics.outward import INF, Range, exp, expm1, log, log1p
-from ...pairs.neighbors import replaced
-from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, losses
+from ...pairs.neighbors import translate_to_replacement
+from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, bracket_losses
 from ..base import Direction
 from . import quadrature
 from .sampled import integer
@@ -39,7 +39,7 @@ def exact(mechanism: m.Mechanism, c: float) -> Range:
         case m.Laplace(scale):
             return _laplace(1 / Range(scale), c)
         case ReplacedClass():
-            less, more = losses(mechanism)
+            less, more = bracket_losses(mechanism)
             if not (less is more and more.positive and mechanism.nominal_delta == 0):
                 return Range(0.0, INF)
             loss, log_mass = more.positive[0]
@@ -63,7 +63,7 @@ def _attained(mechanism: m.Mechanism, direction: Direction, c: float) -> float:
         case m.ApproximateDP() if mechanism.nominal_delta > 0:
             return INF
         case ReplacedClass() if mechanism.nominal_delta > 0:
-            return INF if losses(mechanism)[0].infinity.lo > 0 else 0.0
+            return INF if bracket_losses(mechanism)[0].infinity.lo > 0 else 0.0
         case m.ZCDP(rho, xi):  # a Gaussian and randomised response
             return (Range(c) * (Range(c) + 1) * rho + binary(Range(xi), c)).lo
         case m.BoundedRange(eta):  # randomised response
@@ -75,7 +75,7 @@ def _attained(mechanism: m.Mechanism, direction: Direction, c: float) -> float:
             ratio = Range(sensitivity) / sigma
             return (Range(c) * (at + 1) * (ratio * ratio) * 0.5).lo if at.lo > 0 else 0.0
         case Replaced(m.FixedSizeSampled(inner, size, total)):
-            return _attained(m.PoissonSampled(replaced(inner), (Range(size) / total).lo), "remove", c)
+            return _attained(m.PoissonSampled(translate_to_replacement(inner), (Range(size) / total).lo), "remove", c)
         case m.PoissonSampled(inner, q) if direction == "remove" and q < 1:
             return _sampled(inner, q, c)
         case ReplacedGaussian(sigma, q) if sigma > _LEAST:

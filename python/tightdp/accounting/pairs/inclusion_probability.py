@@ -8,19 +8,19 @@ from ... import mechanisms as m
 from ...composition import Mechanism, Parts
 from ...derived import Group, RepeatAndSelect
 from ..numerics.outward import Range, expm1, log1p
-from .kinds import once
+from .kinds import cache_by_composition
 from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
-@once
-def looked_at(parts: Parts) -> float:
+@cache_by_composition
+def inclusion_probability(parts: Parts) -> float:
     """An upper bound of the chance, under every relation: delta(0) is no larger. 1 where nothing is sampled."""
-    return _any(parts, 1)
+    return _group_probability(parts, 1)
 
 
-def _any(parts: Parts, size: int) -> float:
+def _group_probability(parts: Parts, size: int) -> float:
     """That any of a group of ``size`` records is, in any release."""
-    shares = [(_of_group(mechanism, size), count) for mechanism, count in parts]
+    shares = [(_group_probability_in_release(mechanism, size), count) for mechanism, count in parts]
     if any(share >= 1 for share, _ in shares):
         return 1.0
     # A few roundings of numbers of one sign: in plain numbers, since it is asked in every question of microseconds.
@@ -28,24 +28,24 @@ def _any(parts: Parts, size: int) -> float:
     return min(-math.expm1(missed * (1 + _ROUNDED)) * (1 + _ROUNDED), 1.0)
 
 
-def _of_group(mechanism: Mechanism, size: int) -> float:
+def _group_probability_in_release(mechanism: Mechanism, size: int) -> float:
     """That any of the group is looked at in one release, rounded up."""
     match mechanism:
         case Replaced(inner) | Zeroed(inner):
-            return _of_group(inner, size)
+            return _group_probability_in_release(inner, size)
         case Group(run, inside):
-            return _any(run._to_composition().parts, size * inside)
+            return _group_probability(run._to_composition().parts, size * inside)
         case RepeatAndSelect(run, mean):
-            return min((Range(_any(run._to_composition().parts, size)) * mean).hi, 1.0)
+            return min((Range(_group_probability(run._to_composition().parts, size)) * mean).hi, 1.0)
     if size == 1:
-        return _once(mechanism)
-    anyone = min((Range(_once(mechanism)) * size).hi, 1.0)
-    if (q := _drawn_alone(mechanism)) < 1:
+        return _record_probability(mechanism)
+    anyone = min((Range(_record_probability(mechanism)) * size).hi, 1.0)
+    if (q := _independent_probability(mechanism)) < 1:
         return min(anyone, (-expm1(size * log1p(-Range(q)))).hi)
     return anyone
 
 
-def _drawn_alone(mechanism: Mechanism) -> float:
+def _independent_probability(mechanism: Mechanism) -> float:
     """The chance of a record that is drawn whatever happens to the others; 1 where there is none."""
     match mechanism:
         case m.PoissonSampled(_, q) | m.TruncatedPoissonSampled(_, q) | ReplacedGaussian(_, q) | ReplacedClass(_, _, q):
@@ -53,11 +53,11 @@ def _drawn_alone(mechanism: Mechanism) -> float:
     return 1.0
 
 
-def _once(mechanism: Mechanism) -> float:
+def _record_probability(mechanism: Mechanism) -> float:
     """The same of one record."""
     match mechanism:
         case m.PoissonSampled(inner, q):
-            share = _once(inner)
+            share = _record_probability(inner)
             return q if share == 1 else min((Range(q) * share).hi, 1.0)
         case m.TruncatedPoissonSampled(_, q) | ReplacedGaussian(_, q) | ReplacedClass(_, _, q):
             return q
