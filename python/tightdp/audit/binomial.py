@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..accounting.numerics.root import crossing
+from ..accounting.numerics.root import bracket_crossing
 
 TAIL_ERROR = 1e-7
 """Relative error allowed to ``tail_probability``. Three log-gammas, each within 4 ulp of up to n log n, bring 1e-8 at n
@@ -71,7 +71,9 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     if successes == 0:
         return 0.0
     most = successes / trials
-    return crossing(lambda p: tail_probability(successes, trials, p) * (1 + TAIL_ERROR) <= error, most, 1e-15, most)[0]
+    return bracket_crossing(
+        lambda p: tail_probability(successes, trials, p) * (1 + TAIL_ERROR) <= error, most, 1e-15, most
+    )[0]
 
 
 def upper_limit(successes: int, trials: int, error: float) -> float:

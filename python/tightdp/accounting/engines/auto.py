@@ -19,7 +19,7 @@ from ...losses import PrivacyLoss
 from ...mechanisms import ZCDP
 from ...options import Direction
 from ..numerics.outward import INF, TINY, expm1
-from ..numerics.work import affords, one_question
+from ..numerics.work import share_work, try_to_spend_work
 from ..pairs import known_curve
 from ..pairs.dominating import list_dominating_compositions
 from ..pairs.inclusion_probability import inclusion_probability
@@ -58,7 +58,7 @@ def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: flo
     """Bounds on epsilon(delta) for one direction; of "auto" with all that is known of the curve."""
     if not has_any_type(parts, Derived):
         return _known_epsilon(engine, parts, direction, delta, request)
-    with one_question():
+    with share_work():
         return _known_epsilon(engine, parts, direction, delta, request)
 
 
@@ -78,7 +78,7 @@ def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: flo
     """Bounds on delta(epsilon) for one direction; of "auto" with all that is known of the curve."""
     if not has_any_type(parts, Derived):
         return _known_delta(engine, parts, direction, epsilon, request)
-    with one_question():
+    with share_work():
         return _known_delta(engine, parts, direction, epsilon, request)
 
 
@@ -164,7 +164,7 @@ def _links(mechanism: Derived, direction: Direction, request: Request) -> list[d
 
 def _run(run: Parts, direction: Direction, request: Request) -> derived.Run:
     """One and the same for all parts of a question."""
-    with one_question() as kept:
+    with share_work() as kept:
         key = run, direction, request
         if key not in kept:
             kept[key] = _unseen_run(*key)
@@ -184,7 +184,7 @@ def _list_dominating(parts: Parts, direction: Direction, request: Request) -> It
 
 def _dominating_loss(mechanism: Derived, direction: Direction, request: Request, units: int) -> PrivacyLoss:
     """A loss that stands for a repeated run or a group beside others, once for all parts of a question."""
-    with one_question() as kept:
+    with share_work() as kept:
         key = "loss", mechanism, direction, request
         if key not in kept:
             depth = kept["depth"] = kept.get("depth", 0) + 1  # a curve within a curve leaves most of the work to it
@@ -228,10 +228,10 @@ class _Kept:
     def __call__(self, at: float) -> Bound:
         if at in self._known:
             return self._known[at]
-        if not affords(self._units):
+        if not try_to_spend_work(self._units):
             return self._nothing(at)
         found = self._ask(at)
-        if affords(0):  # and it is all that the engines know
+        if try_to_spend_work(0):  # and it is all that the engines know
             self._known[at] = found
         return found
 
@@ -316,7 +316,9 @@ def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: boo
             continue
         if engine is renyi.ENGINE:
             # Asked for whatever is left, as it has an upper end. For one zCDP mechanism it searches the best member.
-            affords(_IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1))
+            try_to_spend_work(
+                _IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1)
+            )
         found = ask(engine, question.parts)
         below = best.lower if loose else found.lower  # a lower bound of the pair is none of the class
         if below > best.lower or found.upper < best.upper:

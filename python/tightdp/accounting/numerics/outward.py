@@ -20,16 +20,16 @@ LIBM = 4.0 * ULP
 Number = Union["Range", float]
 
 
-def down(x: float, relative: float = 0.0) -> float:
+def widen_down(x: float, relative: float = 0.0) -> float:
     """A float below every real within ``relative`` (and, for underflow, 4 subnormals) and one rounding of ``x``."""
     if x in (INF, -INF):
         return LARGEST * (1 - 2 * relative) if x > 0 else x
     return math.nextafter(x - relative * abs(x) - (4 * TINY if relative else 0.0), -INF)
 
 
-def up(x: float, relative: float = 0.0) -> float:
+def widen_up(x: float, relative: float = 0.0) -> float:
     """A float above every real within ``relative`` and one rounding of ``x``."""
-    return -down(-x, relative)
+    return -widen_down(-x, relative)
 
 
 class Range:
@@ -49,7 +49,7 @@ class Range:
 
     def __add__(self, other: Number) -> Range:
         other = as_range(other)
-        return Range(_sum_down(self.lo, other.lo), -_sum_down(-self.hi, -other.hi))
+        return Range(_sum_rounded_down(self.lo, other.lo), -_sum_rounded_down(-self.hi, -other.hi))
 
     __radd__ = __add__
 
@@ -61,8 +61,8 @@ class Range:
 
     def __mul__(self, other: Number) -> Range:
         other = as_range(other)
-        corners = [_times(x, y) for x in (self.lo, self.hi) for y in (other.lo, other.hi)]
-        return _around(min(corners), max(corners))
+        corners = [_multiply_without_underflow(x, y) for x in (self.lo, self.hi) for y in (other.lo, other.hi)]
+        return _widen_by_one_rounding(min(corners), max(corners))
 
     __rmul__ = __mul__
 
@@ -70,14 +70,14 @@ class Range:
         """The quotient by a range of positive numbers."""
         other = as_range(other)
         if self.lo == self.hi and 0 < other.lo == other.hi < INF and self.lo / other.lo:
-            return _around(self.lo / other.lo, self.lo / other.lo)
-        least = 0.0 if other.hi == INF else max(down(1 / other.hi), 0.0)
-        return self * Range(least, up(1 / other.lo) if other.lo > 0 else INF)
+            return _widen_by_one_rounding(self.lo / other.lo, self.lo / other.lo)
+        least = 0.0 if other.hi == INF else max(widen_down(1 / other.hi), 0.0)
+        return self * Range(least, widen_up(1 / other.lo) if other.lo > 0 else INF)
 
     def __rtruediv__(self, other: Number) -> Range:
         return as_range(other) / self
 
-    def clamp(self, least: float, most: float) -> Range:
+    def limit_to(self, least: float, most: float) -> Range:
         """The part in [least, most], where the truth is known to lie."""
         return Range(min(max(self.lo, least), most), max(min(self.hi, most), least))
 
@@ -86,65 +86,65 @@ def as_range(x: Number) -> Range:
     return x if isinstance(x, Range) else Range(x)
 
 
-def _around(lo: float, hi: float) -> Range:
-    """One rounding outward; zero is exact, for ``_times`` hides no underflow."""
-    return Range(down(lo) if lo else 0.0, up(hi) if hi else 0.0)
+def _widen_by_one_rounding(lo: float, hi: float) -> Range:
+    """One rounding outward; zero is exact, for ``_multiply_without_underflow`` hides no underflow."""
+    return Range(widen_down(lo) if lo else 0.0, widen_up(hi) if hi else 0.0)
 
 
-def _times(x: float, y: float) -> float:
+def _multiply_without_underflow(x: float, y: float) -> float:
     if not (x and y):
         return 0.0
     return x * y or math.copysign(TINY, x) * math.copysign(1.0, y)
 
 
-def _sum_down(x: float, y: float) -> float:
+def _sum_rounded_down(x: float, y: float) -> float:
     total = x + y
     if math.isnan(total):
         return -INF
     if (total - x == y and total - y == x) or total == -INF:  # exact
         return total
-    return down(total)
+    return widen_down(total)
 
 
-def _monotone(function: Callable[[float], float], least: float = -INF) -> Callable[[Number], Range]:
+def _build_range_function(function: Callable[[float], float], least: float = -INF) -> Callable[[Number], Range]:
     """The increasing ``function``, exact at 0 and never below ``least``, on ranges."""
 
-    def on_range(x: Number) -> Range:
+    def apply_to_range(x: Number) -> Range:
         x = as_range(x)
         lo, hi = function(x.lo), function(x.hi)
-        return Range(max(down(lo, LIBM), least) if x.lo else lo, up(hi, LIBM) if x.hi else hi)
+        return Range(max(widen_down(lo, LIBM), least) if x.lo else lo, widen_up(hi, LIBM) if x.hi else hi)
 
-    return on_range
+    return apply_to_range
 
 
-def _exp(x: float) -> float:
+def _compute_exp(x: float) -> float:
     try:
         return math.exp(x)
     except OverflowError:
         return INF
 
 
-def _expm1(x: float) -> float:
+def _compute_expm1(x: float) -> float:
     try:
         return math.expm1(x)
     except OverflowError:
         return INF
 
 
-def _log(x: float) -> float:
+def _compute_log(x: float) -> float:
     return math.log(x) if x > 0 else -INF
 
 
-def _log1p(x: float) -> float:
+def _compute_log1p(x: float) -> float:
     return math.log1p(x) if x > -1 else -INF
 
 
-def _sqrt(x: float) -> float:
+def _compute_sqrt(x: float) -> float:
     return math.sqrt(x) if x > 0 else 0.0
 
 
-exp = _monotone(_exp, 0.0)
-expm1 = _monotone(_expm1, -1.0)
-log = _monotone(_log)
-log1p = _monotone(_log1p)
-sqrt = _monotone(_sqrt, 0.0)
+exp = _build_range_function(_compute_exp, 0.0)
+expm1 = _build_range_function(_compute_expm1, -1.0)
+log = _build_range_function(_compute_log)
+log1p = _build_range_function(_compute_log1p)
+sqrt = _build_range_function(_compute_sqrt, 0.0)

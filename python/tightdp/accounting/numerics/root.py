@@ -11,7 +11,7 @@ _LONGEST = math.log(8.0)
 """Longest step, in the logarithm, while one side of the boundary has not been seen."""
 
 
-def crossing(
+def bracket_crossing(
     above: Callable[[float], bool], high: float, tolerance: float, most: float = math.inf
 ) -> tuple[float, float]:
     """Neighbouring numbers >= 0: ``above`` at the first, if that is not 0, and not at the second.
@@ -32,7 +32,7 @@ def crossing(
     return low, high
 
 
-def boundary(
+def find_boundary(
     gap: Callable[[float], float],
     start: float,
     slope: float,
@@ -68,7 +68,7 @@ def boundary(
                 return None
         if good is not None and bad is not None and abs(good[0] - bad[0]) <= tolerance:
             return min(max(math.exp(good[0]), low), high)
-        following = _secant(previous or (good if bad is here else bad), here, slope, tolerance)
+        following = _step_by_secant(previous or (good if bad is here else bad), here, slope, tolerance)
         if good is not None and bad is not None:
             inside = min(good[0], bad[0]), max(good[0], bad[0])
             if not inside[0] < following < inside[1] or stalled > 2:
@@ -82,7 +82,9 @@ def boundary(
     return None if good is None else min(max(math.exp(good[0]), low), high)
 
 
-def _secant(before: tuple[float, float] | None, here: tuple[float, float], slope: float, tolerance: float) -> float:
+def _step_by_secant(
+    before: tuple[float, float] | None, here: tuple[float, float], slope: float, tolerance: float
+) -> float:
     """Where the line through both points meets -tolerance / 2: a little inside, so that the last step ends it."""
     aim = here[1] + 0.5 * tolerance
     if not math.isfinite(aim):

@@ -12,14 +12,14 @@ from ... import _core
 _SHARED: ContextVar[dict[Hashable, Any] | None] = ContextVar("shared", default=None)
 
 
-def affords(units: int) -> bool:
+def try_to_spend_work(units: int) -> bool:
     """Charges the next piece of work of so many units, about a nanosecond each; False once the budget is spent, and
     then nothing is charged for what is not done."""
     return _core.work_charge(0) and _core.work_charge(units)
 
 
 @contextmanager
-def one_question() -> Iterator[dict[Hashable, Any]]:
+def share_work() -> Iterator[dict[Hashable, Any]]:
     """What is found within it is kept until it ends: parts of one question share their work, and an answer depends on
     no other question."""
     outer = _SHARED.get()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ... import mechanisms as m
 from ...composition import Parts, sort_parts
 from ...derived import Derived, Group
-from ..numerics.outward import Range, exp, sqrt, up
+from ..numerics.outward import Range, exp, sqrt, widen_up
 from .groups import build_group_mixture
 from .kinds import has_any_type
 from .largest import bound_largest_loss
@@ -85,4 +85,4 @@ def _bound_discrete_gaussian(
     # eta of tau and that of sigma, which is larger, so that it is at most that of tau.
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
-    return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(up(lost.hi), 1.0))) if multiplier > 0 else None
+    return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

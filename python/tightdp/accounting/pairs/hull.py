@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ...losses import PrivacyLoss
 from ...options import Direction
-from ..numerics.outward import down, up
+from ..numerics.outward import widen_down, widen_up
 
 _FAINTEST = Fraction(1, 10**290)
 """Smallest mass of an atom; a smaller one counts as an infinite loss, since its logarithm is hardly known."""
@@ -53,8 +53,8 @@ def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direc
     """
     at = [Point(-math.inf, Fraction(0), Fraction(1))]
     if largest < _FARTHEST:  # up to e^-largest the curve is 1 - x, and it is 0 from e^largest on
-        at.append(_make_point(down(math.exp(-largest), 2 * _ULP), 0.0))
-        at.append(_make_point(up(math.exp(largest), 2 * _ULP), 0.0))
+        at.append(_make_point(widen_down(math.exp(-largest), 2 * _ULP), 0.0))
+        at.append(_make_point(widen_up(math.exp(largest), 2 * _ULP), 0.0))
     at += [_make_point(x, value) for x, value in points]
     hull = build_lower_hull(sorted(at, key=lambda point: (point.x, point.value)))
     slopes = [compute_slope(*pair) for pair in pairwise(hull)] + [Fraction(0)]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from ... import _core
 from ...bound import Bound, ContradictionError
 from ..numerics.outward import INF, Range, expm1, log1p
-from ..numerics.work import affords
+from ..numerics.work import try_to_spend_work
 
 Ask = Callable[[float], Bound]
 
@@ -133,7 +133,7 @@ def narrow_by_known_curve(
     idle = 0
     with _core.Budget(_SHARE * work + _SPARE):
         for step in _STEPS if asks else ():
-            if not high - low > _WIDE * high or idle == _PATIENCE or not affords(_UNITS):
+            if not high - low > _WIDE * high or idle == _PATIENCE or not try_to_spend_work(_UNITS):
                 break
             before = low, high
             for other, there in beside(step, at, low, high):

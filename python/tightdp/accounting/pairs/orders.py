@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...complete_pairs import TOLERANCE, CompletePair
-from ..numerics.outward import up
+from ..numerics.outward import widen_up
 from .hull import Point, build_lower_hull, compute_slope
 
 MOST_NODES = 2000
@@ -87,8 +87,10 @@ def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
     points = build_lower_hull(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
     slopes = [compute_slope(*pair) for pair in pairwise(points)] + [Fraction(0)]
     kinks = zip(points[1:], pairwise(slopes), strict=True)
-    ahead = [(point.epsilon, up(float(point.x * (behind - before)), 2 * _ULP)) for point, (before, behind) in kinks]
-    image = [(-epsilon, up(mass * math.exp(-epsilon), 2 * _ULP)) for epsilon, mass in reversed(ahead)]
+    ahead = [
+        (point.epsilon, widen_up(float(point.x * (behind - before)), 2 * _ULP)) for point, (before, behind) in kinks
+    ]
+    image = [(-epsilon, widen_up(mass * math.exp(-epsilon), 2 * _ULP)) for epsilon, mass in reversed(ahead)]
     infinity = float(points[-1].value)
     middle = 1 - math.fsum((infinity, *(mass for _, mass in (*image, *ahead))))
     if middle < -TOLERANCE / 2:  # slopes are not known well enough: all that differs counts as infinite

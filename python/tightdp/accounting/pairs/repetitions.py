@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ...derived import POISSON, RepeatAndSelect
-from ..numerics.outward import INF, Range, exp, expm1, log, log1p, up
-from ..numerics.root import boundary
+from ..numerics.outward import INF, Range, exp, expm1, log, log1p, widen_up
+from ..numerics.root import find_boundary
 
 _MARGIN = 1e-13
 """More than the roundings of logarithms of up to 1e3."""
@@ -43,7 +43,7 @@ class Repetitions:
             return (math.log(found) if found > 0 else -INF) + height - _log_expm1(epsilon) + _MARGIN * (1 + abs(height))
 
         # The ratio is at most 1/gamma whatever the curve is.
-        found = boundary(compare_curves, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9)
+        found = find_boundary(compare_curves, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9)
         return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
     def selection_probability(self, share: float) -> Range:
@@ -100,7 +100,7 @@ def _solve_odds(eta: float, mean: float) -> Range:
             low = least
         else:
             high = most
-    return Range(low, up(high))
+    return Range(low, widen_up(high))
 
 
 def _log_mean(eta: float, l: float) -> Range:

@@ -120,8 +120,10 @@ def _compute_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLoss
         infinity += first + second
     middle = 2 * (0.5 - d) if half else 2 * (d - 0.5)
     if not middle.hi > 0 or not (half or sampled):
-        return SymmetricLosses(positive, None, infinity.clamp(0.0, 1.0))
-    return SymmetricLosses(positive, log(middle) + (_log_faint(e, q) if half else log(out)), infinity.clamp(0.0, 1.0))
+        return SymmetricLosses(positive, None, infinity.limit_to(0.0, 1.0))
+    return SymmetricLosses(
+        positive, log(middle) + (_log_faint(e, q) if half else log(out)), infinity.limit_to(0.0, 1.0)
+    )
 
 
 def _compute_failure_losses(d: Range, q: Range, odds: Range) -> SymmetricLosses:

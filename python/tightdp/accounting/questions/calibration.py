@@ -14,7 +14,7 @@ from ...composition import Composable, Composition
 from ...mechanisms import Gaussian, PoissonSampled
 from ...options import Options, accept_question_options
 from ..engines.closed_form.gaussian import Gaussian as GaussianCurve
-from ..numerics.root import boundary
+from ..numerics.root import find_boundary
 from .question import Question
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def calibrate(
         return _search_integers(gap, slope < 0, int(low), int(high), target)
     if search.slow:
         start, slope = search.find_rough_boundary(start, slope, low, high)
-    found = boundary(gap, start, slope, low, high, search.gap_tolerance)
+    found = find_boundary(gap, start, slope, low, high, search.gap_tolerance)
     if found is None:
         raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
     return found
@@ -154,7 +154,7 @@ class _CalibrationSearch:
 
     def find_rough_boundary(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
         """About where wide bounds meet the target, and the slope there."""
-        found = boundary(self.measure_rough_gap, start, slope, low, high, _NEAR)
+        found = find_boundary(self.measure_rough_gap, start, slope, low, high, _NEAR)
         if found is None:
             return start, slope
         self.measure_gap(found)  # whose width says how near the target is near enough
@@ -263,7 +263,7 @@ def noise_multiplier(
     asked = _ask_for_proved_bounds(Composition(), **options)
     gap = partial(_compare_training_to_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
     start = _estimate_noise_multiplier(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
-    found = boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
+    found = find_boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
     if found is None:
         raise ValueError(
             f"epsilon={target!r} is below every epsilon that can be shown at delta={delta!r} for a noise multiplier "
@@ -301,4 +301,4 @@ def _estimate_gaussian_mu(epsilon: float, delta: float) -> float:
         found = GaussianCurve(mu * mu).delta(epsilon).hi
         return (math.log(found) if found > 0 else -800.0) - math.log(delta)
 
-    return boundary(compare_delta, start, 2 * math.log(1.25 / delta), 1e-12, 1e12, 1e-3) or start
+    return find_boundary(compare_delta, start, 2 * math.log(1.25 / delta), 1e-12, 1e12, 1e-3) or start

@@ -17,7 +17,7 @@ from ... import mechanisms as m
 from ...bound import Bound
 from ...composition import Parts
 from ..numerics.outward import INF, Range, sqrt
-from ..numerics.work import affords
+from ..numerics.work import try_to_spend_work
 from ..pairs.replaced import Replaced, ReplacedGaussian
 
 _LEAST, _MOST = 1e-9, 1e9
@@ -59,7 +59,7 @@ def bound_smallest_mu(delta: Callable[[float], Bound], end: float, floor: float)
     for _ in range(_CELLS):
         top, a, b, left = cells[0]
         middle = 0.5 * (a + b)
-        if -top <= needed * (1 + _WIDTH) or not a < middle < b or not affords(_UNITS):
+        if -top <= needed * (1 + _WIDTH) or not a < middle < b or not try_to_spend_work(_UNITS):
             break
         heapq.heappop(cells)
         add_cell(a, middle, left)

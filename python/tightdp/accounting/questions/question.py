@@ -23,8 +23,8 @@ from ..engines import auto
 from ..engines.base import DEFAULT, Engine, Request
 from ..engines.grid import ENGINE as grid
 from ..engines.renyi.engine import divergence
-from ..numerics.outward import down, up
-from ..numerics.work import affords, one_question
+from ..numerics.outward import widen_down, widen_up
+from ..numerics.work import share_work, try_to_spend_work
 from ..pairs import neighbors as relations
 from ..pairs.largest import attained_loss, bound_largest_loss, bound_loss_of_adding, is_unbounded
 from ..pairs.members import list_class_members, select_revealing_parts
@@ -111,8 +111,11 @@ class Question(NamedTuple):
         once a budget around the whole is spent."""
         at = _check.reals_in("epsilons", epsilons)
         order = np.argsort(at, axis=None)
-        with one_question():
-            bounds = [self.delta(float(eps)) if affords(0) else auto.any_delta(float(eps)) for eps in at.ravel()[order]]
+        with share_work():
+            bounds = [
+                self.delta(float(eps)) if try_to_spend_work(0) else auto.any_delta(float(eps))
+                for eps in at.ravel()[order]
+            ]
         lower, upper = np.empty(at.size), np.empty(at.size)
         lower[order] = np.maximum.accumulate([b.lower for b in bounds][::-1])[::-1] if bounds else []
         upper[order] = np.minimum.accumulate([b.upper for b in bounds]) if bounds else []
@@ -132,14 +135,14 @@ class Question(NamedTuple):
         at = _check.reals_in("prior", prior, 0.0, 1.0)
         lower, upper = np.zeros(at.size), np.zeros(at.size)
         inside = [i for i, p in enumerate(at.ravel()) if 0 < p < 1]
-        with one_question():
+        with share_work():
             for i in inside:
                 p = at.ravel()[i]
                 b = self.delta(math.log1p(-p) - math.log(p))
                 slack = 4e-15  # of the logarithm (delta has slope at most 1 in eps) and of the product
                 most = min(p, 1 - p)
-                lower[i] = min(max(down(p * (1 - b.upper - slack)), 0.0), most)
-                upper[i] = min(up(p * (1 - b.lower + slack)), most)
+                lower[i] = min(max(widen_down(p * (1 - b.upper - slack)), 0.0), most)
+                upper[i] = min(widen_up(p * (1 - b.lower + slack)), most)
         return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
 
     def renyi(self, orders: ArrayLike) -> Curve:
@@ -168,7 +171,7 @@ class Question(NamedTuple):
             found = [auto.delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
-        with one_question(), _core.Budget(_UNITS):
+        with share_work(), _core.Budget(_UNITS):
             end = bound_largest_loss(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)

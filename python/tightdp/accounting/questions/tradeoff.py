@@ -21,7 +21,7 @@ from ...options import Direction
 from ..engines import auto
 from ..engines.base import Engine, Request
 from ..numerics.outward import expm1
-from ..numerics.work import affords, one_question
+from ..numerics.work import share_work, try_to_spend_work
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float]
@@ -56,12 +56,12 @@ def bound_tradeoff_curve(
     for parts, direction in pairs:
 
         def bound_delta_at(eps: float, width: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
-            if not affords(_NODE):
+            if not try_to_spend_work(_NODE):
                 return max((-expm1(eps)).lo, 0.0), 1.0
             found = auto.delta(engine, parts, direction, eps, replace(request, width=width))
             return found.lower, found.upper
 
-        with one_question(), _core.Budget(_UNITS):
+        with share_work(), _core.Budget(_UNITS):
             curves.append(_bound_tradeoff_of_pair(bound_delta_at, alphas.ravel(), request.width))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)

@@ -21,7 +21,7 @@ from ...mechanisms import Mechanism, PoissonSampled
 from ...number_texts import format_up
 from ...options import NEIGHBORS, Neighbors
 from ..engines.renyi.engine import without_failure
-from ..numerics.outward import INF, Range, down, log1p
+from ..numerics.outward import INF, Range, log1p, widen_down
 from .costs import CostFamily, GaussianCap, RenyiOrder, ZeroConcentrated, resolve_charged_mechanism
 from .shared_state import Entries, SharedState, list_entries
 
@@ -287,7 +287,7 @@ class Odometer:
         if not given.size or not (given[0] > 0 and given[-1] < INF):
             raise ValueError(f"levels must be one or more epsilons in (0, inf), got {levels!r}")
         self.levels: tuple[float, ...] = tuple(given.tolist())
-        each = down(self.delta / len(self.levels), 2.0**-52)
+        each = widen_down(self.delta / len(self.levels), 2.0**-52)
         self._filters = [PrivacyFilter(level, each, neighbors=neighbors) for level in self.levels]
         start = tuple(level._shared.state for level in self._filters)
         self._shared: SharedState[tuple[_FilterState | None, ...]] = SharedState(start, _ODOMETER_ADVICE)

@@ -11,7 +11,7 @@ from dp_accounting import dp_event
 
 from ... import _check
 from ... import mechanisms as m
-from ...accounting.numerics.outward import Range, log, sqrt, up
+from ...accounting.numerics.outward import Range, log, sqrt, widen_up
 from ...composition import Composable, Composition
 from ...derived import RepeatAndSelect
 from ...losses import PrivacyLoss
@@ -177,7 +177,7 @@ def _compare_to_uniform_answer(p: float, buckets: int) -> PrivacyLoss:
     more, less = log(buckets * (1 - Range(p)) + p), log(p)
     error = max(loss.hi - loss.lo for loss in (more, less))
     masses = wrong.hi, min(right.hi, 1.0)  # rounded up: more of the curve in both orders
-    return PrivacyLoss((less.hi, more.hi), masses, loss_error=up(error))
+    return PrivacyLoss((less.hi, more.hi), masses, loss_error=widen_up(error))
 
 
 def _read_zcdp(event: Any, reading: Reading) -> m.Mechanism | None:
@@ -236,7 +236,7 @@ def _build_fixed_size_reader(
         inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _combine_on_one_sample(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # another record takes the place of one that is not drawn
-            found = m.PureDP(up(found.dominating.largest_absolute_loss + found.dominating.slack))
+            found = m.PureDP(widen_up(found.dominating.largest_absolute_loss + found.dominating.slack))
         return found if found is None or found == REVEALS else kind(found, size, total)
 
     return read_fixed_size_sample

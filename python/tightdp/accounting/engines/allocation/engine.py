@@ -15,8 +15,8 @@ from .... import mechanisms as m
 from ....bound import ContradictionError
 from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
-from ...numerics.root import crossing
-from ...numerics.work import affords
+from ...numerics.root import bracket_crossing
+from ...numerics.work import try_to_spend_work
 from ...pairs.members import has_no_privacy_loss, is_or_wraps
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
@@ -175,7 +175,7 @@ def _solve(atoms: Atoms, direction: Direction, delta: float) -> tuple[float, flo
         return 0.0, 0.0
     if atoms.beyond(direction) > delta:
         return INF, INF
-    return crossing(lambda epsilon: atoms.delta(epsilon, direction) > delta, 1.0, 4e-15, most=4096.0)
+    return bracket_crossing(lambda epsilon: atoms.delta(epsilon, direction) > delta, 1.0, 4e-15, most=4096.0)
 
 
 def _composed(
@@ -319,7 +319,7 @@ def _sums(parts: Parts, direction: Direction) -> list[allocation_sums.Sums]:
         sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps * count
         usual = allocation_sums.LEAST_SIGMA <= sigma <= allocation_sums.MOST_SIGMA
         served = mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS
-        if served and affords(allocation_sums.UNITS):
+        if served and try_to_spend_work(allocation_sums.UNITS):
             found.append(allocation_sums.sums(sigma, steps, mechanism.selected * count, direction))
     return found
 

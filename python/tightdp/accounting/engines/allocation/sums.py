@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import _core
-from ...numerics.root import crossing
+from ...numerics.root import bracket_crossing
 from ..base import Direction
 
 U = 2.0**-53
@@ -68,7 +68,7 @@ class Sums(NamedTuple):
         """A lower bound of the epsilon of ``delta``."""
         if not self.delta(0.0) > delta:
             return 0.0
-        return crossing(lambda epsilon: self.delta(epsilon) > delta, 1.0, 2.0**-45)[0]
+        return bracket_crossing(lambda epsilon: self.delta(epsilon) > delta, 1.0, 2.0**-45)[0]
 
 
 @lru_cache(maxsize=16)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .... import mechanisms as m
 from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
-from ...numerics.outward import Number, Range, as_range, down, up
+from ...numerics.outward import Number, Range, as_range, widen_down, widen_up
 from ...pairs.members import BinaryRange
 from ...pairs.replaced import ReplacedClass, bracket_losses
 from ..base import Direction
@@ -71,7 +71,7 @@ class Few(NamedTuple):
                 infinity, hidden, single, sign = self.infinity * q, Range(0.0), self.hidden, 1
             if single.lo > 0:  # where one of the two has nothing, the mixture has 1 - q of the other
                 log_p = _middle(single).ln() + (0 if add else rest.ln())
-                found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, up(_radius(single) / single.lo)))
+                found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, widen_up(_radius(single) / single.lo)))
             else:  # what is lost far out is little: it may count as an infinite loss
                 infinity += single
             return Few(found, infinity, hidden)
@@ -201,7 +201,7 @@ def _middle(x: Range) -> Decimal:
 
 
 def _radius(x: Range) -> float:
-    return 0.0 if x.lo == x.hi else up(x.hi - x.lo)
+    return 0.0 if x.lo == x.hi else widen_up(x.hi - x.lo)
 
 
 def _atoms_of_pair(pair: CompletePair) -> Few:
@@ -213,4 +213,4 @@ def _atoms_of_pair(pair: CompletePair) -> Few:
 
 
 def _range_around(mass: float, relative: float) -> Range:
-    return Range(max(down(mass, relative), 0.0), up(mass, relative)) if mass > 0 else Range(0.0)
+    return Range(max(widen_down(mass, relative), 0.0), widen_up(mass, relative)) if mass > 0 else Range(0.0)

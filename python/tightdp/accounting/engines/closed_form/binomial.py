@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from .... import _core
-from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, down, exp, expm1, log, up
+from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, exp, expm1, log, widen_down, widen_up
 from .law import Law
 
 MOST_TERMS = 10**7
@@ -123,7 +123,7 @@ class _Fold(Law):
             if rest <= NEGLIGIBLE * totals[-1] or done > MOST_TERMS:
                 rest = rest if rest <= NEGLIGIBLE * totals[-1] else INF
                 found = [
-                    Range(down(max(total - slack, 0.0)), (total + slack + rest) * (1 + 4 * ULP))
+                    Range(widen_down(max(total - slack, 0.0)), (total + slack + rest) * (1 + 4 * ULP))
                     for total, slack in zip(totals, slacks, strict=True)
                 ]
                 return found, done
@@ -140,7 +140,7 @@ def mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
         if i and j:
             large += _entropy(k) - _entropy(i) - _entropy(j) + (Decimal(k) / i / j).ln() / 2
         nearest = float(large.exp())
-    value = Range(down(nearest, 2 * ULP), up(nearest, 2 * ULP))
+    value = Range(widen_down(nearest, 2 * ULP), widen_up(nearest, 2 * ULP))
     if not (i and j):
         return value
     return value * exp(_stirling(k) - _stirling(i) - _stirling(j) - _HALF_LOG_TWO_PI)
@@ -152,7 +152,7 @@ _SUBNORMAL = 2.0**-1072
 """Rounding of a term that is no normal double, with room."""
 _RATIO = 4 * ULP
 """Relative error of (k - i) / (i + 1) * odds and of its product with the term before: four roundings, and odds."""
-_TWO_PI = Range(down(2 * math.pi), up(2 * math.pi))
+_TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))
 _HALF_LOG_TWO_PI = 0.5 * log(_TWO_PI)
 
 
@@ -164,7 +164,7 @@ def _rounded(x: Fraction) -> Range:
     if x > LARGEST:
         return Range(LARGEST, INF)
     nearest = float(x)
-    return Range(down(nearest), up(nearest)) if nearest else Range(0.0)
+    return Range(widen_down(nearest), widen_up(nearest)) if nearest else Range(0.0)
 
 
 def _stirling(n: int) -> Range:
@@ -174,4 +174,4 @@ def _stirling(n: int) -> Range:
     x = 1 / Range(n)
     square = x * x
     lower = x * (1 / Range(12) - square * (1 / Range(360) - square * (1 / Range(1260) - square / Range(1680))))
-    return Range(lower.lo, up(lower.hi + (1 / 1188) * x.hi**9))
+    return Range(lower.lo, widen_up(lower.hi + (1 / 1188) * x.hi**9))

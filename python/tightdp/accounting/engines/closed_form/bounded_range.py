@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import _core
-from ...numerics.outward import Range, up
+from ...numerics.outward import Range, widen_up
 from .binomial import PureFold
 from .law import Law
 
@@ -50,12 +50,12 @@ class BoundedRangeFold(Law):
         if epsilon <= self.losses[0]:
             return Range(lower, 0.0)  # the trivial curve, which the caller takes the maximum with
         if epsilon >= self.losses[-1]:
-            return Range(lower if epsilon < up(self.losses[-1]) else 0.0, 0.0)
+            return Range(lower if epsilon < widen_up(self.losses[-1]) else 0.0, 0.0)
         k = int(np.searchsorted(self.losses, epsilon, side="right"))
         left, right = self.losses[k - 1], self.losses[k]
         share = np.expm1(epsilon - left) / np.expm1(right - left)
         value = (1 - share) * self.deltas[k - 1] + share * self.deltas[k]
-        return Range(lower, up(float(value), _SLACK))
+        return Range(lower, widen_up(float(value), _SLACK))
 
     def inverse(self, delta: float) -> Range:
         """Inverts the chord; the lower end is that of the member."""
@@ -67,7 +67,7 @@ class BoundedRangeFold(Law):
         high, low = self.deltas[k - 1], self.deltas[k]
         share = min(max((high - delta) / (high - low), 0.0), 1.0)
         upper = left + np.log1p(share * np.expm1(right - left))
-        return Range(lower, max(min(up(float(upper), 1e-13), float(right)), lower))
+        return Range(lower, max(min(widen_up(float(upper), 1e-13), float(right)), lower))
 
 
 @lru_cache(maxsize=32)

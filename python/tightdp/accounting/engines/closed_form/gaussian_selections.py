@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import _core
-from ...numerics.outward import INF, ULP, Range, up
+from ...numerics.outward import INF, ULP, Range, widen_up
 from .gaussian import Gaussian
 from .law import Law
 
@@ -55,14 +55,14 @@ class GaussianSelections(Law):
     term = "class"
 
     def __init__(self, mu_squared: Range, eta: float, count: int) -> None:
-        self.mu = up(mu_squared.hi**0.5, 4e-16)
+        self.mu = widen_up(mu_squared.hi**0.5, 4e-16)
         self.losses, self.masses, self.factor, self.floor = masses(eta, count)
         self.guess = Gaussian(mu_squared + count * eta * eta / 4)
 
     def at(self, epsilon: float) -> Range:
         lowered = epsilon - _SHIFT * (1 + abs(epsilon) + float(self.losses[-1]))
         upper = _core.gaussian_mixture(self.mu, self.losses, self.masses, lowered)
-        return Range(0.0, up(upper * self.factor + self.floor))
+        return Range(0.0, widen_up(upper * self.factor + self.floor))
 
     def inverse(self, delta: float) -> Range:
         """The upper end alone: secants from near a Gaussian that counts selections as zCDP does, halvings where they

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .... import mechanisms as m
 from ....losses import PrivacyLoss
-from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, up
+from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.kinds import has_any_type
 from ...pairs.replaced import ReplacedClass
 from ...pairs.replaced import bracket_losses as losses_of
@@ -207,7 +207,7 @@ class _Outcomes(NamedTuple):
             found.log_number() + found.total(self.log_p),
             found.total(self.loss_error) + _rounding(count, self.losses),
             found.total(self.log_error) + _rounding(count, self.log_p) + found.rounding,
-            infinity.clamp(0.0, 1.0),
+            infinity.limit_to(0.0, 1.0),
         )
 
     def beside(self, other: _Outcomes) -> _Outcomes:
@@ -222,7 +222,7 @@ class _Outcomes(NamedTuple):
             np.add.outer(
                 self.log_error + _rounding(1, self.log_p), other.log_error + _rounding(1, other.log_p)
             ).ravel(),
-            infinity.clamp(0.0, 1.0),
+            infinity.limit_to(0.0, 1.0),
         )
 
 
@@ -350,12 +350,12 @@ def _allocated(few: Few, steps: int, k: int, direction: Direction) -> _Outcomes:
     log_error = (
         steps * (float((base.log_error + base.loss_error).max()) + uncertain) + _rounding(steps, log_q) + found.rounding
     )
-    lost = 0.0 if hidden else up(steps * few.hidden.hi)  # what is nearly nothing counts as an infinite loss
+    lost = 0.0 if hidden else widen_up(steps * few.hidden.hi)  # what is nearly nothing counts as an infinite loss
     here = loss[seen]
     spent = np.full(len(here), loss_error), np.full(len(here), log_error)
     if direction == "remove":
         infinity = -expm1(k * log1p(-few.infinity)) + Range(0.0, lost)
-        return _Outcomes(here, (mass + loss)[seen], spent[0], spent[0] + spent[1], infinity.clamp(0.0, 1.0))
+        return _Outcomes(here, (mass + loss)[seen], spent[0], spent[0] + spent[1], infinity.limit_to(0.0, 1.0))
     alone = mass[~seen]  # nothing of P is there
     certain = math.fsum(float(x) for x in np.exp(alone))
     error = 2 * (log_error + 2 * LIBM) * certain

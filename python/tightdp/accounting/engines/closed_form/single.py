@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, up
+from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
 from ...pairs.replaced import log_mixed
 from .gaussian import Gaussian
 from .law import Law
@@ -19,7 +19,7 @@ class Pure(Law):
         return -expm1(epsilon - self.e) / self.weight
 
     def inverse(self, delta: float) -> Range:
-        return (self.e + log1p(-delta * self.weight)).clamp(0.0, self.e.hi)
+        return (self.e + log1p(-delta * self.weight)).limit_to(0.0, self.e.hi)
 
 
 class Laplace(Law):
@@ -32,7 +32,7 @@ class Laplace(Law):
         return -expm1((epsilon - self.mu) * 0.5)
 
     def inverse(self, delta: float) -> Range:
-        return (self.mu + 2 * log1p(-delta)).clamp(0.0, self.mu.hi)
+        return (self.mu + 2 * log1p(-delta)).limit_to(0.0, self.mu.hi)
 
 
 class BoundedRange(Law):
@@ -49,7 +49,7 @@ class BoundedRange(Law):
         return root * root / self.weight
 
     def inverse(self, delta: float) -> Range:
-        return (self.eta + 2 * log1p(-sqrt(delta * self.weight))).clamp(0.0, self.eta)
+        return (self.eta + 2 * log1p(-sqrt(delta * self.weight))).limit_to(0.0, self.eta)
 
 
 class Between(Law):
@@ -87,7 +87,7 @@ class ReplacedGaussian(Law):
         top = self.log_odds + 0.5 * Range(epsilon)
         if top.lo > _LARGE:  # asinh(x) - log(2x) is in [0, 1/(4 x^2)]
             found = top + log(-expm1(-Range(epsilon)))
-            return Range(found.lo, up(found.hi, 4e-16))
+            return Range(found.lo, widen_up(found.hi, 4e-16))
         x = exp(self.log_odds) * ((expm1(0.5 * epsilon) - expm1(-0.5 * epsilon)) * 0.5)
         return log1p(x + x * x / (1 + sqrt(1 + x * x)))
 
@@ -101,7 +101,7 @@ class WithDelta(Law):
     def __init__(self, law: Law, failure: Number) -> None:
         self.law = law
         self.failure = as_range(failure)
-        self.rest = (1 - self.failure).clamp(0.0, 1.0)
+        self.rest = (1 - self.failure).limit_to(0.0, 1.0)
 
     def at(self, epsilon: float) -> Range:
         return self.failure + self.rest * self.law.delta(epsilon)
@@ -126,7 +126,7 @@ class SampledRemove(Law):
 
     def inverse(self, delta: float) -> Range:
         inner = self.law.epsilon(Range(delta) / self.q)
-        return Range(_sampled(inner.lo, self.q).lo, _sampled(inner.hi, self.q).hi).clamp(0.0, INF)
+        return Range(_sampled(inner.lo, self.q).lo, _sampled(inner.hi, self.q).hi).limit_to(0.0, INF)
 
 
 class SampledAdd(Law):
@@ -138,7 +138,7 @@ class SampledAdd(Law):
         self.end = -log1p(-Range(q))
 
     def at(self, epsilon: float) -> Range:
-        left = (-expm1(epsilon - self.end)).clamp(0.0, 1.0)
+        left = (-expm1(epsilon - self.end)).limit_to(0.0, 1.0)
         return left * self.law.delta(-_unsampled(-epsilon, self.q))
 
     def bracket(self, delta: float) -> tuple[float, float]:

@@ -29,14 +29,14 @@ class Truncation(NamedTuple):
 
 @lru_cache(maxsize=256)
 def truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
-    cut = tail(dataset_size - 1, q, batch_size).clamp(0.0, 1.0)
-    most = (Range(q) * batch_size / (batch_size + 1)).clamp(0.0, 1.0)  # of q B / (s + 1), s >= B
+    cut = tail(dataset_size - 1, q, batch_size).limit_to(0.0, 1.0)
+    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # of q B / (s + 1), s >= B
     both = tail(dataset_size, q, batch_size + 1) * (Range(batch_size) / dataset_size)  # cut and within
     within = Range(0.0, most.hi)
     if cut.lo > 0:
         found = both / cut
         within = Range(min(found.lo, most.hi), min(found.hi, most.hi))
-    return Truncation(cut, within, ((1 - cut) * q + both).clamp(0.0, q))
+    return Truncation(cut, within, ((1 - cut) * q + both).limit_to(0.0, q))
 
 
 def tail(n: int, q: float, least: int) -> Range:
@@ -66,4 +66,4 @@ def tail(n: int, q: float, least: int) -> Range:
         if rest <= NEGLIGIBLE * total or done >= _MOST_TERMS:
             break
     found = mass(n, start, log_p, log_q) * Range(max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP))
-    return (found if above else 1 - found).clamp(0.0, 1.0)
+    return (found if above else 1 - found).limit_to(0.0, 1.0)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ....derived import Derived, RepeatAndSelect
 from ....losses import PrivacyLoss
 from ....options import Direction
-from ...numerics.work import affords
+from ...numerics.work import try_to_spend_work
 from ...pairs.hull import dominating_loss
 from ...pairs.repetitions import build_repetitions
 from . import repeated
@@ -40,7 +40,7 @@ def build_dominating_loss(mechanism: Derived, links: Sequence[Run], known: Known
             (id(lines), i) for each in found for lines, i in zip(chain, each.used, strict=True) if each.height > _FAINT
         }
         refined = [lines.refine([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
-        if not any(refined) or not affords(0):
+        if not any(refined) or not try_to_spend_work(0):
             break
     points = [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
     return dominating_loss(points, known.largest, direction)
@@ -54,7 +54,7 @@ def _find_lowest(links: Sequence[Lines], known: Known) -> list[Chain]:
         steep = chain_at(links, lines, 1 / _STEEPEST)
     found = [steep, flat]
     beside = [(steep, flat)]
-    while beside and len(found) < _MOST and affords(_UNITS * len(links)):
+    while beside and len(found) < _MOST and try_to_spend_work(_UNITS * len(links)):
         one, other = beside.pop(0)
         at = find_crossing(one, other)
         if not 0 < at < 1:

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ...numerics.work import affords
+from ...numerics.work import try_to_spend_work
 from .base import Run
 from .lines import MOST, Lines
 
@@ -105,7 +105,7 @@ def _search(
     distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     best = nothing
-    while affords(_UNITS * len(links)):
+    while try_to_spend_work(_UNITS * len(links)):
         steep, gentle = _sides(chain, known.lines, flat)
         best = min(best, answer(steep, gentle))
         used = {(id(lines), i) for each in (steep, gentle) for lines, i in zip(chain, each.used, strict=True)}

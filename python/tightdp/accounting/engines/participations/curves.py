@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import _core
-from ...numerics.outward import LARGEST, ULP, Range, down, exp, expm1, log, log1p, sqrt
-from ...numerics.root import boundary
+from ...numerics.outward import LARGEST, ULP, Range, exp, expm1, log, log1p, sqrt, widen_down
+from ...numerics.root import find_boundary
 from ..closed_form.binomial import CONTEXT, mass
 from ..closed_form.gaussian import Gaussian
 
@@ -207,7 +207,7 @@ def above_replaced(k: Participations, remove: Curve, add: Curve) -> Curve:
     never = _never(k).lo
 
     def curve(epsilon: float) -> float:
-        at = down(epsilon + never)
+        at = widen_down(epsilon + never)
         return remove(at) if at >= 0 else reversal(at, add(-at)).hi
 
     return curve
@@ -234,7 +234,7 @@ def epsilon_above(curve: Curve, delta: float, start: float) -> float:
     """An epsilon where the curve is at most ``delta``, all but the least one; infinity where none was found."""
     if not curve(0.0) > delta:
         return 0.0
-    found = boundary(lambda epsilon: _log_ratio(curve(epsilon), delta), start, -1.0, *_SEARCHED)
+    found = find_boundary(lambda epsilon: _log_ratio(curve(epsilon), delta), start, -1.0, *_SEARCHED)
     return math.inf if found is None else found
 
 
@@ -242,7 +242,7 @@ def epsilon_below(curve: Curve, delta: float, start: float) -> float:
     """An epsilon where the curve is above ``delta``, all but the greatest one; 0 where none was found."""
     if not curve(0.0) > delta:
         return 0.0
-    found = boundary(lambda epsilon: -_log_ratio(curve(epsilon), delta), start, 1.0, *_SEARCHED)
+    found = find_boundary(lambda epsilon: -_log_ratio(curve(epsilon), delta), start, 1.0, *_SEARCHED)
     return 0.0 if found is None else found
 
 
@@ -263,4 +263,4 @@ _LEAST_RATIO = 1e-300
 
 def _plain(beside: Range, epsilon: Range) -> Range:
     """The curve of Gaussians alone, or of nothing."""
-    return Gaussian(beside).delta(epsilon) if beside.hi else (-expm1(epsilon)).clamp(0.0, 1.0)
+    return Gaussian(beside).delta(epsilon) if beside.hi else (-expm1(epsilon)).limit_to(0.0, 1.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...numerics.outward import INF, Range, exp, log, log1p, up
+from ...numerics.outward import INF, Range, exp, log, log1p, widen_up
 
 _LEAST, _MOST = 1e-9, 1e15
 """Orders minus 1 that are searched. The best one is about (2 log(1/delta) / variance of the loss)^(1/2)."""
@@ -32,7 +32,7 @@ def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
 
 def chance(log_delta: float) -> float:
     """delta from an upper bound of its logarithm."""
-    return min(up(exp(log_delta).hi, 0.0), 1.0)
+    return min(widen_up(exp(log_delta).hi, 0.0), 1.0)
 
 
 def epsilon_at(c: float, moment: float, delta: float) -> float:

@@ -10,8 +10,8 @@ from functools import lru_cache
 
 from .... import mechanisms as m
 from ....composition import FEW_PARTS
-from ...numerics.outward import INF, Range, down, expm1, log1p
-from ...numerics.work import affords
+from ...numerics.outward import INF, Range, expm1, log1p, widen_down
+from ...numerics.work import try_to_spend_work
 from ...pairs import members
 from ...pairs.replaced import Replaced, ReplacedClass, Zeroed, bracket_losses
 from ..base import DEFAULT, Bound, Direction, Parts, Request
@@ -32,7 +32,7 @@ class Renyi:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         kept, failure = split(parts)
-        spare = down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
+        spare = widen_down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
         upper = max(_least(kept, lambda c, k: conversion.epsilon_at(c, k, spare)), 0.0) if spare > 0 else INF
         lower = 0.0
         if (alone := _alone(parts)) is not None:
@@ -78,7 +78,7 @@ def _least(parts: Parts, value: Callable[[float, float], float]) -> float:
     def at(c: float) -> float:
         nonlocal asked
         asked += 1
-        if not affords(units) and not (asked == 1 and units <= _LAST):
+        if not try_to_spend_work(units) and not (asked == 1 and units <= _LAST):
             return INF
         return value(c, total(parts, c))
 
@@ -128,7 +128,7 @@ def split(parts: Parts) -> tuple[Parts, Range]:
         rest, failure = without_failure(mechanism)
         log_kept += count * log1p(-Range(failure))
         kept.append((rest, count))
-    return tuple(kept), (-expm1(log_kept)).clamp(0.0, 1.0)
+    return tuple(kept), (-expm1(log_kept)).limit_to(0.0, 1.0)
 
 
 def without_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:

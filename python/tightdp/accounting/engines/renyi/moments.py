@@ -14,7 +14,7 @@ from .... import mechanisms as m
 from ....complete_pairs import CompletePair
 from ....derived import Derived
 from ....losses import PrivacyLoss
-from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, up
+from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.members import is_or_wraps
 from ...pairs.neighbors import translate_to_replacement
 from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_losses
@@ -104,7 +104,7 @@ def _log_moment_of_pair(pair: CompletePair, power: float) -> float:
         return INF
     found = top + math.log(float(np.sum(np.exp(exponents - top))))
     size = float(np.abs(log_p).max()) + abs(power) * float(np.abs(y).max()) + math.log2(len(y)) + 8
-    return max(up(found + 8 * ULP * size + abs(power) * pair.slack + pair.relative), 0.0)
+    return max(widen_up(found + 8 * ULP * size + abs(power) * pair.slack + pair.relative), 0.0)
 
 
 def _mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
@@ -163,7 +163,7 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
         fixed = min(_joined(doubled, fixed), log_moment(doubled, c))
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)
-    return log1p((1 - cut).clamp(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
+    return log1p((1 - cut).limit_to(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
 
 
 def _joined_sample(inner: m.Mechanism, q: float, c: float) -> float:

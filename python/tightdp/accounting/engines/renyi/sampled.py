@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...numerics.outward import INF, ULP, Range, down, up
+from ...numerics.outward import INF, ULP, Range, widen_down, widen_up
 from . import quadrature
 
 MOST_TERMS = 20_000
@@ -56,7 +56,7 @@ def _chord(at_order: Callable[[int], float], c: float, most: int) -> float:
     if above == below:
         return low
     share = c + 1 - below
-    return up((1 - share) * low + share * at_order(above), 8 * ULP)
+    return widen_up((1 - share) * low + share * at_order(above), 8 * ULP)
 
 
 def integer(inner: NDArray[np.float64], q: float) -> Range:
@@ -87,7 +87,7 @@ def integer(inner: NDArray[np.float64], q: float) -> Range:
     size = chosen + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
     slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP
     exponent = top + math.log(total)
-    return Range(max(down(_grown(exponent - slack), 16 * ULP), 0.0), up(_grown(exponent + slack), 16 * ULP))
+    return Range(max(widen_down(_grown(exponent - slack), 16 * ULP), 0.0), widen_up(_grown(exponent + slack), 16 * ULP))
 
 
 def _grown(exponent: float) -> float:

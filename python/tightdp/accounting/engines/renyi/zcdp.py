@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ...numerics.outward import Range, down, exp, log
+from ...numerics.outward import Range, exp, log, widen_down
 
 _Array = NDArray[np.float64]
 _ORDERS = 160
@@ -40,7 +40,7 @@ def epsilon(rho: float, xi: float, delta: float) -> float:
     c = _ORDERS_LESS_ONE
     best = int(np.argmin(xi + (c + 1) * rho + (_LOG_KAPPA - math.log(delta)) / c))
     r, log_s = _best(rho, xi, gain, math.log(delta) + math.log1p(c[best]))
-    return max(down((log(Range(r) - delta) - log_s).lo, _MARGIN), 0.0) if r > delta else 0.0
+    return max(widen_down((log(Range(r) - delta) - log_s).lo, _MARGIN), 0.0) if r > delta else 0.0
 
 
 @lru_cache(maxsize=256)
