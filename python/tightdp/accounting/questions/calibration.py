@@ -1,4 +1,4 @@
-"""The parameter that just meets a privacy target. Certified: it is the upper bound that meets the target."""
+"""Search for the parameter that just meets a privacy target: its upper bound on epsilon does, hence its epsilon does."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 LEAST, MOST = 1e-9, 1e15
 """Default range of a parameter that is searched."""
 _TOLERANCE = 1e-9
-"""Relative: of the parameter, or of the epsilon that the result is short of the target."""
+"""Relative tolerance: of the parameter, or of the epsilon by which the result stays below the target."""
 _WIDE, _NEAR = 0.2, 3e-3
-"""Relative width of bounds that are taken while a parameter is far from the boundary, and how near they go. The pairs
-that bound samples of a fixed size one step at a time, at a hundredth of the work, are this far apart."""
+"""Relative width of the wide bounds that the search takes while it is far from the boundary, and the relative distance
+from the boundary at which it stops taking them. Fixed-size samples have wide bounds, one step at a time, that take a
+hundredth of the work and are about this wide."""
 _PART = 1e-3
-"""Of a bound's own relative width, what a slow one may be short of the target."""
+"""Fraction of a slow bound's own relative width by which its upper end may stay below the target."""
 _SLOW = "grid", "allocation", "fixed_size"
-"""Engines that take longer for a narrow bound than for a wide one."""
+"""Names of the engines that take longer for a narrow bound than for a wide one."""
 _FLOOR = 1e-300
-"""Stands for smaller targets on the logarithmic scale."""
+"""Value that replaces smaller targets, 0 among them, where a logarithm is taken."""
 
 
 @accept_question_options
@@ -46,7 +47,7 @@ def calibrate(
     integer: bool = False,
     **options: Unpack[Options],
 ) -> float:
-    """The parameter x at which ``factory(x)`` just is (``epsilon``, ``delta``)-DP by its upper bound.
+    """Returns the parameter x at which ``factory(x)`` just is (``epsilon``, ``delta``)-DP by its upper bound.
 
     If a larger parameter means more privacy (noise), this is the smallest x in [``low``, ``high``] that meets the
     target; if it means less (steps, sampling probability), the largest. The function finds out which. The bound is
@@ -57,7 +58,7 @@ def calibrate(
     privacy, which Gaussian noise never has. Guarantee, neighbouring relation and engines are those of
     ``Composable.epsilon``.
 
-    Raises ValueError where no parameter in the range meets the target, or where the bound does not depend on it.
+    Raises ValueError if no parameter in the range meets the target, or if the bound does not depend on the parameter.
 
     >>> import tightdp as dp
     >>> sigma = dp.calibrate(lambda s: dp.Gaussian(s) * 10, epsilon=1.0, delta=1e-6)
@@ -100,7 +101,7 @@ def calibrate(
 
 
 def _ask_for_proved_bounds(options: Any) -> Question:
-    """The question of a calibration; ValueError where its answer would meet no target."""
+    """Returns the question that a calibration asks. Raises ValueError for an engine that only approximates."""
     asked = Question.from_options(Composition(), **options)
     if asked.engine == "gdp":
         raise ValueError("engine must be one that proves its bounds: 'gdp' is an approximation, which meets no target")
@@ -108,10 +109,9 @@ def _ask_for_proved_bounds(options: Any) -> Question:
 
 
 class _CalibrationSearch:
-    """Bounds of what the factory builds, as far as they are from the target.
+    """Distances of the factory's upper bounds from the target, each computed once.
 
-    Where bounds take long, wide ones are taken while the parameter is far from where it meets the target, and the sharp
-    ones go on from there.
+    If narrow bounds take long, the search first takes wide ones, until it is near the boundary.
     """
 
     def __init__(
@@ -120,18 +120,18 @@ class _CalibrationSearch:
         self.factory, self.integer, self.target, self.delta, self.asked = factory, integer, target, delta, asked
         self.wide = asked._replace(request=replace(asked.request, width=max(asked.request.width, _WIDE)))
         self.slow: bool | None = None
-        """Whether engines answer for which a wide bound takes less time; not known before the first."""
+        """True if an engine answers that is faster for a wide bound; None before the first bound."""
         self._sharp: dict[float, Bound | None] = {}
         self._rough: dict[float, float] = {}
 
     def measure_gap(self, x: float) -> float:
-        """Of the bound that was asked for."""
+        """Returns how far the bound that was asked for is from the target, as ``_compare_to_target`` does."""
         if x not in self._sharp:
             self._sharp[x] = self._bound_at_parameter(self.asked, x)
         return self._compare_bound(self._sharp[x])
 
     def measure_rough_gap(self, x: float) -> float:
-        """Of a wide bound, where that saves time."""
+        """Returns how far a wide bound is from the target if that saves time, or else the bound that was asked for."""
         if self.slow is False:
             return self.measure_gap(x)
         if x not in self._rough:
@@ -145,7 +145,7 @@ class _CalibrationSearch:
 
     @property
     def gap_tolerance(self) -> float:
-        """How near the target is near enough: a slow bound that is wide need not meet it to the last digit."""
+        """Distance from the target at which the search stops. It grows with the width of a slow bound."""
         widths = [bound.width / bound.upper for bound in self._sharp.values() if bound and 0 < bound.upper < math.inf]
         return max(_TOLERANCE, _PART * widths[-1]) if self.slow and widths else _TOLERANCE
 
@@ -153,15 +153,15 @@ class _CalibrationSearch:
         return math.inf if bound is None else _compare_to_target(bound.upper, self.target)
 
     def find_rough_boundary(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
-        """About where wide bounds meet the target, and the slope there."""
+        """Returns about the parameter at which wide bounds meet the target, and the slope there."""
         found = find_boundary(self.measure_rough_gap, start, slope, low, high, _NEAR)
         if found is None:
             return start, slope
-        self.measure_gap(found)  # whose width says how near the target is near enough
+        self.measure_gap(found)  # the width of this bound decides ``gap_tolerance``
         return found, self._estimate_slope(found) or slope
 
     def _estimate_slope(self, x: float) -> float | None:
-        """That of the wide bounds, from the two that were nearest."""
+        """Returns the slope between the two wide bounds whose parameters are nearest to ``x``; None without two."""
         seen = sorted((abs(math.log(at / x)), at) for at, value in self._rough.items() if math.isfinite(value))
         if len(seen) < 2 or self._rough[seen[0][1]] == self._rough[seen[1][1]]:
             return None
@@ -179,14 +179,18 @@ class _CalibrationSearch:
 
 
 def _compare_to_target(upper: float, target: float) -> float:
-    """Logarithm of upper / target: at most 0 just where the target is met."""
+    """Returns the logarithm of upper / target, which is at most 0 if and only if the target is met."""
     if upper <= target:
         return min(math.log(upper / target), 0.0) if upper > 0 else -math.inf
     return max(math.log(upper / max(target, _FLOOR)), 5e-324) if upper < math.inf else math.inf
 
 
 def _find_slope(gap: Callable[[float], float], start: float, low: float, high: float, integer: bool) -> float | None:
-    """Sign, and a guess of the size, of d gap / d log x, from points around ``start``; None where gap is constant."""
+    """Returns the sign of d gap / d log x and a guess of its size, from points around ``start``.
+
+    The points move away from ``start``, each ratio being the square of the last, until gap differs from that at
+    ``start``. Returns None if gap is the same at all of them.
+    """
     here = gap(start)
     ratio = 2.0
     while start * ratio <= high or start / ratio >= low:
@@ -199,20 +203,20 @@ def _find_slope(gap: Callable[[float], float], start: float, low: float, high: f
             if below != here:
                 return _limit_slope(here - below, ratio)
         ratio *= ratio
-    for end in (low, high):  # of a range that is no wider than a step
+    for end in (low, high):  # the last points of the loop may be well inside the range
         if end != start and (there := gap(end)) != here:
             return _limit_slope((there - here) * (1 if end > start else -1), max(end / start, start / end))
     return None
 
 
 def _limit_slope(rise: float, ratio: float) -> float:
-    """A slope of the right sign and of a size that steps can rely on."""
+    """Returns a slope with the sign of ``rise`` and a size between 1/4 and 4, so that a step is neither 0 nor huge."""
     steepness = abs(rise) / math.log(ratio)
     return math.copysign(min(max(steepness, 0.25), 4.0) if math.isfinite(steepness) else 1.0, rise)
 
 
 def _search_integers(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
-    """Gallops from ``low``, doubling the distance, then bisects."""
+    """Returns the boundary among integers: gallops from ``low``, doubling the distance, and then bisects."""
 
     def is_before_boundary(n: int) -> bool:  # on the side of ``low``
         return (gap(n) <= 0) != falling
@@ -244,10 +248,11 @@ def noise_multiplier(
     steps: int = 1,
     **options: Unpack[Options],
 ) -> float:
-    """The smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
+    """Returns the smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
 
-    ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``; further keywords are those of
-    ``Composable.epsilon``. The search starts from the closed form of the central limit and takes a handful of bounds.
+    DP-SGD is ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. Further keywords are
+    those of ``Composable.epsilon``. The search starts from the closed form of the central limit and takes a handful of
+    bounds.
     If any noise meets the target (because delta is above the probability of being sampled at all), the result is the
     smallest multiplier searched, 1e-4.
 
@@ -273,7 +278,8 @@ def noise_multiplier(
 
 
 _SIGMAS = 1e-4, 1e12
-"""Noise multipliers that are searched: one Gaussian has an epsilon of 5e7 at the least, and 1e-11 at the most."""
+"""Smallest and largest noise multiplier searched. One Gaussian has an epsilon of 5e7 with the first, 1e-11 with the
+second."""
 
 
 def _compare_training_to_target(
@@ -284,7 +290,10 @@ def _compare_training_to_target(
 
 
 def _estimate_noise_multiplier(epsilon: float, delta: float, q: float, steps: int) -> float:
-    """Where steps q^2 (e^{1/sigma^2} - 1) = mu^2 for the mu of (epsilon, delta); for q = 1 sigma = sqrt(steps)/mu."""
+    """Returns the sigma of the central limit: steps q^2 (e^{1/sigma^2} - 1) = mu^2 for the mu of (epsilon, delta).
+
+    For q = 1 it is sqrt(steps)/mu.
+    """
     mu = _estimate_gaussian_mu(epsilon, delta)
     if q == 1:
         return min(max(math.sqrt(steps) / mu, _SIGMAS[0]), _SIGMAS[1])
@@ -293,7 +302,7 @@ def _estimate_noise_multiplier(epsilon: float, delta: float, q: float, steps: in
 
 
 def _estimate_gaussian_mu(epsilon: float, delta: float) -> float:
-    """The mu of a Gaussian whose delta(epsilon) is about ``delta``, by a few secant steps."""
+    """Returns the mu of a Gaussian whose delta(epsilon) is about ``delta``, found by a few secant steps."""
     epsilon, delta = max(epsilon, _FLOOR), max(delta, _FLOOR)
     start = epsilon / math.sqrt(2 * math.log(1.25 / delta))
 

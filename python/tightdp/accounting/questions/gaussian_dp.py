@@ -1,8 +1,8 @@
 """The smallest mu of Gaussian differential privacy (docs/theory/conversions.md section 15).
 
-mu(eps, delta) is the mu whose Gaussian has delta at eps. A run needs the largest mu(eps, delta(eps)): on a cell [a, b]
-of eps that is at most mu(b, delta(a)), and at a node at least what delta is there at least. Cells that may hold the
-largest are halved.
+mu(eps, delta) is the mu whose Gaussian has delta at eps. The run's mu is the largest mu(eps, delta(eps)). On a cell
+[a, b] of eps it is at most mu(b, delta(a)), because delta falls. A lower bound of delta at a node gives a lower bound
+of mu. Cells that may hold the largest value are halved.
 """
 
 from __future__ import annotations
@@ -21,20 +21,25 @@ from ..numerics.work import try_to_spend_work
 from ..pairs.replaced import Replaced, ReplacedGaussian
 
 _LEAST, _MOST = 1e-9, 1e9
-"""mu for which the curve of a Gaussian is certified."""
+"""Smallest and largest mu for which the curve of a Gaussian is certified."""
 _WIDTH = 1e-3
-"""Relative, that is aimed at."""
+"""Relative width of mu at which halving stops."""
 _CELLS = 400
+"""Largest number of cells that are halved."""
 _FAR = 8.0
-"""Where a lower bound is looked for if losses have no end."""
+"""Largest epsilon of the cells if losses are unbounded; only a lower bound of mu comes from them."""
 _FIRST = 8
+"""Number of cells to begin with."""
 _UNITS = 10**6
-"""Of work, for one cell: three inversions of a Gaussian's curve."""
+"""Work units for one cell: three inversions of a Gaussian's curve."""
 NAME = "gaussian_dp"
 
 
 def bound_smallest_mu(delta: Callable[[float], Bound], end: float, floor: float) -> Bound:
-    """Bounds of the least mu with ``delta(eps)`` at most that of a Gaussian, or ``floor``, on [0, ``end``]."""
+    """Returns bounds of the least mu whose Gaussian has at least ``delta(eps)`` at each eps in [0, ``end``].
+
+    An eps at which delta is at most ``floor`` needs no mu.
+    """
     if end == 0:
         return Bound(0.0, 0.0, NAME)
     lower, needed, cells = 0.0, 0.0, list[tuple[float, float, float, Bound]]()
@@ -69,16 +74,16 @@ def bound_smallest_mu(delta: Callable[[float], Bound], end: float, floor: float)
 
 
 def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
-    """A range of mu^2 of the Gaussian noise among ``parts``, sampled or not, and the rest."""
+    """Returns a range of the mu^2 of the Gaussian noise among ``parts``, sampled or not, and the other parts."""
     total, rest = Range(0.0), []
     for mechanism, count in parts:
         match mechanism:
             case m.Gaussian(sigma) | m.PoissonSampled(m.Gaussian(sigma), _):
                 total += count / (Range(sigma) * sigma)
-            case ReplacedGaussian(sigma, _):  # a removal, and unsampled
+            case ReplacedGaussian(sigma, _):  # between a removal, 1/sigma^2, and an unsampled replacement, 4/sigma^2
                 one = count / (Range(sigma) * sigma)
                 total += Range(one.lo, (4 * one).hi)
-            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # with a probability it is exchanged in all samples
+            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # with some probability all samples hold the record
                 total += 4 * count / (Range(sigma) * sigma)
             case _:
                 rest.append((mechanism, count))
@@ -86,19 +91,22 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
 
 
 def combine_with_noise(mu_squared: Range, others: Bound) -> Bound:
-    """Of both together: squares add up."""
+    """Returns bounds of the mu of Gaussian noise and ``others`` together: squares of mu add up."""
     noise, high = sqrt(mu_squared), Range(others.upper)
     upper = sqrt(mu_squared + high * high).hi if others.upper < INF else INF
     return Bound(max(noise.lo, others.lower), upper, NAME, others.error_budget)
 
 
 def limit_by_noise(found: Bound, mu_squared: Range) -> Bound:
-    """Less may be required of the noise than exact Gaussian differential privacy, which would need this."""
+    """Limits the upper end to the mu of the noise, which suffices for exact Gaussian differential privacy."""
     return Bound(found.lower, max(min(found.upper, sqrt(mu_squared).hi), found.lower), NAME, found.error_budget)
 
 
 def _bracket_mu(epsilon: float, delta: float) -> tuple[float, float]:
-    """Neighbours: the first has surely less than ``delta`` at ``epsilon``, the second surely as much."""
+    """Returns two numbers with mu(epsilon, delta) between them, as near as the certified curve can tell.
+
+    The Gaussian of the first surely has less than ``delta`` at ``epsilon``, that of the second surely as much.
+    """
     if _core.gaussian_delta(_MOST, epsilon)[0] < delta:
         return 0.0, INF
     low, high = math.log(_LEAST), math.log(_MOST)

@@ -1,4 +1,4 @@
-"""Many settings of DP-SGD at once."""
+"""Bounds on epsilon for many settings of DP-SGD at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ..engines.contour import LEAST, MOST, TOLERANCE
 from .question import Question
 
 WIDTH = 1e-4
-"""Of the few settings that the contour engine declines: a tenth of the lattice points that 1e-6 takes."""
+"""Default relative width of the few settings that the contour engine declines. It takes the grid engine a tenth of the
+grid points of 1e-6."""
 
 
 def epsilon_batch(
@@ -28,7 +29,7 @@ def epsilon_batch(
     threads: int | None = None,
     device: str = "cpu",
 ) -> Curve:
-    """Bounds on epsilon of ``steps`` Poisson-subsampled Gaussians, element by element, as arrays (lower, upper).
+    """Returns bounds on epsilon of ``steps`` Poisson-subsampled Gaussians, for each element, as arrays (lower, upper).
 
     The arguments broadcast against each other: noise multipliers in (0, inf), sampling probabilities in (0, 1], whole
     numbers of steps up to 2^53, deltas in (0, 1). Neighbours add or remove one record. ``threads`` (by default one for

@@ -32,15 +32,15 @@ from . import gaussian_dp
 from .tradeoff import bound_tradeoff_curve
 
 _ROUGH = Request(width=1e-5)
-"""For deltas from which mu is found to a thousandth."""
+"""Request for the deltas of ``Question.gdp``, which finds mu to a thousandth."""
 _NEXT_TO_NOTHING = 1e-300
-"""A delta above 0, whose epsilon is at most that of delta 0."""
+"""A delta above 0. Its epsilon is a lower bound of the largest loss."""
 _UNITS = 6 * 10**9
-"""Of work, for one question: eight seconds at the most. Answers that take more are wider, and the same every time."""
+"""Work units for one question, eight seconds at most. An answer that takes more becomes wider, deterministically."""
 
 
 class Question(NamedTuple):
-    """A composition, and how it is asked about; what is asked is the method."""
+    """A composition with the relation, the engine and the accuracy that its methods use."""
 
     composition: Composition
     neighbors: Neighbors = "add_or_remove"
@@ -57,7 +57,7 @@ class Question(NamedTuple):
         eps_error: float = EPS_ERROR,
         delta_error: float = DELTA_ERROR,
     ) -> Question:
-        """With checked options: ValueError or TypeError names the one that is wrong."""
+        """Returns a question with checked options. Raises ValueError or TypeError that names a wrong option."""
         request = DEFAULT
         if not (width is WIDTH and eps_error is EPS_ERROR and delta_error is DELTA_ERROR):
             request = Request(
@@ -70,11 +70,11 @@ class Question(NamedTuple):
         return cls(composition, neighbors, engine, request)
 
     def replace_composition(self, composition: Composition) -> Question:
-        """The same question about another composition."""
+        """Returns the same question about another composition."""
         return Question(composition, self.neighbors, self.engine, self.request)
 
     def epsilon(self, delta: float) -> Bound:
-        """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in [0, 1). At 0 it is the largest privacy loss."""
+        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in [0, 1); at delta 0 the largest loss."""
         at = _check.one_number("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:
@@ -85,7 +85,7 @@ class Question(NamedTuple):
         )
 
     def _largest_loss(self) -> Bound:
-        """Bounds on epsilon at delta 0 (docs/theory/conversions.md section 12)."""
+        """Returns bounds on epsilon at delta 0 (docs/theory/conversions.md section 12)."""
         if self.engine != "auto":
             raise ValueError(
                 f"delta must be a number in (0, 1) for engine={self.engine!r}, got 0.0: 'auto' answers there"
@@ -100,15 +100,18 @@ class Question(NamedTuple):
         return Bound(lower, upper, "closed_form")
 
     def delta(self, epsilon: float) -> Bound:
-        """Bounds on delta(epsilon), any finite real epsilon."""
+        """Returns bounds on delta(epsilon), for any finite real epsilon."""
         at = _check.real("epsilon", _check.one_number("epsilon", epsilon, "profile answers an array of epsilons"))
         return self._ask_worst_direction(
             lambda parts, direction: auto.delta(self.engine, parts, direction, at, self.request)
         )
 
     def profile(self, epsilons: ArrayLike) -> Curve:
-        """delta at each epsilon. As delta never increases, a neighbour's bound may improve one's own, and stands for it
-        once a budget around the whole is spent."""
+        """Returns bounds of delta at each epsilon.
+
+        delta never increases, so a bound at one epsilon may improve those at others. Once the budget of work around the
+        whole profile is spent, these bounds are all that is known at the epsilons that are left.
+        """
         at = _check.reals_in("epsilons", epsilons)
         order = np.argsort(at, axis=None)
         with share_work():
@@ -122,7 +125,10 @@ class Question(NamedTuple):
         return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
 
     def upper_profile(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Upper bounds of delta at epsilons that ascend: many for little more than one where the grid engine serves."""
+        """Returns upper bounds of delta at ascending epsilons.
+
+        If the grid engine answers for all pairs, many epsilons take little more time than one.
+        """
         pairs = self.dominating_pairs()
         if any(grid.refuse(*pair) is not None for pair in pairs):
             return np.array([self.delta(float(epsilon)).upper for epsilon in epsilons])
@@ -131,7 +137,7 @@ class Question(NamedTuple):
         return found
 
     def bayes_risk(self, prior: ArrayLike) -> Curve:
-        """prior * (1 - delta(log((1 - prior) / prior))), the least error of guessing whether the record is there."""
+        """Returns prior * (1 - delta(log((1 - prior) / prior))), the least error of guessing if the record is there."""
         at = _check.reals_in("prior", prior, 0.0, 1.0)
         lower, upper = np.zeros(at.size), np.zeros(at.size)
         inside = [i for i, p in enumerate(at.ravel()) if 0 < p < 1]
@@ -139,14 +145,17 @@ class Question(NamedTuple):
             for i in inside:
                 p = at.ravel()[i]
                 b = self.delta(math.log1p(-p) - math.log(p))
-                slack = 4e-15  # of the logarithm (delta has slope at most 1 in eps) and of the product
+                slack = 4e-15  # roundings of the logarithm (delta has slope at most 1 in eps) and of the product
                 most = min(p, 1 - p)
                 lower[i] = min(max(widen_down(p * (1 - b.upper - slack)), 0.0), most)
                 upper[i] = min(widen_up(p * (1 - b.lower + slack)), most)
         return Curve(lower.reshape(at.shape), upper.reshape(at.shape))
 
     def renyi(self, orders: ArrayLike) -> Curve:
-        """Renyi divergences of the worst pair. They grow with the order: a neighbour's may improve one's own."""
+        """Returns bounds on the Renyi divergences of the worst pair at each order.
+
+        Divergences grow with the order, so a bound at one order may improve those at others.
+        """
         at = _check.reals_in("orders", orders, math.nextafter(1.0, 2.0))
         ascending = np.argsort(at, axis=None)
         pairs = self.dominating_pairs()
@@ -159,15 +168,15 @@ class Question(NamedTuple):
         return Curve(ends[:, 0].reshape(at.shape), ends[:, 1].reshape(at.shape))
 
     def gdp(self, delta: float) -> Bound:
-        """The least mu of Gaussian differential privacy up to ``delta``, in both directions."""
+        """Returns bounds on the least mu of Gaussian differential privacy up to ``delta``, in both directions."""
         floor = _check.below_one("delta", delta)
-        if self.neighbors in ("add", "remove"):  # a test of the one accuses the other
+        if self.neighbors in ("add", "remove"):  # a trade-off curve holds both orders of a pair
             return Question(self.composition).gdp(floor)
         pairs = self.dominating_pairs()
         noise, rest = gaussian_dp.split_gaussian_noise(pairs[0][0])
         parts = rest if floor == 0 else pairs[0][0]
 
-        def curve(epsilon: float) -> Bound:
+        def bound_worst_delta(epsilon: float) -> Bound:
             found = [auto.delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
@@ -175,26 +184,29 @@ class Question(NamedTuple):
             end = bound_largest_loss(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)
-            found = gaussian_dp.bound_smallest_mu(curve, end, floor)
+            found = gaussian_dp.bound_smallest_mu(bound_worst_delta, end, floor)
         if floor == 0:
             return gaussian_dp.combine_with_noise(noise, found)
         return found if rest else gaussian_dp.limit_by_noise(found, noise)
 
     def tradeoff(self, alphas: ArrayLike) -> Curve:
-        """The least type II error at each type I error, for the worst pair."""
+        """Returns bounds on the least type II error at each type I error, for the worst pair."""
         at = _check.reals_in("alphas", alphas, 0.0, 1.0)
         return bound_tradeoff_curve(self.dominating_pairs(), at, self.engine, self.request)
 
     def _ask_worst_direction(
         self, ask: Callable[[Parts, Direction], Bound], most: Callable[[Parts, Direction], float] | None = None
     ) -> Bound:
-        """Of all pairs; ``most`` bounds an answer from above, and one that cannot count is not asked for."""
+        """Returns the largest of the answers of all pairs.
+
+        ``most`` bounds an answer from above: a pair whose answer cannot be the largest is not asked.
+        """
         asked = self.dominating_pairs()
         answers: list[Bound] = []
         with _core.Budget(_UNITS):
             for left, pair in zip(range(len(asked), 0, -1), asked, strict=True):
                 if not (most and answers and answers[0].lower > 0 and most(*pair) <= answers[0].lower):
-                    with _core.Budget(_UNITS // left):  # or the next one would have nothing left
+                    with _core.Budget(_UNITS // left):  # each pair has an equal share of the work that is left
                         answers.append(ask(*pair))
         worst = max(answers, key=lambda answer: answer.upper)
         lower, upper = max(answer.lower for answer in answers) + 0.0, worst.upper  # + 0.0: -0.0 is 0
@@ -205,17 +217,17 @@ class Question(NamedTuple):
         return Bound(lower, upper, worst.engine, split_width(upper - lower, worst.error_budget, rest))
 
     def dominating_pairs(self) -> list[tuple[Parts, Direction]]:
-        """The dominating pairs that the relation asks for, equal ones once; ValueError where there is none.
+        """Returns the dominating pairs of the relation, without duplicates. Raises ValueError if none is proved.
 
-        Every question comes by here, in the thread that computes its answer: RuntimeError where its arithmetic is not
-        what bounds rest on.
+        Every question calls this in the thread that computes its answer. Raises RuntimeError if that thread's
+        floating-point arithmetic does not round as the bounds assume.
         """
         _core.check_arithmetic()
         parts = self.composition.latest_last
         reason = relations.explain_unproved_relation(parts, self.neighbors)
         if reason:
             raise ValueError(reason)
-        # What reveals nothing changes no answer, not even its last digit or the engine that gives it.
+        # Parts that reveal nothing must not change an answer, not even its last digit or the engine that gives it.
         rest = select_revealing_parts(parts)
         if rest or self.engine == "auto":
             parts = rest
@@ -230,14 +242,14 @@ class Question(NamedTuple):
 
 
 _NEARLY = 1.1
-"""A width that exceeds its terms by no more is theirs: the ends were rounded outward."""
+"""Largest ratio of a width to the sum of its terms at which the terms explain it: ends are rounded outward."""
 
 
 def split_width(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
-    """An engine's terms as shares of ``width``; what they do not explain is called ``rest``.
+    """Returns an engine's terms scaled to add up to ``width``; an unexplained part is named ``rest``.
 
-    They may exceed it, where the ends are of several engines or directions, and fall short of it, where both ends are
-    bounds of different laws.
+    The terms may exceed the width, if its ends come from several engines or directions. They may fall short of it, if
+    its ends are bounds of two different distributions.
     """
     if not width < math.inf:
         return dict(terms)

@@ -28,21 +28,22 @@ Ends = tuple[float, float]
 Ask = Callable[[float, float], Ends]
 """Bounds of delta at an epsilon, asked for with a relative width."""
 _LEAST = 1e-14
-"""Where x stops: below, g(x) <= x (1 - alpha)."""
+"""Smallest x of a node. For smaller x, g(x) <= x (1 - alpha)."""
 _MOST = 700.0
-"""Where log x stops. The upper bound of smaller type I errors than e^-700 is 1."""
+"""Largest log x of a node. At type I errors below e^-700 the upper bound is 1."""
 _FIRST = 65
-"""Nodes to begin with."""
+"""Number of nodes to begin with."""
 _ROUNDS = 24
-"""Refinements: more than halve every interval down to the accuracy of doubles."""
+"""Largest number of refinements: enough to halve every interval down to the accuracy of doubles."""
 _ROUGH = 3e-3
-"""Relative width that deltas are first asked for."""
+"""Relative width of the first delta at each node."""
 _PATIENCE = 6
-"""Rounds in which the width must shrink: by a factor of 4 each where delta is known well enough."""
+"""Number of rounds within which the width must fall by a fifth. It falls by a factor of 4 in each round while delta is
+known well enough."""
 _UNITS = 2 * 10**9
-"""Of work, for all nodes of one pair: what is found later is what needs no lattice."""
+"""Work units for all nodes of one pair. Once they are spent, only deltas that need no grid are found."""
 _NODE = 10**5
-"""Of work, for a node whose delta has a formula."""
+"""Work units for a node whose delta has a formula."""
 _SLACK = 1e-15
 """Rounding of 1 - delta - alpha x and of a chord through it, relative to the largest of 1 and alpha x."""
 
@@ -50,8 +51,10 @@ _SLACK = 1e-15
 def bound_tradeoff_curve(
     pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: str | Engine, request: Request
 ) -> Curve:
-    """The worst pair's beta at each alpha: the smallest over all pairs, each composed on its own. The width that is
-    aimed at is an absolute one."""
+    """Returns bounds on the worst pair's beta at each alpha: the smallest over all pairs, each composed on its own.
+
+    The width of ``request`` is an absolute one here.
+    """
     curves = []
     for parts, direction in pairs:
 
@@ -69,6 +72,7 @@ def bound_tradeoff_curve(
 
 
 def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curve:
+    """Returns bounds on one pair's beta at each alpha, with nodes added until they are ``tolerance`` apart."""
     if not alphas.size:
         return Curve(alphas.copy(), alphas.copy())
     inside = alphas[(alphas > 0) & (alphas < 1)]
@@ -80,9 +84,12 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
     widths = [np.full(alphas.shape, np.inf)] * _PATIENCE
     for _ in range(_ROUNDS):
         low, high, where = _bound_supremum(nodes, known, alphas)
-        lower, upper = np.maximum(lower, low), np.minimum(upper, high)  # nodes that know little may spoil a chord
+        lower, upper = (
+            np.maximum(lower, low),
+            np.minimum(upper, high),
+        )  # a new node with a wide delta may loosen a chord
         widths.append(upper - lower)
-        # Where delta itself is what is unknown, more nodes are of no use.
+        # If the width comes from delta's own bounds, nodes between do not help.
         useful = widths[-1] < 0.8 * widths[-1 - _PATIENCE]
         wide = (widths[-1] > tolerance) & useful & (alphas > 0) & (alphas < 1)
         split = np.unique(where[wide])
@@ -112,8 +119,10 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
 
 
 def _advantage_chords(advantage: float, alphas: Array) -> Array:
-    """Upper bound of beta where some test has alpha + beta <= r = 1 - advantage: chords from (0, 1) to (r, r) to (1, 0)
-    (docs/theory/conversions.md section 9)."""
+    """Returns an upper bound of beta if some test has alpha + beta <= r = 1 - advantage.
+
+    It consists of the chords from (0, 1) to (r, r) to (1, 0) (docs/theory/conversions.md section 9).
+    """
     r = 1 - advantage + _SLACK
     if not r < 0.5:
         return 1 - alphas + _SLACK
@@ -121,9 +130,10 @@ def _advantage_chords(advantage: float, alphas: Array) -> Array:
 
 
 def _bound_deltas(delta: Ask, nodes: Array, tolerance: float) -> Array:
-    """At all nodes, a quarter of the tolerance apart: small deltas need few digits, or none.
+    """Returns bounds of delta at all nodes, a quarter of the tolerance apart: small deltas need few digits, or none.
 
-    If the work ends before, those near 0 say most about the others, and few digits of all more than many of one.
+    The order matters if the work runs out: nodes near 0 say most about the others, and few digits of every delta say
+    more than many digits of one.
     """
     order = np.argsort(np.abs(nodes), kind="stable")
     rough = max(tolerance, _ROUGH)
@@ -139,18 +149,18 @@ def _bound_deltas(delta: Ask, nodes: Array, tolerance: float) -> Array:
 
 
 def _apply_monotonicity(known: Array) -> Array:
-    """What the bounds at each node say of those beside it, as delta never increases."""
+    """Returns the bounds of delta, each improved by those at other nodes, because delta never increases."""
     lower, upper = np.maximum.accumulate(known[::-1, 0])[::-1], np.minimum.accumulate(known[:, 1])
     return np.stack((lower, upper), axis=1)
 
 
 def _bound_supremum(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Lower and upper bounds of the supremum for each alpha, and the interval of nodes that the upper one is from."""
+    """Returns lower and upper bounds of the supremum for each alpha, and the index of the interval of the upper one."""
     x = np.exp(nodes)[:, None]
     slack = _SLACK * np.maximum(alphas * x, 1.0)
     low = 1 - known[:, 1:] - alphas * x - slack
     high = 1 - known[:, :1] - alphas * x + slack
-    rise = np.full((len(nodes) - 1, len(alphas)), np.inf)  # of the chord from the left, at the right node
+    rise = np.full((len(nodes) - 1, len(alphas)), np.inf)  # the chord from the left, continued to the right node
     fall = rise.copy()
     step = np.diff(x, axis=0)
     rise[1:] = high[1:-1] + np.maximum(high[1:-1] - low[:-2], 0.0) * (step[1:] / step[:-1])
