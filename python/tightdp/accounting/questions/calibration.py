@@ -1,4 +1,4 @@
-"""Search for the parameter that just meets a privacy target: its upper bound on epsilon does, hence its epsilon does."""
+"""Search for the parameter that just meets a privacy target: its upper bound on epsilon does, so its epsilon does."""
 
 from __future__ import annotations
 
