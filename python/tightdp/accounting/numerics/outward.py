@@ -1,4 +1,4 @@
-"""Arithmetic on ranges, rounded outward: a formula written with them is its own error analysis.
+"""Arithmetic on ranges, rounded outward: a formula that is written with ranges is its own error analysis.
 
 The four operations and the square root round correctly, so one ulp outward holds them. For exp, expm1, log and log1p
 of the C library four ulps are taken, where those in use state at most two (docs/theory/closed-forms.md section 1).
@@ -15,20 +15,20 @@ TINY = math.ulp(0.0)
 LARGEST = math.nextafter(INF, 0.0)
 ULP = 2.0**-52
 LIBM = 4.0 * ULP
-"""Relative error allowed to a function of the C library."""
+"""Largest relative error that is assumed of a function of the C library."""
 
 Number = Union["Range", float]
 
 
 def widen_down(x: float, relative: float = 0.0) -> float:
-    """A float below every real within ``relative`` (and, for underflow, 4 subnormals) and one rounding of ``x``."""
+    """Returns a float below every real within ``relative``, 4 subnormals (for underflow) and one rounding of ``x``."""
     if x in (INF, -INF):
         return LARGEST * (1 - 2 * relative) if x > 0 else x
     return math.nextafter(x - relative * abs(x) - (4 * TINY if relative else 0.0), -INF)
 
 
 def widen_up(x: float, relative: float = 0.0) -> float:
-    """A float above every real within ``relative`` and one rounding of ``x``."""
+    """Returns a float above every real within ``relative`` and one rounding of ``x``."""
     return -widen_down(-x, relative)
 
 
@@ -67,7 +67,7 @@ class Range:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Number) -> Range:
-        """The quotient by a range of positive numbers."""
+        """Returns the quotient by a range of positive numbers."""
         other = as_range(other)
         if self.lo == self.hi and 0 < other.lo == other.hi < INF and self.lo / other.lo:
             return _widen_by_one_rounding(self.lo / other.lo, self.lo / other.lo)
@@ -78,7 +78,7 @@ class Range:
         return as_range(other) / self
 
     def limit_to(self, least: float, most: float) -> Range:
-        """The part in [least, most], where the truth is known to lie."""
+        """Returns the part in [least, most], for a value that is known to lie there."""
         return Range(min(max(self.lo, least), most), max(min(self.hi, most), least))
 
 
@@ -87,7 +87,7 @@ def as_range(x: Number) -> Range:
 
 
 def _widen_by_one_rounding(lo: float, hi: float) -> Range:
-    """One rounding outward; zero is exact, for ``_multiply_without_underflow`` hides no underflow."""
+    """Returns the range widened by one rounding. A zero is exact, because the products here do not underflow to 0."""
     return Range(widen_down(lo) if lo else 0.0, widen_up(hi) if hi else 0.0)
 
 
@@ -107,7 +107,7 @@ def _sum_rounded_down(x: float, y: float) -> float:
 
 
 def _build_range_function(function: Callable[[float], float], least: float = -INF) -> Callable[[Number], Range]:
-    """The increasing ``function``, exact at 0 and never below ``least``, on ranges."""
+    """Returns the extension to ranges of an increasing ``function`` that is exact at 0 and never below ``least``."""
 
     def apply_to_range(x: Number) -> Range:
         x = as_range(x)

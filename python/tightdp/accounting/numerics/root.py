@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable
 
 MOST_STEPS = 200
-"""Evaluations before giving up: bisection alone takes 60 from a bracket of 1e30 down to 1e-9."""
+"""Largest number of evaluations. Bisection alone takes 60 of them from a bracket of 1e30 down to 1e-9."""
 _LONGEST = math.log(8.0)
-"""Longest step, in the logarithm, while one side of the boundary has not been seen."""
+"""Longest step, in the logarithm, until there are points on both sides of the boundary."""
 
 
 def bracket_crossing(
     above: Callable[[float], bool], high: float, tolerance: float, most: float = math.inf
 ) -> tuple[float, float]:
-    """Neighbouring numbers >= 0: ``above`` at the first, if that is not 0, and not at the second.
+    """Returns two numbers >= 0: ``above`` holds at the first, unless that is 0, and does not hold at the second.
 
-    ``above`` holds up to some number, which is looked for in [0, ``high``] and beyond. Their distance is a relative
-    ``tolerance``, and the second is infinite where it would be over ``most``.
+    ``above`` holds up to some number, which is searched in [0, ``high``] and beyond. The distance of the two is a
+    relative ``tolerance``. The second is infinite if it would exceed ``most``.
     """
     low = 0.0
     while above(high):
@@ -40,11 +40,11 @@ def find_boundary(
     high: float,
     tolerance: float,
 ) -> float | None:
-    """A point where ``gap`` <= 0, within ``tolerance`` of the boundary of all such points; None where there is none.
+    """Returns a point where ``gap`` <= 0, next to the boundary of all such points; None if there is no such point.
 
-    ``gap(x)`` is monotone in x, falling if ``slope`` < 0 and rising if > 0; of infinite or no meaningful size where
-    it is far from 0. ``slope`` guesses d gap / d log x. The point is within a relative ``tolerance`` of the boundary,
-    or has a gap in [-tolerance, 0]. x stays in [low, high].
+    ``gap(x)`` is monotone in x, falling if ``slope`` < 0 and rising if > 0. Far from 0 its size may be infinite or
+    without meaning. ``slope`` is a guess of d gap / d log x. The point is within a relative ``tolerance`` of the
+    boundary, or has a gap in [-tolerance, 0]. x stays in [low, high].
     """
     falling = slope < 0
     least, most = math.log(low), math.log(high)
@@ -75,7 +75,7 @@ def find_boundary(
                 following, stalled = 0.5 * (good[0] + bad[0]), 0
         else:
             away = following - at
-            outward = falling == (value > 0)  # which way the boundary lies
+            outward = falling == (value > 0)  # True if the boundary lies at a larger x
             away = min(max(abs(away), tolerance), _LONGEST) * (1 if outward else -1)
             following = min(max(at + away, least), most)
         previous, at = here, following
@@ -85,7 +85,10 @@ def find_boundary(
 def _step_by_secant(
     before: tuple[float, float] | None, here: tuple[float, float], slope: float, tolerance: float
 ) -> float:
-    """Where the line through both points meets -tolerance / 2: a little inside, so that the last step ends it."""
+    """Returns the log x at which the line through both points meets -tolerance / 2.
+
+    The aim is a little inside, so that the last step ends the search.
+    """
     aim = here[1] + 0.5 * tolerance
     if not math.isfinite(aim):
         return here[0] + math.copysign(_LONGEST, -slope * aim)

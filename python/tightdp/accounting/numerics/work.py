@@ -1,4 +1,4 @@
-"""The budget of a question, for searches that Python does, and what its parts share."""
+"""The budget of work of a question, for searches in Python, and the results that parts of a question share."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ _SHARED: ContextVar[dict[Hashable, Any] | None] = ContextVar("shared", default=N
 
 
 def try_to_spend_work(units: int) -> bool:
-    """Charges the next piece of work of so many units, about a nanosecond each; False once the budget is spent, and
-    then nothing is charged for what is not done."""
+    """Charges the next piece of work, of so many units of about a nanosecond, and returns True.
+
+    Returns False and charges nothing once the budget is spent: the caller then leaves that piece out.
+    """
     return _core.work_charge(0) and _core.work_charge(units)
 
 
 @contextmanager
 def share_work() -> Iterator[dict[Hashable, Any]]:
-    """What is found within it is kept until it ends: parts of one question share their work, and an answer depends on
-    no other question."""
+    """Gives all parts of one question the same dictionary of results, which is dropped when the question ends.
+
+    An answer depends on no other question. A context inside of another one yields the outer one's dictionary.
+    """
     outer = _SHARED.get()
     if outer is not None:
         yield outer
