@@ -1,5 +1,5 @@
 """mechanism -> composition -> question -> engine chosen by cost -> certified bound.
 
-``questions`` is what a composition's methods ask; ``engines`` answer; ``pairs`` says which pairs of distributions they
-are asked about; ``adaptive`` holds budgets for releases that depend on earlier ones.
+A composition's methods call ``questions``; ``engines`` answer; ``pairs`` builds the pairs of distributions that they
+are asked about; ``running_accounts`` holds accounts that grow and budgets for releases that depend on earlier ones.
 """

@@ -1,4 +1,4 @@
-"""A running account: what was released so far, and what that costs."""
+"""A running account: the releases so far, and bounds on their privacy loss."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _VERSION = 1
 _ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
 _WAITING = 256
-"""So many releases at least wait to be merged into the composition, or as many as it has distinct mechanisms where
-those are more: merging then takes constant time for each release, and no question waits for a long list."""
+"""Number of releases that wait to be merged into the composition, or its number of distinct mechanisms if that is
+larger: merging then takes constant time for each release, and no question waits for a long list."""
 _State = tuple[Entries, Composition, int]
-"""History, all of it as one value, and how many more releases it may leave to be merged."""
+"""The history, the composition of all of it, and the number of releases that may still wait to be merged."""
 
 
 class Accountant:
@@ -69,6 +69,7 @@ class Accountant:
         added = mechanism * count
 
         def append_releases(before: _State) -> _State:
+            """Returns the state with the releases appended to the history and added to the composition."""
             entries, composition, room = before
             if room <= 0:
                 room = max(_WAITING, len(composition.parts))  # merges, which changes no value that anyone can see
@@ -83,33 +84,33 @@ class Accountant:
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
-        """What was released, in order; equal releases in a row are one entry with their number."""
+        """Releases in order; equal releases in a row are one entry with their number."""
         return list_entries(self._shared.state[0])
 
     @property
     def composition(self) -> Composition:
-        """All of it as one value."""
+        """Composition of everything released so far."""
         return self._shared.state[1]
 
     @accept_question_options
     def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
-        """Bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
+        """Returns bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
         relation = neighbors or self.neighbors
         state = self._shared.state
         kept = None if options else self._kept_epsilon(state, relation, delta)
         return state[1].epsilon(delta, neighbors=relation, **options) if kept is None else kept
 
     def _kept_epsilon(self, state: _State, relation: Neighbors, delta: float) -> Bound | None:
-        """From what was kept of earlier questions, if it serves."""
+        """Returns bounds that continue from earlier questions; None if these do not serve."""
         return None if self._growing is None else self._growing.epsilon(state[0], relation, delta)
 
     @accept_question_options
     def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[Accuracy]) -> Bound:
-        """Bounds on delta at ``epsilon`` of everything released so far."""
+        """Returns bounds on delta at ``epsilon`` of everything released so far."""
         return self.composition.delta(epsilon, neighbors=neighbors or self.neighbors, **options)
 
     def __len__(self) -> int:
-        """How many releases there were."""
+        """Returns the number of releases."""
         return sum(count for _, count in self.history)
 
     def __eq__(self, other: object) -> bool:
@@ -126,14 +127,17 @@ class Accountant:
         return _restore_accountant, (type(self), self.neighbors, self.history, self._growing is not None)
 
     def to_json(self) -> str:
-        """The account as JSON text; doubles survive exactly."""
+        """Returns the account as JSON text; doubles survive exactly."""
         history = [{"mechanism": to_plain(mechanism), "count": count} for mechanism, count in self.history]
         return json.dumps({"tightdp_accountant": _VERSION, "neighbors": self.neighbors, "history": history})
 
     @classmethod
     def from_json(cls, text: str) -> Accountant:
-        """The account that ``to_json`` wrote; ValueError for anything else, entries that it does not write or that are
-        missing among it, and mechanisms that are not public. TypeError for what is no text."""
+        """Returns the account that ``to_json`` wrote.
+
+        Raises ValueError for any other text, such as one with unknown or missing entries, or with mechanisms that are
+        not public, and TypeError unless it is a string.
+        """
         if not isinstance(text, str):
             raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.describe_value(text)}")
         try:
@@ -144,7 +148,7 @@ class Accountant:
 
     @classmethod
     def _from_plain(cls, plain: Any, name: str) -> Accountant:
-        """Returns the account that is written at this place of a file."""
+        """Returns the account from its parsed JSON; ``name`` is its place in the file, for messages."""
         check_format(plain, "tightdp_accountant", _VERSION, "Accountant.to_json")
         found = read_object(_File, plain, name, _read_part)
         account = cls(neighbors=found.neighbors)
@@ -156,7 +160,7 @@ class Accountant:
 
 @dataclass(frozen=True)
 class _Entry:
-    """One line of an account's file."""
+    """One entry of the history in an account's file."""
 
     mechanism: Mechanism
     count: int

@@ -1,7 +1,7 @@
 """Costs that add up under adaptive composition, and the sure caps that give a target (docs/theory/filters.md).
 
-A family assigns each mechanism a cost such that whatever is chosen adaptively, as long as the costs surely add up to no
-more than the cap, is (epsilon, delta)-DP. Costs are rounded up and caps down.
+A family assigns each mechanism a cost. Releases that are chosen adaptively are (epsilon, delta)-DP if their costs
+surely add up to no more than the cap. Costs are rounded up and caps down.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..questions.calibration import calibrate
 
 
 class CostFamily(ABC):
-    """One unit of cost with its cap."""
+    """A way to assign costs to mechanisms, with the unit and the cap of their sum."""
 
     unit: str
     cap: float
 
     @abstractmethod
     def bound_cost(self, mechanism: m.Mechanism) -> float:
-        """An upper bound of the cost of one release; infinite where the family cannot charge it."""
+        """Returns an upper bound of the cost of one release; infinite if the family cannot charge it."""
 
 
 class RenyiOrder(CostFamily):
@@ -48,7 +48,7 @@ class RenyiOrder(CostFamily):
         found = renyi.total(((mechanism, 1),), self.c)
         if found < INF:
             return found
-        largest = bound_largest_loss(((mechanism, 1),), "remove")  # what never loses more than e is e-DP
+        largest = bound_largest_loss(((mechanism, 1),), "remove")  # a mechanism with no larger loss than e is e-DP
         return binary(Range(largest), self.c).hi if largest < INF else INF
 
 
@@ -62,6 +62,7 @@ class ZeroConcentrated(CostFamily):
         self.cap = (_cap_of_order(c, epsilon, delta) / (Range(c) * (Range(c) + 1))).lo
 
     def bound_cost(self, mechanism: m.Mechanism) -> float:
+        """Returns an upper bound of the mechanism's rho, a term of filters.md section 3 for each kind."""
         match mechanism:
             case m.PoissonSampled(inner, _):  # joint convexity: a sample reveals no more
                 return self.bound_cost(inner)
@@ -105,7 +106,7 @@ class GaussianCap(CostFamily):
 
     @classmethod
     def calibrate_beside_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianCap:
-        """The cap that leaves room for a fixed number of releases of others (filters.md section 5)."""
+        """Returns the cap that leaves room for a fixed number of releases of others (filters.md section 5)."""
 
         def run(mu_squared: float) -> Composition:
             return m.Gaussian(mu_squared**-0.5) + others
@@ -126,11 +127,14 @@ class GaussianCap(CostFamily):
 
 
 def choose_order(epsilon: float, delta: float, expected: Composable | None) -> float:
-    """The c whose cap pays for most of ``expected``, by default of Gaussians (or anything else that is zCDP)."""
+    """Returns the order, minus 1, whose cap pays for the most repetitions of ``expected``.
+
+    Without ``expected`` it is the best for Gaussians, and for other mechanisms that are charged by their zCDP.
+    """
     parts = None if expected is None else expected._to_composition().parts
 
     def score_order(c: float) -> float:
-        """Minus the number of times that the cap pays; positive where it pays for nothing."""
+        """Returns minus the number of repetitions that the cap pays for; positive if it pays for none."""
         allowed = _cap_of_order(c, epsilon, delta).lo
         cost = c * (c + 1) if parts is None else renyi.total(parts, c)
         if not 0 < cost < INF:
@@ -153,17 +157,17 @@ def choose_order(epsilon: float, delta: float, expected: Composable | None) -> f
 
 
 def _cap_of_order(c: float, epsilon: float, delta: float) -> Range:
-    """The K(c) at which the conversion gives just ``delta`` at ``epsilon``: c eps + log delta - log kappa(c)."""
+    """Returns the K(c) that converts to just ``delta`` at ``epsilon``: c eps + log delta - log kappa(c)."""
     return Range(c) * epsilon + log(delta) - log_kappa(c)
 
 
 def _convert_to_zcdp(e: Range) -> float:
-    """eps-DP is eps^2/2-zCDP (Bun and Steinke 2016, Proposition 3.3)."""
+    """Returns the rho of e-DP, e^2/2 (Bun and Steinke 2016, Proposition 3.3)."""
     return (e * e / 2).hi
 
 
 def resolve_charged_mechanism(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
-    """The mechanism whose moments are charged under the relation; ValueError where no pair is proved under it."""
+    """Returns the mechanism whose moments are charged under the relation. Raises ValueError if no pair is proved."""
     reason = explain_unproved_relation(((mechanism, 1),), neighbors)
     if reason:
         raise ValueError(reason)

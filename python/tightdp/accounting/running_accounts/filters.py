@@ -1,9 +1,9 @@
 """Privacy filters: adaptively chosen releases within a guarantee that is fixed in advance (docs/theory/filters.md).
 
-The filter that composes privacy loss distributions so far and stops when their delta exceeds the target is NOT valid
+A filter that composes privacy loss distributions so far and stops when their delta exceeds the target is NOT valid
 under adaptive choice, and is not offered: an adversary with two levels of noise reaches more than twice the target
-(filters.md section 7, tests/accounting/running_accounts/test_filters.py). What is offered has costs that add and a
-sure cap.
+(filters.md section 7, tests/accounting/running_accounts/test_filters.py). The filters here add up costs below a sure
+cap.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BudgetExceeded(RuntimeError):
 
 
 class _FilterState(NamedTuple):
-    """What went through a filter so far."""
+    """Everything spent from a filter so far: the sum of costs and that of failures, and the counts left of others."""
 
     total: Range
     failed: Range
@@ -45,7 +45,7 @@ class _FilterState(NamedTuple):
 
 @dataclass
 class _ReleaseCost:
-    """What ``count`` releases cost, but for what was spent before."""
+    """Cost and failure probability of each of ``count`` releases, which do not depend on the filter's state."""
 
     mechanism: Mechanism
     count: int
@@ -81,26 +81,26 @@ class CappedFilter:
 
     @property
     def cap(self) -> float:
-        """How much may be spent, in ``unit``."""
+        """Largest sum that may be spent, in ``unit``."""
         return self._family.cap
 
     @property
     def unit(self) -> str:
-        """What is added up."""
+        """Name of the quantity that is added up."""
         return self._family.unit
 
     @property
     def spent(self) -> float:
-        """How much was spent, rounded up."""
+        """Sum spent so far, rounded up."""
         return self._shared.state.total.hi
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
-        """What was spent, in order."""
+        """Releases spent so far, in order, with their counts."""
         return list_entries(self._shared.state.entries)
 
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
-        """Whether ``count`` more releases of ``mechanism`` are covered."""
+        """Tells whether ``count`` more releases of ``mechanism`` are covered."""
         self._shared.require_own_process()
         return self._try_to_add(self._shared.state, self._build_release_cost(mechanism, count)) is not None
 
@@ -121,12 +121,12 @@ class CappedFilter:
         self._shared.update_state(record_releases)
 
     def cost(self, mechanism: Mechanism) -> float:
-        """What one release costs, in ``unit``, rounded up; infinite where no part of the cap pays for it."""
+        """Returns the cost of one release, in ``unit``, rounded up; infinite if no part of the cap pays for it."""
         price = self._build_release_cost(mechanism, 1)
         return INF if self._failure_loss(price).hi > self._largest_failure_loss else price.release_cost
 
     def _failure_loss(self, price: _ReleaseCost) -> Range:
-        """-log of the chance that none of the releases fails."""
+        """Returns -log of the probability that none of the releases fails."""
         if not price.failure_probability:
             return Range(0.0)
         return price.count * (
@@ -146,11 +146,11 @@ class CappedFilter:
         )
 
     def _try_to_add(self, before: _FilterState, price: _ReleaseCost) -> _FilterState | None:
-        """The account after the releases; None where they are not covered."""
+        """Returns the state after the releases; None if they are not covered."""
         entries = (before.entries, price.mechanism, price.count)
         paid = price.paid
         if isinstance(paid, PoissonSampled) and paid not in before.others_left:
-            paid = paid.mechanism  # which dominates it
+            paid = paid.mechanism  # the mechanism on all records dominates the sampled one
         left = before.others_left.get(paid, 0) - price.count
         if left >= 0:  # room was kept for them
             return _FilterState(before.total, before.failed, {**before.others_left, paid: left}, entries)
@@ -174,7 +174,7 @@ class PrivacyFilter(CappedFilter):
     Parameters
     ----------
     epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``
-    family : what is added up, fixed in advance.
+    family : the quantity that is added up, fixed in advance.
         "renyi" (default): the Renyi divergence of one order. It charges every mechanism.
         "zcdp": rho. It charges mechanisms that are zCDP, and those on a sample as if on all records.
         "gaussian": 1/noise_multiplier^2 of Gaussians, sampled ones as if on all records. It is the tightest for
@@ -242,6 +242,7 @@ class PrivacyFilter(CappedFilter):
         others: Composition,
         neighbors: Neighbors,
     ) -> CostFamily:
+        """Returns the family of costs with the cap that gives (``self.epsilon``, ``delta``)."""
         if family == "zcdp":
             return ZeroConcentrated(self.epsilon, delta)
         if family == "gaussian":
@@ -263,14 +264,14 @@ class PrivacyFilter(CappedFilter):
 
 
 def _translate_to_charge(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
-    """What is charged for a composition; ``without`` the failures of approximate mechanisms."""
+    """Returns the composition of the charged mechanisms, ``without`` the failures of approximate ones if asked."""
     parts = () if run is None else run._to_composition().parts
     kept = ((without_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
     return Composition((resolve_charged_mechanism(mechanism, neighbors), n) for mechanism, n in kept)
 
 
 class Odometer:
-    """The epsilon that holds for what was released so far, out of ``levels`` fixed in advance.
+    """Smallest epsilon that holds for everything released so far, out of ``levels`` fixed in advance.
 
     It never refuses a release. Each level is a Renyi filter at ``delta`` / len(levels), and the answer is the smallest
     level that is not exceeded. Guarantee (docs/theory/filters.md section 6): let P and Q be the distributions of all
@@ -297,7 +298,7 @@ class Odometer:
         prices = [level._build_release_cost(mechanism, count) for level in self._filters]
 
         def record_at_levels(before: tuple[_FilterState | None, ...]) -> tuple[_FilterState | None, ...]:
-            """None stands for a level that was exceeded."""
+            """Returns the state of each level; None for a level that was exceeded."""
             levels = zip(self._filters, before, prices, strict=True)
             return tuple(None if spent is None else level._try_to_add(spent, price) for level, spent, price in levels)
 
@@ -305,7 +306,7 @@ class Odometer:
 
     @property
     def epsilon(self) -> float:
-        """The smallest level that covers everything recorded; infinite beyond the last."""
+        """Smallest level that covers everything recorded; infinite beyond the last."""
         return next((level for level, spent in zip(self.levels, self._shared.state, strict=True) if spent), INF)
 
     def __reduce__(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What an account keeps between questions: a run of Gaussians that grows, and the line of its last inversion."""
+"""Questions about a growing run of Gaussians, which reuse the work of earlier ones and the last inversion's line."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
     "add": ("add",),
 }
 _GROWN = 1.25
-"""Where no line can be had, one is tried again when there are so many times as many steps."""
+"""Factor by which the number of sampled steps must grow after a failed inversion before the next one is tried."""
 _OUTWARD = 1 + 1e-9
-"""More than what sums over a million steps lose."""
+"""Factor on a sum of one sign, larger than the relative rounding of a million additions."""
 _Step = tuple[float, float]
 """Noise multiplier and sampling probability."""
 
@@ -30,9 +30,9 @@ _Step = tuple[float, float]
 class GrowingAccount:
     """Answers questions about epsilon from what it computed for earlier ones (docs/theory/contour.md section 9).
 
-    Of plain and Poisson-subsampled Gaussians, once an account has grown between two questions: until then it is asked
-    as any composition is. Bounds are certified as ever; their last digits may depend on what was asked before. One
-    thread at a time is served.
+    It serves plain and Poisson-subsampled Gaussians, once an account has grown between two questions; until then the
+    account is asked as any composition is. Bounds are certified as ever, but their last digits may depend on earlier
+    questions. One thread at a time is served.
     """
 
     __slots__ = ("_first", "_lock", "_most_added", "_resume", "_runs", "_sampled", "_seen", "_steps")
@@ -43,7 +43,7 @@ class GrowingAccount:
         self._reset_runs()
 
     def _reset_runs(self) -> None:
-        """As if nothing had been recorded."""
+        """Forgets everything recorded, so that the next question reads the whole history."""
         self._seen: Entries = None
         self._runs = {direction: _core.GrowingRun(direction) for direction in ("remove", "add")}
         self._steps = self._sampled = 0
@@ -51,7 +51,7 @@ class GrowingAccount:
         self._resume = 2.0  # a single step has a formula
 
     def epsilon(self, entries: Entries, neighbors: Neighbors, delta: float) -> Bound | None:
-        """Bounds on epsilon at ``delta`` of these releases, or None where it is to be asked without this."""
+        """Returns bounds on epsilon at ``delta`` of these releases; None if the composition is to be asked instead."""
         directions = _DIRECTIONS.get(neighbors)
         if directions is None or self._resume == float("inf") or not self._lock.acquire(blocking=False):
             return None
@@ -71,7 +71,10 @@ class GrowingAccount:
             self._lock.release()
 
     def _follow_entries(self, entries: Entries) -> bool:
-        """Takes in what was recorded since the last question. False for one about an earlier moment, or too soon."""
+        """Adds the releases since the last question to the runs, and tells whether an inversion is worth a try.
+
+        It is not for a question about an earlier moment, nor soon after an inversion that failed.
+        """
         new = _list_releases_since(self._seen, entries)
         if new is None:
             return False
@@ -94,10 +97,11 @@ class GrowingAccount:
         return self._sampled >= self._resume
 
     def _bound_epsilon(self, directions: tuple[Direction, ...], delta: float) -> Bound | None:
+        """Returns bounds from inversions of all directions; None if they are not narrow."""
         found: list[tuple[str, float, float, Sequence[float], int, int]] = []
         for direction in directions:
             if direction == "add" and found and 0 < self._most_added <= found[0][1]:
-                continue  # it cannot count
+                continue  # an epsilon of adding is at most this, so the other direction decides
             found.append(self._runs[direction].epsilon(delta, contour.TOLERANCE))
         lower, upper = max(one[1] for one in found), max(one[2] for one in found)
         narrow = all(one[0] == "certified" and one[1] > 0 for one in found) and upper - lower <= WIDTH * upper
@@ -109,6 +113,7 @@ class GrowingAccount:
 
 
 def _parse_step(mechanism: Mechanism) -> _Step | None:
+    """Returns the step that is this Gaussian, sampled or not; None for other mechanisms."""
     base, q = mechanism, 1.0
     if isinstance(mechanism, PoissonSampled):
         base, q = mechanism.mechanism, mechanism.sampling_probability
@@ -118,7 +123,7 @@ def _parse_step(mechanism: Mechanism) -> _Step | None:
 
 
 def _list_releases_since(seen: Entries, entries: Entries) -> list[tuple[Mechanism, int]] | None:
-    """Releases of ``entries`` beyond those of ``seen``, or None where ``seen`` is no part of them."""
+    """Returns the releases of ``entries`` beyond those of ``seen``; None unless ``seen`` is the beginning of them."""
     new: list[tuple[Mechanism, int]] = []
     while entries is not seen:
         if entries is None:

@@ -23,14 +23,14 @@ TYPES: Mapping[str, type[Mechanism]] = {
         PrivacyLoss, d.RepeatAndSelect, d.Group,
     )
 }  # fmt: skip
-"""Classes that a file may name: public mechanisms, whose constructors check everything. Others serve inside of engines,
-which give them parameters that nobody checks again."""
+"""Classes that a file may name: public mechanisms, whose constructors check everything. The constructors of the others,
+which only engines use, check nothing."""
 DEEPEST = 16
-"""Mechanisms inside of one another."""
+"""Largest number of mechanisms nested in one another."""
 
 
 def to_plain(run: Composable) -> dict[str, Any]:
-    """The type and the arguments that build it again."""
+    """Returns the type of ``run`` and the arguments that build it again."""
     plain: dict[str, Any] = {"type": type(run).__name__}
     if isinstance(run, Composition):
         return {**plain, "parts": [[to_plain(mechanism), count] for mechanism, count in run.parts]}

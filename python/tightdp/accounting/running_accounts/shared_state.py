@@ -1,4 +1,4 @@
-"""What running accounts share: a state that changes in one step, in the process that made it."""
+"""State of a running account, which changes in one step and only in the process that made it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...mechanisms import Mechanism
 State = TypeVar("State")
 
 Entries = tuple["Entries", Mechanism, int] | None
-"""Releases with their counts, the last one outermost: what was recorded before is shared, never copied."""
+"""Releases with their counts, the last one outermost, so that longer histories share the shorter ones."""
 
 
 def list_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
-    """From the first to the last."""
+    """Returns the releases with their counts, from the first to the last."""
     found = []
     while entries is not None:
         entries, mechanism, count = entries
@@ -28,7 +28,7 @@ def list_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
 class SharedState(Generic[State]):
     """An immutable state, and the only way to change it.
 
-    ``change(step)`` puts ``step(state)`` in the place of ``state``. It is one step to other threads, and nothing
+    ``update_state(step)`` puts ``step(state)`` in the place of ``state``. It is one step to other threads, and nothing
     changes where ``step`` raises or a signal interrupts it. Reading ``state`` takes no lock: whatever is derived from
     one reading is consistent.
 
@@ -47,7 +47,7 @@ class SharedState(Generic[State]):
         self._lock = threading.RLock()
 
     def update_state(self, step: Callable[[State], State]) -> None:
-        """``state = step(state)``, in one step."""
+        """Replaces ``state`` by ``step(state)``, in one step."""
         self.require_own_process()
         with self._lock:
             while True:
@@ -60,7 +60,6 @@ class SharedState(Generic[State]):
                     return
 
     def require_own_process(self) -> None:
-        """RuntimeError in a child that was forked from the process that made this, and in a thread whose arithmetic is
-        not what the rounding of sums outward rests on."""
+        """Raises RuntimeError in a forked child, and in a thread that does not round as outward sums assume."""
         _core.check_arithmetic()
         self._owner.check_process("this account", self._advice)
