@@ -1,4 +1,4 @@
-"""Pairs that dominate a mechanism of which nothing exact is known: further upper ends (docs/theory/discrete.md)."""
+"""Pairs that dominate a mechanism whose own pair is unknown or slow; they give further upper ends (discrete.md)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .neighbors import translate_to_replacement
 from .replaced import Replaced
 
 _LOG_FAILURE = 55.3
-"""About -ln 1e-24: what is left over at each step, which a million of them may be without its being seen."""
+"""About -ln 1e-24, the failure probability of each step: a million such failures still change no visible digit."""
 _TWO_PI_SQUARED = Range(19.739208802178712, 19.739208802178720)
 _MOST_SIGMA = 1e4
-"""Of one discrete Gaussian: up to there its atoms are looked at."""
+"""Largest sigma of a single discrete Gaussian whose atoms the engines look at; a larger one is dominated instead."""
 
 
 def list_dominating_compositions(
     parts: Parts, of_derived: Callable[[Derived], m.Mechanism] | None = None
 ) -> tuple[Parts, ...]:
-    """Compositions that dominate ``parts``, which are translated already; none where nothing is gained.
+    """Returns compositions that dominate ``parts``, which are translated already; none if nothing is gained.
 
     ``of_derived`` returns a mechanism that dominates a repeated run or a group; without it, one that is known by its
     largest loss stands for all that have no larger one (derived.md section 3).
@@ -51,8 +51,11 @@ def _bound_by_largest_loss(mechanism: Derived) -> tuple[m.Mechanism, ...] | None
 
 
 def _find_dominating_parts(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | None:
-    """A Gaussian, and with a tiny probability everything, for a discrete Gaussian (discrete.md section 2); a mixture
-    for a group (derived.md section 2)."""
+    """Returns mechanisms that together dominate ``mechanism``; None if there are none.
+
+    For a discrete Gaussian they are a Gaussian and a tiny probability of revealing everything (discrete.md section 2),
+    for a group a mixture (derived.md section 2).
+    """
     match mechanism:
         case Group(m.Mechanism() as inner, size):
             mixed = build_group_mixture(inner, size, up=True)
@@ -73,7 +76,11 @@ def _find_dominating_parts(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | 
 def _bound_discrete_gaussian(
     sigma: float, sensitivity: float, dimensions: int
 ) -> tuple[m.Mechanism, m.Mechanism] | None:
-    """N(0, s^2), s^2 = sigma^2 - tau^2, which rounding to integers with deviation tau makes discrete but for gamma."""
+    """Returns a Gaussian and a failure that together dominate discrete Gaussian noise; None if sigma is too small.
+
+    The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2. Rounding it at random to integers, with deviation tau, gives
+    the discrete Gaussian, but for the probability gamma of the failure.
+    """
     if sigma > 1e150:
         return None
     exponent = _LOG_FAILURE + math.log(2 * dimensions)
@@ -82,7 +89,7 @@ def _bound_discrete_gaussian(
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # eta of tau and that of sigma, which is larger, so that it is at most that of tau.
+    # The eta of tau counts twice: the second stands for the eta of sigma, which is smaller because sigma > tau.
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

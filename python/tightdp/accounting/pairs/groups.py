@@ -11,22 +11,25 @@ from ...derived import scale_sensitivity
 from .replaced import Replaced, ReplacedGaussian
 
 _MOST = 1000
-"""Components of a mixture."""
+"""Largest number of components of a mixture."""
 _MARGIN = 4e-12
-"""Share by which probabilities are moved up or down: more than convolutions that end with so many components err."""
+"""Relative margin added to (or taken from) each probability; larger than the error of sums of ``_MOST`` components."""
 _LEAST = 1e-300
 
 _Shifts = tuple[tuple[float, float], ...]
-"""Sensitivities of one record and their probabilities, those of 0 included."""
+"""Shifts by one record in units of its sensitivity, 0 among them, and their probabilities."""
 
 
 def find_dominated_mechanism(mechanism: m.Mechanism, size: int) -> m.Mechanism:
-    """What a group of ``size`` is known to be exposed to at least; one of its records, where nothing else is known."""
+    """Returns a mechanism that a group of ``size`` dominates; for want of a better one, that of a single record."""
     return build_group_mixture(mechanism, size, up=False) or scale_sensitivity(mechanism, size) or mechanism
 
 
 def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechanism | None:
-    """Returns a mixture that dominates a group's pair (``up``), or that it dominates: equal but for roundings."""
+    """Returns a mixture that dominates a group's pair (``up``), or one that the pair dominates.
+
+    The two differ by roundings alone. Returns None if the group has no such mixture, or too large a one.
+    """
     match mechanism:
         case m.PoissonSampled(m.Gaussian(sigma), q) if q < 1:
             return _build_mixture_of_sum(sigma, ((0.0, 1 - q), (1.0, q)), size, up)
@@ -46,8 +49,10 @@ def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechan
 
 @lru_cache(maxsize=64)
 def _build_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
-    """Returns the mixture of the sum of ``size`` records, with upper tails that are no smaller, or no larger; None if
-    it has too many components."""
+    """Returns the mixture of the sum of ``size`` records; None if it has too many components.
+
+    Its upper tails are at least (``up``), or at most, those of the exact mixture.
+    """
     sums = _sum_over_records(one, size)
     if sums is None:
         return None
@@ -86,7 +91,7 @@ def _sum_over_records(one: _Shifts, size: int) -> dict[Fraction, float] | None:
 
 
 _LARGEST = 1e300
-"""Shift up to which sums of shifts are doubles."""
+"""Largest sum of shifts that is accepted; it is well below the largest double."""
 
 
 def _round_shift(exact: Fraction, up: bool) -> float:

@@ -30,8 +30,7 @@ class Point(NamedTuple):
 
 
 def build_lower_hull(points: Iterable[Point]) -> list[Point]:
-    """Returns the corners of the lower convex hull of points that ascend, none of which counts as higher than those
-    before it."""
+    """Returns the corners of the lower convex hull of ascending points, each lowered to the lowest one before it."""
     hull: list[Point] = []
     for point in points:
         if hull and point.value > hull[-1].value:
@@ -43,13 +42,14 @@ def build_lower_hull(points: Iterable[Point]) -> list[Point]:
 
 
 def compute_slope(one: Point, other: Point) -> Fraction:
+    """Returns the exact slope of the line through two points."""
     return (other.value - one.value) / (other.x - one.x)
 
 
 def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
     """Returns a loss whose pair, asked in ``direction``, dominates every pair with a curve at or below ``points``.
 
-    They are pairs of an x > 0 and an upper end of delta(log x); ``largest`` bounds the loss in both orders.
+    A point is an x > 0 with an upper end of delta(log x). ``largest`` bounds the loss in both orders of the pair.
     """
     at = [Point(-math.inf, Fraction(0), Fraction(1))]
     if largest < _FARTHEST:  # up to e^-largest the curve is 1 - x, and it is 0 from e^largest on
@@ -83,11 +83,11 @@ def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direc
 
 
 _FARTHEST = 300.0
-"""Largest loss up to which a pair ends there; e^300 and its square are doubles."""
+"""Largest loss that the hull takes into account; e^300 and its square are doubles."""
 
 
 def _make_point(x: float, value: float) -> Point:
-    """Returns a point, at least as high as the curve of two equal distributions, 1 - x."""
+    """Returns a point, raised to the curve 1 - x of two equal distributions if it is below."""
     return Point(math.log(x), Fraction(x), max(Fraction(value), 1 - Fraction(x)))
 
 

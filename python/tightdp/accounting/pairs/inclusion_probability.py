@@ -1,4 +1,4 @@
-"""The chance that a record is looked at at all (docs/theory/conversions.md section 16)."""
+"""The probability that any sample of a run holds a given record (docs/theory/conversions.md section 16)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 @cache_by_composition
 def inclusion_probability(parts: Parts) -> float:
-    """An upper bound of the chance, under every relation: delta(0) is no larger. 1 where nothing is sampled."""
+    """Returns an upper bound of the probability that a record is in any sample of ``parts``; 1 without samples.
+
+    delta(0) is at most this probability, under every relation.
+    """
     return _group_probability(parts, 1)
 
 
 def _group_probability(parts: Parts, size: int) -> float:
-    """That any of a group of ``size`` records is, in any release."""
+    """Returns an upper bound of the probability that any of ``size`` records is in any sample of ``parts``."""
     shares = [(_group_probability_in_release(mechanism, size), count) for mechanism, count in parts]
     if any(share >= 1 for share, _ in shares):
         return 1.0
-    # A few roundings of numbers of one sign: in plain numbers, since it is asked in every question of microseconds.
+    # Every question calls this, so it takes plain numbers. All terms have one sign, and a margin covers the roundings.
     missed = math.fsum(count * math.log1p(-share) for share, count in shares)
     return min(-math.expm1(missed * (1 + _ROUNDED)) * (1 + _ROUNDED), 1.0)
 
 
 def _group_probability_in_release(mechanism: Mechanism, size: int) -> float:
-    """That any of the group is looked at in one release, rounded up."""
+    """Returns an upper bound of the probability that any of ``size`` records is in the sample of one release."""
     match mechanism:
         case Replaced(inner) | Zeroed(inner):
             return _group_probability_in_release(inner, size)
@@ -46,7 +49,7 @@ def _group_probability_in_release(mechanism: Mechanism, size: int) -> float:
 
 
 def _independent_probability(mechanism: Mechanism) -> float:
-    """The chance of a record that is drawn whatever happens to the others; 1 where there is none."""
+    """Returns the probability of each record if records are drawn independently, and 1 if they are not."""
     match mechanism:
         case m.PoissonSampled(_, q) | m.TruncatedPoissonSampled(_, q) | ReplacedGaussian(_, q) | ReplacedClass(_, _, q):
             return q
@@ -54,7 +57,7 @@ def _independent_probability(mechanism: Mechanism) -> float:
 
 
 def _record_probability(mechanism: Mechanism) -> float:
-    """The same of one record."""
+    """Returns an upper bound of the probability that a given record is in the sample of one release."""
     match mechanism:
         case m.PoissonSampled(inner, q):
             share = _record_probability(inner)
@@ -72,6 +75,6 @@ def _record_probability(mechanism: Mechanism) -> float:
 
 
 _ROUNDED = 2.0**-46
-"""Many times the roundings of a logarithm, a product, a sum and an exponential, relatively."""
+"""Relative margin, many times the roundings of a logarithm, a product, a sum and an exponential."""
 _SCALED = 2.0**-40
-"""More than by which probabilities of a mixture are from adding up to 1."""
+"""Relative margin, larger than the distance of the sum of a mixture's probabilities from 1."""

@@ -1,4 +1,4 @@
-"""Which types of mechanisms a composition holds: what a question about each of very many need not look at."""
+"""Types of the mechanisms of a composition, which say quickly what none of many parts needs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 class cache_by_composition(Generic[T]):
-    """A pure function of a composition's parts that remembers what it said of the tuple it was asked about last.
+    """Decorator of a pure function of a composition's parts, which keeps the result of the last call.
 
-    A question comes by several times with one and the same tuple: once for each direction and each engine.
+    A question calls such a function several times with the same tuple: once for each direction and each engine.
     """
 
     def __init__(self, function: Callable[[Parts], T]) -> None:
         self._function = function
-        self._last: tuple[Parts, T] | None = None  # both at a time, as threads share it
+        self._last: tuple[Parts, T] | None = None  # both in one tuple, because threads share it
         self.__doc__ = function.__doc__
 
     def __call__(self, parts: Parts) -> T:
@@ -30,7 +30,7 @@ class cache_by_composition(Generic[T]):
 
 @cache_by_composition
 def list_mechanism_types(parts: Parts) -> frozenset[type]:
-    """The types of these mechanisms, and of those that they sample or allocate, with all their bases."""
+    """Returns the types, with all base classes, of these mechanisms and of those that they sample or allocate."""
     found: set[type] = set()
     layer = [mechanism for mechanism, _ in parts]
     while layer:
@@ -40,5 +40,5 @@ def list_mechanism_types(parts: Parts) -> frozenset[type]:
 
 
 def has_any_type(parts: Parts, *some: type[Mechanism]) -> bool:
-    """Whether any mechanism of these types is among them, or within one of them."""
+    """Tells whether a part, or a mechanism that a part samples or allocates, is an instance of one of these types."""
     return not list_mechanism_types(parts).isdisjoint(some)

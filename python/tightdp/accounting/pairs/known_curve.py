@@ -1,9 +1,9 @@
-"""What is known of one privacy curve, and what follows from it (docs/theory/conversions.md section 16).
+"""Bounds of one privacy curve from a few of its points (docs/theory/conversions.md section 16).
 
 delta is a convex function of x = e^epsilon that starts at 1 and falls, never faster than x grows. So a few points
-bound it everywhere, from both sides, and its inverse as well. Every answer about a run that is wider than was asked for
-is cut with what is known without asking: the chance that a record is looked at, and the largest loss. Where it is still
-wide, other points are asked for.
+bound it everywhere, from both sides, and its inverse as well. An answer that is wider than was asked for is first
+narrowed by the inclusion probability and the largest loss, which are known without asking an engine. If it is still
+wide, engines are asked for other points of the curve.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ..numerics.work import try_to_spend_work
 Ask = Callable[[float], Bound]
 
 _WIDE = 0.02
-"""Relative width of an answer for which others are asked, and of those that are of no use to it."""
+"""Relative width above which an answer is worth asking for other points."""
 _NEAR = 1e-3
-"""How far, relatively, from an end of an interval it is asked whether the truth is at that end."""
+"""Relative distance from an end of an interval at which a point is asked for, to see if the truth is at that end."""
 _SHARE, _SPARE = 2, 10**8
-"""What other questions may cost: so many times the first answer's work, and a tenth of a second."""
+"""Work that other points may take: a multiple of the first answer's work, and further units, a tenth of a second."""
 _LEAST = 1e-300
-"""The least delta that is asked for."""
+"""Smallest delta that is asked for."""
 _FAR = 700.0
-"""Where epsilons are asked for no more: e^700 is a double."""
+"""Bound on the epsilons that are asked for; e^700 is a double."""
 NAME = "curve"
 
 
 class KnownCurve:
-    """Points (epsilon, lower, upper) of one direction's curve; the first is x = 0, where delta is 1."""
+    """Points (epsilon, lower, upper) of one direction's curve. The first one is x = 0, where delta is 1."""
 
     def __init__(self, inclusion_probability: float = 1.0, largest: float = INF) -> None:
         """``inclusion_probability`` bounds delta(0), and ``largest`` all losses."""
@@ -43,7 +43,7 @@ class KnownCurve:
             self.add(largest, 0.0, 0.0)
 
     def add(self, epsilon: float, lower: float, upper: float) -> None:
-        """Takes in bounds of delta(epsilon); ContradictionError if they exclude what is known of it."""
+        """Adds bounds of delta(epsilon). Raises ContradictionError if they exclude the bounds known before."""
         low, high = self._points.get(epsilon, (0.0, 1.0))
         low, high = max(low, lower), min(high, upper)
         if not low <= high:
@@ -51,15 +51,18 @@ class KnownCurve:
         self._points[epsilon] = low, high
 
     def add_inverse(self, delta: float, lower: float, upper: float) -> None:
-        """Takes in bounds of epsilon(delta): the curve is at most ``delta`` at the upper one, and, as it has no jump,
-        at least ``delta`` at a lower one that is not 0."""
+        """Adds bounds of epsilon(delta).
+
+        The curve is at most ``delta`` at the upper bound. At a lower bound other than 0 it is at least ``delta``,
+        because it has no jump.
+        """
         if upper < INF:
             self.add(upper, 0.0, delta)
         if 0 < lower < INF:
             self.add(lower, delta, 1.0)
 
     def delta(self, epsilon: float) -> tuple[float, float]:
-        """Bounds of delta at any epsilon."""
+        """Returns bounds of delta at any epsilon."""
         left, right = self._split_points(epsilon)
         low, high = self._points.get(epsilon, (0.0, 1.0))
         low = max(low, (-expm1(epsilon)).lo, *(lower for _, lower, _ in right), 0.0)
@@ -83,7 +86,7 @@ class KnownCurve:
         return low, high
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """Bounds of epsilon(delta), delta in (0, 1)."""
+        """Returns bounds of epsilon(delta), for delta in (0, 1)."""
         points = self._sort_points()
         low, high = 0.0, INF
         for i, (b, lower, upper) in enumerate(points):
@@ -111,15 +114,18 @@ class KnownCurve:
 
 
 def _compute_fall(a: float, b: float) -> Range:
-    """1 - e^(a - b), a < b."""
+    """Returns 1 - e^(a - b) for a < b."""
     return -expm1(Range(a) - b) if a > -INF else Range(1.0)
 
 
 def narrow_by_known_curve(
     found: Bound, curve: str, at: float, known: KnownCurve, asks: Mapping[str, Ask], work: int
 ) -> Bound:
-    """Bounds of what ``curve``, "delta" or "epsilon", is ``at`` a number, that took so much ``work``, with what is
-    known beside them. ``asks`` answer further questions of both kinds, if there is any use in them."""
+    """Returns the bounds ``found`` of ``curve``, "delta" or "epsilon", ``at`` a number, narrowed by the known curve.
+
+    ``asks`` answer questions about further points of both kinds; without them none are asked. ``work`` is the work that
+    ``found`` took, of which the further points may take a multiple.
+    """
     take = {"delta": known.add, "epsilon": known.add_inverse}
     follows = {"delta": known.delta, "epsilon": known.epsilon}[curve]
     beside = {"delta": _choose_points_for_delta, "epsilon": _choose_points_for_epsilon}[curve]
@@ -147,18 +153,18 @@ def narrow_by_known_curve(
 
 
 Points = list[tuple[str, float]]
-"""What to ask for next: curves, and where."""
+"""Points to ask for next: "delta" or "epsilon", and its argument."""
 _STEPS = "zero", "middle", "near low", "half", "double", "near high", "middle"
 _BESIDE = 1e3
-"""Deltas on either side of one, over it."""
+"""Ratio of the deltas that are asked for on either side of a delta to it."""
 _PATIENCE = 3
-"""Other questions without any use, after which it is asked no more: the engines' answers fit each other."""
+"""Number of further points without any gain after which no more are asked for."""
 _UNITS = 10**6
-"""Of work, for a step of this search: the cuts of a dozen points."""
+"""Work units for one step of this search, which combines a dozen points."""
 
 
 def _choose_points_for_delta(step: str, epsilon: float, low: float, high: float) -> Points:
-    """What may narrow an interval of delta(epsilon)."""
+    """Returns the points of a step that may narrow an interval of delta(epsilon)."""
     if step in _INSIDE:
         inside = _INSIDE[step](max(low, _LEAST), high)
         return [("epsilon", inside)] if low < inside < min(high, 1.0) else []
@@ -167,7 +173,7 @@ def _choose_points_for_delta(step: str, epsilon: float, low: float, high: float)
 
 
 def _choose_points_for_epsilon(step: str, delta: float, low: float, high: float) -> Points:
-    """What may narrow an interval of epsilon(delta)."""
+    """Returns the points of a step that may narrow an interval of epsilon(delta)."""
     if step in _INSIDE:
         most = high if high < INF else min(4 * low + 1, _FAR)
         inside = _INSIDE[step](max(low, _NEAR * _NEAR * most), most)
@@ -183,4 +189,4 @@ _INSIDE: dict[str, Callable[[float, float], float]] = {
     "near high": lambda low, high: high * (1 - _NEAR),
     "middle": lambda low, high: math.sqrt(low) * math.sqrt(high),
 }
-"""Numbers in an interval: is the truth at its lower end, at its upper one, or in which half of the logarithms?"""
+"""Numbers in an interval that tell if the truth is near its lower end, near its upper one, or in which half of it."""

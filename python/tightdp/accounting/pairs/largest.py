@@ -18,23 +18,23 @@ from .replaced import Replaced, ReplacedClass, Zeroed, bracket_losses
 
 
 def largest_loss(run: Composition, neighbors: Neighbors) -> float:
-    """An upper bound of the largest loss that any output has; infinite where none is bounded."""
+    """Returns an upper bound of the largest loss of any output under a relation; infinite if losses are unbounded."""
     return bound_largest_loss(
         translate_parts_to_replacement(run.parts) if neighbors == "replace" else run.parts, "remove"
     )
 
 
 def bound_largest_loss(parts: Parts, direction: Direction) -> float:
-    """The same of a pair that a relation asks for."""
+    """Returns an upper bound of the largest loss of ``parts`` in one direction; infinite if losses are unbounded."""
     of = {"remove": _bound_loss_of_mechanism, "add": _bound_loss_when_added}[direction]
     total = Range(0.0)
     for mechanism, count in parts:
-        total += of(mechanism) if count == 1 else count * of(mechanism)  # that of one is exact where it is known
+        total += of(mechanism) if count == 1 else count * of(mechanism)  # a product with 1 would round an exact loss
     return total.hi
 
 
 def attained_loss(parts: Parts) -> float:
-    """A lower bound of the largest loss, for mechanisms of which it is attained, and 0 for others."""
+    """Returns a lower bound of the largest loss, which is 0 unless all mechanisms are known to attain theirs."""
     if not all(isinstance(mechanism, _ATTAINED) for mechanism, _ in parts):
         return 0.0
     total = Range(0.0)
@@ -44,27 +44,29 @@ def attained_loss(parts: Parts) -> float:
 
 
 _ATTAINED = (m.PureDP, m.Laplace, m.DiscreteLaplace, m.BoundedRange, m.RandomizedResponse)
-"""Mechanisms, and classes of them, some output of which has the largest loss, for a record that is added or removed."""
+"""Mechanisms with an output that has the largest loss, and classes with such a member, for adding or removing."""
 
 
 def is_unbounded(parts: Parts, direction: Direction) -> bool:
-    """Whether some loss is surely infinite or as large as one likes: False says nothing."""
+    """Tells whether losses are surely unbounded, or one is infinite. False means that this is not known."""
     return any(_is_gaussian(mechanism, direction) for mechanism, _ in parts)
 
 
 def _is_gaussian(mechanism: m.Mechanism, direction: Direction) -> bool:
-    """Whether it is Gaussian noise, whose losses have no end. A sampled record that is added has none above
-    -log(1 - q)."""
+    """Tells whether ``mechanism`` is Gaussian noise, whose losses are unbounded.
+
+    Adding a record to a sample has no loss above -log(1 - q), so a sample counts for removing only.
+    """
     if isinstance(mechanism, m.PoissonSampled) and direction == "remove":
         return _is_gaussian(mechanism.mechanism, direction)
     return isinstance(mechanism, (m.Gaussian, m.DiscreteGaussian))
 
 
 def largest_loss_within_delta(parts: Parts, delta: float) -> float:
-    """The largest loss where none is infinite but with a chance of at most ``delta``, which epsilon(delta) does not
-    exceed then; infinite elsewhere.
+    """Returns an upper bound of epsilon(delta): the largest finite loss, if an infinite one is improbable enough.
 
-    Of (e, d)-DP mechanisms that chance is 1 - prod (1 - d), rounded up at the sixtieth digit: it may equal ``delta``.
+    (e, d)-DP mechanisms have an infinite loss with probability 1 - prod (1 - d), which is rounded up at the sixtieth
+    digit, since it may equal ``delta``. Returns infinity if it exceeds ``delta``.
     """
     kept = Decimal(1)
     for mechanism, count in parts:
@@ -81,7 +83,7 @@ _FLOOR, _CEILING = Context(prec=60, rounding=ROUND_FLOOR), Context(prec=60, roun
 
 
 def _raise_to_power(base: Decimal, count: int) -> Decimal:
-    """base^count, every product rounded as the context says."""
+    """Returns base^count, with every product rounded as the current decimal context says."""
     found = Decimal(1)
     while count:
         if count & 1:
@@ -92,9 +94,10 @@ def _raise_to_power(base: Decimal, count: int) -> Decimal:
 
 
 def bound_loss_of_adding(parts: Parts) -> float:
-    """The same of a record that is added: of a Poisson sample the law with it is at least 1 - q times that without.
+    """Returns an upper bound of the largest loss of adding a record to Poisson samples; infinite for other parts.
 
-    Infinite for many parts, of which it would cost more than it is good for.
+    The density of the output with the record is at least 1 - q times the density without it. The result is infinite for
+    many parts too, because the sum would take longer than it saves.
     """
     if len(parts) > FEW_PARTS:
         return INF
@@ -103,11 +106,11 @@ def bound_loss_of_adding(parts: Parts) -> float:
         if not isinstance(mechanism, m.PoissonSampled) or mechanism.sampling_probability == 1:
             return INF
         total -= count * math.log1p(-mechanism.sampling_probability)
-    return total * (1 + 1e-12)  # more than what rounding takes
+    return total * (1 + 1e-12)  # a margin larger than the roundings
 
 
 def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
-    """Of adding or removing a record. 0 is exact: what reveals nothing adds nothing."""
+    """Returns a range of the largest loss of adding or removing a record; exactly 0 if nothing is revealed."""
     match mechanism:
         case m.PureDP():
             return Range(mechanism.nominal_epsilon)
@@ -130,7 +133,7 @@ def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
             return _bound_sampled_loss(_bound_loss_of_mechanism(inner), Range(q))
         case Derived():
             return _bound_derived_loss(mechanism, _bound_loss_of_mechanism)
-        case Replaced(inner) | Zeroed(inner):  # what contributes nothing is one of the records that may be exchanged
+        case Replaced(inner) | Zeroed(inner):  # zeroing exchanges the record for one that contributes nothing
             return _bound_loss_when_replaced(inner)
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # in either order
             return Range(mechanism.dominating.largest_absolute_loss) + mechanism.dominating.slack
@@ -138,7 +141,7 @@ def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
 
 
 def _bound_loss_when_added(mechanism: m.Mechanism) -> Range:
-    """Of adding a record: the law with it is at least 1 - q times that without, too."""
+    """Returns a range of the largest loss of adding a record; in a Poisson sample it is at most -log(1 - q) as well."""
     loss = _bound_loss_of_mechanism(mechanism)
     if isinstance(mechanism, m.PoissonSampled):
         return Range(0.0, min(loss.hi, (-log1p(-Range(mechanism.sampling_probability))).hi))
@@ -146,7 +149,7 @@ def _bound_loss_when_added(mechanism: m.Mechanism) -> Range:
 
 
 def _bound_loss_when_replaced(mechanism: m.Mechanism) -> Range:
-    """Of replacing a record: at most what removing it and adding another one may lose together."""
+    """Returns a range of the largest loss of replacing a record: at most the sum of removing one and adding another."""
     match mechanism:
         case m.FixedSizeSampled(inner, size, total):
             return _bound_sampled_loss(_bound_loss_when_replaced(inner), Range(size) / total)
@@ -158,7 +161,10 @@ def _bound_loss_when_replaced(mechanism: m.Mechanism) -> Range:
 
 
 def _bound_derived_loss(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
-    """Steps of a group add up; selecting adds its gain (docs/theory/derived.md)."""
+    """Returns a range of the largest loss of a group or a selection, with the bound ``of`` each of its mechanisms.
+
+    The losses of a group's links add up, and a selection adds its gain (docs/theory/derived.md).
+    """
     loss = Range(0.0)
     for one, count in mechanism.parts:
         loss += count * of(one)
@@ -171,7 +177,7 @@ def _bound_derived_loss(mechanism: Derived, of: Callable[[m.Mechanism], Range]) 
 
 
 def _bound_sampled_loss(loss: Range, q: Range) -> Range:
-    """log(1 + q (e^loss - 1)), which is at most loss."""
+    """Returns a range of log(1 + q (e^loss - 1)), which is at most ``loss``."""
     grown = expm1(loss)
     if math.isinf(loss.hi) or math.isinf(grown.hi):
         return loss

@@ -1,9 +1,9 @@
-"""Which mechanisms stand for a class that their pair, composed, exceeds (docs/theory/conversions.md section 7), and
-which for nothing.
+"""Members of a class of mechanisms, which give its lower bounds (docs/theory/conversions.md section 7), and mechanisms
+that reveal nothing.
 
 The pair of ``BoundedRange`` is the envelope of all pairs of its class, which no one mechanism attains at every
 epsilon; ``ZCDP`` and ``DiscreteGaussianVector`` have no pair. For these a composition's upper bounds are upper bounds
-of the class, but its lower bounds are not: those come from members of the class.
+of the class, but its lower bounds are not: lower bounds come from members of the class.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ from .replaced import Replaced, Zeroed
 
 @dataclass(frozen=True, slots=True)
 class BinaryRange(m.Mechanism):
-    """The losses ``share * eta`` and ``share * eta - eta``, share in (0, 1): a member of ``BoundedRange(eta)``."""
+    """A member of ``BoundedRange(eta)`` with the losses ``share * eta`` and ``share * eta - eta``, share in (0, 1)."""
 
     eta: float
     share: float
     relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
 
     def list_atoms(self) -> list[tuple[Range, Range]]:
-        """Losses and logarithms of P's masses, whose Q-masses add up to 1 as they do."""
+        """Returns losses and logarithms of P's masses. The masses of P, and those of Q, add up to 1."""
         top = self.share * Range(self.eta)
         least, whole = top - self.eta, -expm1(-Range(self.eta))
         return [(least, log(expm1(top) / whole) - self.eta), (top, log(-expm1(least) / whole))]
 
 
 def list_class_members(parts: Parts) -> tuple[Parts, ...]:
-    """Compositions that the class contains, of which the best counts; ``parts`` itself where every pair is attained."""
+    """Returns members of the class, as compositions: the best lower bound counts.
+
+    It is ``parts`` itself if every mechanism attains its pair.
+    """
     if not has_any_type(parts, *_LOOSE):
         return (parts,)
     if len(parts) == 1 and parts[0][1] == 1:
@@ -54,6 +57,7 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
 
 
 def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
+    """Returns members of a composition: the i-th has the i-th member of each mechanism, counted in circles."""
     found = [(_list_members_of_mechanism(mechanism), count) for mechanism, count in parts]
     choices = range(max((len(options) for options, _ in found), default=1))
     return tuple(
@@ -63,12 +67,15 @@ def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
 
 
 _SHARES = 0.25, 0.5, 0.75
-"""Which of them is best depends on epsilon; between them a tenth or less is lost."""
+"""Shares of the binary members that are tried. The best one depends on epsilon; between two at most a tenth is lost."""
 
 
 def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
-    """Whether the envelope is the supremum of the class: of one step, as the curve of a sampled one is a function of
-    the unsampled curve at one point. An allocation composes it."""
+    """Tells whether the envelope of a single step is the supremum of its class.
+
+    A sampled step's curve is a function of the unsampled curve at one point, so it is for samples too. It is not for an
+    allocation, which composes the step.
+    """
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" knows the best member of one bit
         return True
     if is_or_wraps(mechanism, m.ZCDP, m.DiscreteGaussianVector):
@@ -82,7 +89,7 @@ _LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, Derived
 
 
 def is_or_wraps(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
-    """Whether it is, or is a sample or another relation of, a mechanism of one of these kinds."""
+    """Tells whether ``mechanism`` is of one of these kinds, or samples, allocates or translates one that is."""
     inner = mechanism
     while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
         inner = inner.mechanism
@@ -90,22 +97,22 @@ def is_or_wraps(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
 
 
 def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
-    """Compositions that one release of ``mechanism`` may be; at least one, which may be of nothing."""
+    """Returns members of the class of one release of ``mechanism``: at least one composition, which may be empty."""
     match mechanism:
         case m.ZCDP(rho, xi):
             # A Gaussian, which takes rho, and randomised response, which takes xi.
             return (tuple((one, 1) for one in list_zcdp_members(m.ZCDP(rho)) + (() if xi == 0 else (m.PureDP(xi),))),)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
-            # One coordinate moves by all there is, or as many as there are by 1.
+            # One coordinate moves by the whole sensitivity, or as many coordinates as possible move by 1.
             s = math.floor(min(sensitivity, MAX_COUNT))
             ones = min(dimensions, math.floor(Fraction(min(sensitivity, 2.0**26)) ** 2))
             return ((m.DiscreteGaussian(sigma, s), 1),), ((m.DiscreteGaussian(sigma, 1), ones),)
         case m.BoundedRange(eta):  # losses -eta/2 and eta/2
             half = eta / 2
             return (((m.PureDP(half if 2 * half <= eta else math.nextafter(half, 0.0)), 1),),)
-        case RepeatAndSelect(shape="poisson"):  # which may not run at all
+        case RepeatAndSelect(shape="poisson"):  # the number of runs may be 0
             return ((),)
-        case Group(_, size):  # one record of the group, where that is all that is known
+        case Group(_, size):
             found = _list_members_of_run(mechanism.parts)
             return tuple(
                 tuple((find_dominated_mechanism(one, size), count) for one, count in member) for member in found
@@ -127,28 +134,28 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             | m.FixedSizeSampled(inner)
             | m.RandomAllocation(inner)
         ) if is_or_wraps(inner, *_LOOSE):
-            # Of several parts only the first is sampled, which reveals no more.
+            # Only a member's first part is sampled. Leaving out the others reveals no more.
             firsts = [member[0][0] for member in _list_members_of_mechanism(inner) if member]
             return tuple(((replace(mechanism, mechanism=first), 1),) for first in firsts) or ((),)
     return (((mechanism, 1),),)
 
 
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
-    """Members, the Gaussian among them if its noise multiplier is a double, and randomised response for ``xi``."""
+    """Returns the Gaussian of ``rho``, if its noise multiplier is finite, and randomised response for a positive xi."""
     sigma = sqrt(1 / (2 * Range(mechanism.rho))).hi if mechanism.rho > 0 else math.inf
     gaussian = (m.Gaussian(sigma),) if sigma < math.inf else ()
     return (*gaussian, m.PureDP(mechanism.xi)) if mechanism.xi > 0 else gaussian
 
 
 def select_revealing_parts(parts: Parts) -> Parts:
-    """Those that reveal something."""
+    """Returns the parts that reveal something."""
     if not has_any_type(parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, Derived):
         return parts
     return tuple(part for part in parts if not has_no_privacy_loss(part[0]))
 
 
 def has_no_privacy_loss(mechanism: m.Mechanism) -> bool:
-    """Whether both outputs of its pair have one and the same law, or so nearly that no double shows it."""
+    """Tells whether the two distributions of the mechanism's pair are equal, or too close for a double to differ."""
     match mechanism:
         case m.PureDP():
             return mechanism.nominal_epsilon == 0

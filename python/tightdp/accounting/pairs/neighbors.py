@@ -1,4 +1,4 @@
-"""What a neighbouring relation makes of a mechanism (docs/theory/conversions.md section 1).
+"""Translation of mechanisms to a neighbouring relation (docs/theory/conversions.md section 1).
 
 A noise multiplier is relative to one record's contribution. Replacing a record changes two contributions, so that the
 pair of a symmetric mechanism under "replace" is its own add-or-remove pair at twice the sensitivity; classes and
@@ -22,7 +22,7 @@ from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
 def explain_unproved_relation(parts: Parts, neighbors: Neighbors) -> str | None:
-    """Why these mechanisms have no sound pair under the relation, or None."""
+    """Returns a sentence that says which mechanism has no proved pair under the relation, and why; None if all have."""
     for mechanism in _list_restricted_mechanisms(parts):
         if neighbors not in mechanism.relations:
             answered = [repr(one) for one in NEIGHBORS if one in mechanism.relations]
@@ -33,12 +33,15 @@ def explain_unproved_relation(parts: Parts, neighbors: Neighbors) -> str | None:
 
 @cache_by_composition
 def _list_restricted_mechanisms(parts: Parts) -> tuple[m.Mechanism, ...]:
-    """Those that are not answered under every relation."""
+    """Returns the mechanisms that have no proved pair under some relation."""
     return tuple(mechanism for mechanism, _ in parts if mechanism.relations != EVERY)
 
 
 def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
-    """Returns the mechanism whose add-or-remove pair is the replace pair of ``mechanism``; ValueError if none is."""
+    """Returns the mechanism whose add-or-remove pair is the replace pair of ``mechanism``.
+
+    Raises ValueError if no such pair is proved.
+    """
     match mechanism:
         case m.Gaussian(sigma):
             return m.Gaussian(_divide_by_two(sigma))
@@ -78,8 +81,10 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
 
 
 def translate_parts_to_zeroing(parts: Parts) -> Parts:
-    """What is asked of adding and of removing under "replace_special": a record that contributes nothing is as good as
-    none, but where a sample counts it (docs/theory/mixtures.md section 4)."""
+    """Returns the parts whose add and remove pairs are those of "replace_special".
+
+    A record that contributes nothing is as good as none, unless a sample counts it (docs/theory/mixtures.md section 4).
+    """
     return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _expand_trees(parts))
 
 
@@ -91,13 +96,15 @@ def _translate_to_zeroing(mechanism: m.Mechanism) -> m.Mechanism:
 
 
 def replace_inner_run(mechanism: Derived, parts: Parts) -> Derived:
-    """The same function of another run."""
+    """Returns the same group or selection of another run."""
     return replace(mechanism, mechanism=Composition(parts))  # type: ignore[type-var]
 
 
 def remove_records(parts: Parts, gone: int) -> Parts:
-    """The same run after ``gone`` links of a chain in which records are removed: data sets have so many records fewer,
-    or groups of records."""
+    """Returns the same run on data sets with ``gone`` records fewer, or groups of records.
+
+    It is the run after ``gone`` links of a chain of neighbours, of which each has one record fewer than the last.
+    """
     return Composition((_remove_records_of_mechanism(mechanism, gone), count) for mechanism, count in parts).parts
 
 
@@ -110,12 +117,15 @@ def _remove_records_of_mechanism(mechanism: m.Mechanism, gone: int) -> m.Mechani
 
 
 def translate_parts_to_replacement(parts: Parts) -> Parts:
-    """Returns all parts replaced."""
+    """Returns all parts translated to "replace"."""
     return tuple((translate_to_replacement(mechanism), count) for mechanism, count in _expand_trees(parts))
 
 
 def _expand_trees(parts: Parts) -> Parts:
-    """Trees as the Gaussians that they are where all other records keep their steps (closed-forms.md section 6)."""
+    """Returns the parts with each tree as its Gaussians, its pair if other records keep their steps.
+
+    The proof is in docs/theory/closed-forms.md section 6.
+    """
     if not has_any_type(parts, m.TreeAggregation):
         return parts
     return Composition(
@@ -127,15 +137,16 @@ def _expand_trees(parts: Parts) -> Parts:
 
 
 def _divide_by_two(sigma: float) -> float:
-    """sigma / 2: exact, and where it underflows every answer is infinite already."""
+    """Returns sigma / 2, which is exact unless it underflows; every answer is infinite then."""
     return max(sigma / 2, math.ulp(0.0))
 
 
 def _multiply_by_two(x: float) -> float:
+    """Returns twice ``x``. Raises ValueError if it is infinite."""
     return _check.real("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
 
 
 def _require_finite_double(x: float) -> float:
-    """The same parameter, if there is a double for what becomes of it."""
+    """Returns ``x`` itself. Raises ValueError if twice ``x`` is infinite."""
     _multiply_by_two(x)
     return x

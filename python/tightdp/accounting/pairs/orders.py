@@ -1,4 +1,4 @@
-"""A given pair whose two orders are both neighbours, as they are under "replace" (docs/theory/replace.md section 7)."""
+"""Pair that dominates both orders of a given pair, for "replace" (docs/theory/replace.md section 7)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from ..numerics.outward import widen_up
 from .hull import Point, build_lower_hull, compute_slope
 
 MOST_NODES = 2000
-"""Of the curve that is made: slopes between them are computed exactly, some ten microseconds each."""
+"""Largest number of nodes of the dominating curve. Each exact slope between two of them takes some ten microseconds."""
 _FARTHEST = 300.0
 _FAINTEST = 1e-150
-"""Losses beyond, and masses below, count as infinite losses: products of the rest are normal doubles."""
+"""Losses above the first, and masses below the second, count as infinite losses: other products are normal doubles."""
 _APART = 1e-5
-"""Of epsilon, relative to delta there: slopes between points err by 1e-10, a tenth of what masses may add up to."""
+"""Least distance of two points in epsilon, relative to delta. Slopes between them err by at most 1e-10, a tenth of the
+error that a sum of masses may have."""
 _ULP = 2.0**-53
 _Array = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ _Array = NDArray[np.float64]
 def unite_orders(given: CompletePair) -> CompletePair:
     """Returns a pair whose curve is at least those of (P, Q) and of (Q, P), at every epsilon: its own reverse."""
     losses = given.losses
-    # Q's masses are off by as much as the losses are, and so are all masses that are made of them.
+    # Errors of losses are relative errors of Q's masses, and of all masses that are computed from these.
     unsure = math.expm1(given.slack) + given.relative
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [
@@ -52,7 +53,7 @@ def unite_orders(given: CompletePair) -> CompletePair:
 
 
 def _keep_separated_points(at: _Array, values: _Array) -> tuple[_Array, _Array]:
-    """The first and the last point, and of those between as many as stand so far apart that slopes are known."""
+    """Returns the first and the last point, and points between that are far enough apart for accurate slopes."""
     kept = [0]
     for j in range(1, len(at)):
         if at[j] - at[kept[-1]] >= _APART * values[kept[-1]]:
@@ -76,13 +77,16 @@ class _NodeCurve:
         self.at: _Array = np.cumsum(falls[::-1])[::-1]
 
     def evaluate_before(self, node: NDArray[np.intp], epsilons: _Array) -> _Array:
-        """At epsilons left of these nodes, and right of those before."""
+        """Returns delta at epsilons, each between the given node and the one before it."""
         found: _Array = self.at[node] + self._slopes[node] * (np.exp(self._nodes[node]) - np.exp(epsilons))
         return found
 
 
 def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
-    """The pair whose curve is the lower convex hull of the points from epsilon 0 on, and its own reversal below."""
+    """Returns the pair that is its own reverse, and whose curve at epsilon >= 0 is the lower hull of the points.
+
+    The curve below epsilon 0 follows: the losses are mirrored, and loss 0 has the mass that is left.
+    """
     rows = zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True)
     points = build_lower_hull(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
     slopes = [compute_slope(*pair) for pair in pairwise(points)] + [Fraction(0)]
@@ -93,7 +97,7 @@ def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
     image = [(-epsilon, widen_up(mass * math.exp(-epsilon), 2 * _ULP)) for epsilon, mass in reversed(ahead)]
     infinity = float(points[-1].value)
     middle = 1 - math.fsum((infinity, *(mass for _, mass in (*image, *ahead))))
-    if middle < -TOLERANCE / 2:  # slopes are not known well enough: all that differs counts as infinite
+    if middle < -TOLERANCE / 2:  # slopes are not accurate enough: the whole advantage becomes an infinite loss
         ahead, image, infinity, middle = [], [], float(points[0].value), 1 - float(points[0].value)
     atoms = [(y, mass) for y, mass in (*image, (0.0, middle), *ahead) if mass > 0]
     losses, masses = np.array([y for y, _ in atoms]), np.array([mass for _, mass in atoms])

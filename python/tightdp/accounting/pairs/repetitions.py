@@ -1,4 +1,4 @@
-"""How often a run is repeated before its best output is selected (docs/theory/derived.md section 1).
+"""Random number of repetitions of a run before its best output is selected (docs/theory/derived.md section 1).
 
 With f the probability generating function of the number of runs, an output has f'(F) times the density of one run, F
 being the probability that one run is no better than it. The ``bound_gain`` bounds log f'(F)/f'(F') over neighbours.
@@ -16,13 +16,15 @@ from ..numerics.outward import INF, Range, exp, expm1, log, log1p, widen_up
 from ..numerics.root import find_boundary
 
 _MARGIN = 1e-13
-"""More than the roundings of logarithms of up to 1e3."""
+"""Relative margin, larger than the roundings of logarithms of up to 1e3."""
 _MOST_ODDS = 600.0
 _BISECTIONS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Repetitions:
+    """The distribution of the number of repetitions: Poisson, or negative binomial without 0 (shape ``eta``)."""
+
     mean: Range
     poisson: bool
     eta: float
@@ -30,8 +32,10 @@ class Repetitions:
     """log(1/gamma) of a truncated negative binomial number."""
 
     def bound_gain(self, delta: Callable[[float], float]) -> float:
-        """An upper bound of the gain, where ``delta`` bounds the curve of one run from above, with the neighbours in
-        the other order."""
+        """Returns an upper bound of the gain.
+
+        ``delta`` bounds the curve of one run from above, with the neighbours in the other order.
+        """
         if self.poisson:
             return (self.mean * delta(0.0)).hi
         if self.odds.hi == 0:
@@ -47,13 +51,13 @@ class Repetitions:
         return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
     def selection_probability(self, share: float) -> Range:
-        """The probability that the best output is among the best of one run, of probability ``share``."""
+        """Returns the probability that the selected output is among the best outputs, which have ``share`` in a run."""
         if self.poisson:
             return -expm1(-(self.mean * share))
         return self._weigh_odds(log1p(expm1(self.odds) * share)) / self._weigh_odds(self.odds)
 
     def selection_slope(self, share: float) -> Range:
-        """The derivative of ``selection_probability``, which falls."""
+        """Returns the derivative of ``selection_probability``, which falls."""
         if self.poisson:
             return self.mean * exp(-(self.mean * share))
         return self.mean * exp(-(log1p(expm1(self.odds) * share) * (Range(self.eta) + 1)))
@@ -63,12 +67,13 @@ class Repetitions:
 
     @property
     def is_computable(self) -> bool:
-        """Whether ``selection_probability`` is of use: all its terms are doubles, and known well."""
+        """True if ``selection_probability`` is accurate: all its terms are doubles without large errors."""
         return self.poisson or (self.odds.lo > 0 and self.odds.hi * max(1.0, abs(self.eta)) < _MOST_ODDS)
 
 
 @lru_cache(maxsize=1024)
 def build_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
+    """Returns the distribution of the number of repetitions of ``mechanism``."""
     mean = Range(mechanism.mean)
     if mechanism.shape == POISSON:
         return Repetitions(mean, True, 0.0, Range(0.0))
@@ -77,7 +82,7 @@ def build_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
 
 
 def _solve_odds(eta: float, mean: float) -> Range:
-    """l = log(1/gamma), at which the mean eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``; it grows with l."""
+    """Returns l = log(1/gamma), at which eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``. The mean grows with l."""
     if mean == 1:
         return Range(0.0)
     if eta == 1:
@@ -86,7 +91,7 @@ def _solve_odds(eta: float, mean: float) -> Range:
     low, high = 0.0, 1.0
     while _log_mean(eta, high).lo < target + _MARGIN and high < 1e300:
         high *= 2
-    inside = (low, high)  # what was too low for the second end need not be for the first
+    inside = (low, high)  # the second search starts anew, because its condition is another one
     for aim in (0, 1):  # the last l whose mean is surely below, then the first whose is surely above
         least, most = inside
         for _ in range(_BISECTIONS):

@@ -17,7 +17,10 @@ from ..numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
 
 @dataclass(frozen=True, slots=True)
 class ReplacedGaussian(m.Mechanism):
-    """(1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), N of deviation ``noise_multiplier`` (replace.md section 3)."""
+    """The pair (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1) (replace.md section 3).
+
+    N has the deviation ``noise_multiplier``, and q is ``sampling_probability``.
+    """
 
     noise_multiplier: float
     sampling_probability: float
@@ -37,7 +40,7 @@ class ReplacedClass(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Replaced(m.Mechanism):
-    """Replacing a record of a mechanism that has a pair of its own for it, or bounds alone."""
+    """The pair of replacing a record, for a mechanism with a separate pair for it, or with bounds alone."""
 
     mechanism: m.Mechanism
     relations, sampled, symmetric, any_size = ADDED, EVERY, True, True
@@ -45,8 +48,10 @@ class Replaced(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Zeroed(m.Mechanism):
-    """A record of a sample whose size does not tell whether it is there, against one that contributes nothing
-    ("remove"), or the reverse ("add")."""
+    """The pair of a sample whose size does not depend on the record, for a record that contributes nothing instead.
+
+    "remove" has the record in its first distribution, "add" in its second.
+    """
 
     mechanism: m.Mechanism
     relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
@@ -63,15 +68,18 @@ class SymmetricLosses(NamedTuple):
     infinity: Range
 
     def list_atoms(self) -> list[tuple[Range, Range]]:
-        """All of them, losses ascending, with logarithms of masses."""
+        """Returns all atoms (loss, ln P-mass) of the pair, losses ascending."""
         right = sorted(self.positive, key=lambda atom: atom[0].lo)
         middle = [] if self.zero is None else [(Range(0.0), self.zero)]
         return [*((-y, log_mass - y) for y, log_mass in reversed(right)), *middle, *right]
 
 
 def bracket_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, SymmetricLosses]:
-    """Of a pair that the exact one dominates and of one that dominates it: equal, but where rounding leaves open which
-    of two formulas holds. The class grows with delta, so that smaller and larger ones serve there."""
+    """Returns the losses of a pair that the exact one dominates, and of a pair that dominates the exact one.
+
+    They are equal, unless roundings leave open which of two formulas holds. The class grows with delta, so a slightly
+    smaller and a slightly larger delta serve then.
+    """
     e, d, q = Range(pair.nominal_epsilon), pair.nominal_delta, Range(pair.sampling_probability)
     t = exp(-e)
     gap = t - Range(d) * (1 + 2 * t)  # not negative where delta (2 + E) <= 1
@@ -83,12 +91,13 @@ def bracket_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, SymmetricLosse
 
 
 _NEAR, _FAR = 2.0**-40, 2.0**-37
-"""The gap's slope in delta is at most -1, so that a relative change by the second leaves the first."""
+"""Relative distance of the gap from 0 at which the formula is in doubt, and the relative change of delta that removes
+the doubt: the gap's slope in delta is at most -1."""
 _TINY = 1e-300
 
 
 def _compute_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLosses:
-    """The layers of replace.md section 1; ``narrow`` says that delta (2 + E) <= 1."""
+    """Returns the losses from the layers of replace.md section 1; ``narrow`` says that delta (2 + E) <= 1."""
     t = exp(-e)
     sampled, out = q.lo < 1, 1 - q
     odds = q / out if sampled else Range(0.0)
@@ -127,7 +136,7 @@ def _compute_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLoss
 
 
 def _compute_failure_losses(d: Range, q: Range, odds: Range) -> SymmetricLosses:
-    """The same for E = 1: P differs from R on a mass of delta, where that has it, and so does Q."""
+    """Returns the losses for E = 1. P differs from R on a mass of delta, as far as there is so much, and so does Q."""
     twice, rest = d.hi < 0.5, 2 * (0.5 - d)
     other = d if twice else 1 - d
     zero = log(rest) if twice else log(-rest * (1 - q)) if rest.lo < 0 and q.lo < 1 else None
@@ -137,7 +146,7 @@ def _compute_failure_losses(d: Range, q: Range, odds: Range) -> SymmetricLosses:
 
 
 def log_mixed(y: Range, q: Number) -> Range:
-    """ln(1 - q + q e^y)."""
+    """Returns ln(1 - q + q e^y)."""
     q = as_range(q)
     if y.lo > _LARGE:
         return y + log(q + (1 - q) * exp(-y))
@@ -145,14 +154,14 @@ def log_mixed(y: Range, q: Number) -> Range:
 
 
 def _log_faint(e: Range, q: Range) -> Range:
-    """ln(1 - q + q e^{-e})."""
+    """Returns ln(1 - q + q e^{-e})."""
     return log_mixed(-e, q) if q.lo < 1 else -e
 
 
 def _log_bright(e: Range, odds: Range) -> Range:
-    """ln(1 + odds e^e)."""
+    """Returns ln(1 + odds e^e)."""
     return e + log(odds + exp(-e)) if e.lo > _LARGE else log1p(odds * exp(e))
 
 
 _LARGE = 200.0
-"""From here e^y is factored out, well before it overflows."""
+"""Exponent above which e^y is factored out, well before it overflows."""
