@@ -13,7 +13,7 @@ from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Gaussian, PoissonSampled
 from ...options import Options, accept_question_options
-from ..engines.closed_form.gaussian import Gaussian as GaussianCurve
+from ..engines.closed_form.gaussian import GaussianCurve
 from ..numerics.root import boundary
 from .question import Question
 

@@ -22,7 +22,7 @@ from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neig
 from ..engines import auto
 from ..engines.base import DEFAULT, Engine, Request
 from ..engines.grid import ENGINE as grid
-from ..engines.renyi.engine import divergence
+from ..engines.renyi.engine import bound_divergence
 from ..numerics.outward import down, up
 from ..numerics.work import affords, one_question
 from ..pairs import neighbors as relations
@@ -110,7 +110,9 @@ class Question(NamedTuple):
         at = _check.reals_in("epsilons", epsilons)
         order = np.argsort(at, axis=None)
         with one_question():
-            bounds = [self.delta(float(eps)) if affords(0) else auto.any_delta(float(eps)) for eps in at.ravel()[order]]
+            bounds = [
+                self.delta(float(eps)) if affords(0) else auto.bound_any_delta(float(eps)) for eps in at.ravel()[order]
+            ]
         lower, upper = np.empty(at.size), np.empty(at.size)
         lower[order] = np.maximum.accumulate([b.lower for b in bounds][::-1])[::-1] if bounds else []
         upper[order] = np.minimum.accumulate([b.upper for b in bounds]) if bounds else []
@@ -119,10 +121,12 @@ class Question(NamedTuple):
     def above(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         """Upper bounds of delta at epsilons that ascend: many for little more than one where the grid engine serves."""
         pairs = self.pairs()
-        if any(grid.refuse(*pair) is not None for pair in pairs):
+        if any(grid.explain_refusal(*pair) is not None for pair in pairs):
             return np.array([self.delta(float(epsilon)).upper for epsilon in epsilons])
         with _core.Budget(_UNITS):
-            found: NDArray[np.float64] = np.max([grid.above(*pair, epsilons, self.request) for pair in pairs], axis=0)
+            found: NDArray[np.float64] = np.max(
+                [grid.bound_deltas_from_above(*pair, epsilons, self.request) for pair in pairs], axis=0
+            )
         return found
 
     def bayes_risk(self, prior: ArrayLike) -> Curve:
@@ -147,7 +151,7 @@ class Question(NamedTuple):
         pairs = self.pairs()
         ends = np.zeros((at.size, 2))
         for i in ascending:
-            each = [divergence(*pair, float(at.ravel()[i])) for pair in pairs]
+            each = [bound_divergence(*pair, float(at.ravel()[i])) for pair in pairs]
             ends[i] = max(lower for lower, _ in each), max(upper for _, upper in each)
         ends[ascending, 0] = np.maximum.accumulate(ends[ascending, 0])
         ends[ascending, 1] = np.minimum.accumulate(ends[ascending[::-1], 1])[::-1]

@@ -13,8 +13,8 @@ from ... import mechanisms as m
 from ...composition import Composable, Composition
 from ...options import Neighbors
 from ..engines.renyi import engine as renyi
-from ..engines.renyi.conversion import log_kappa, minimum
-from ..engines.renyi.two_sided import binary
+from ..engines.renyi.conversion import log_kappa, minimize_over_orders
+from ..engines.renyi.two_sided import compute_binary_moment
 from ..numerics.outward import INF, Range, log, sqrt
 from ..pairs.largest import largest_of
 from ..pairs.neighbors import refuse, replaced, zeroed
@@ -45,11 +45,11 @@ class RenyiOrder(Family):
         self.cap = _allowance(self.c, epsilon, delta).lo
 
     def cost(self, mechanism: m.Mechanism) -> float:
-        found = renyi.total(((mechanism, 1),), self.c)
+        found = renyi.sum_moments(((mechanism, 1),), self.c)
         if found < INF:
             return found
         largest = largest_of(((mechanism, 1),), "remove")  # what never loses more than e is e-DP
-        return binary(Range(largest), self.c).hi if largest < INF else INF
+        return compute_binary_moment(Range(largest), self.c).hi if largest < INF else INF
 
 
 class ZeroConcentrated(Family):
@@ -132,7 +132,7 @@ def best_order(epsilon: float, delta: float, expected: Composable | None) -> flo
     def price(c: float) -> float:
         """Minus the number of times that the cap pays; positive where it pays for nothing."""
         allowed = _allowance(c, epsilon, delta).lo
-        cost = c * (c + 1) if parts is None else renyi.total(parts, c)
+        cost = c * (c + 1) if parts is None else renyi.sum_moments(parts, c)
         if not 0 < cost < INF:
             return INF
         return -allowed / cost if allowed > 0 else 1 + 1 / c
@@ -146,7 +146,7 @@ def best_order(epsilon: float, delta: float, expected: Composable | None) -> flo
             best, at = found, log_c_price
         return found
 
-    minimum(remembered)
+    minimize_over_orders(remembered)
     if not best < 0:
         raise ValueError(f"epsilon={epsilon!r} and delta={delta!r} leave no budget at any Renyi order")
     return at

@@ -20,7 +20,7 @@ from ...composition import Composable, Composition
 from ...mechanisms import Mechanism, PoissonSampled
 from ...options import NEIGHBORS, Neighbors
 from ...printed import format_up
-from ..engines.renyi.engine import without_failure
+from ..engines.renyi.engine import remove_failure
 from ..numerics.outward import INF, Range, down, log1p
 from .costs import Family, GaussianCap, RenyiOrder, ZeroConcentrated, charged
 from .shared_state import Entries, SharedState, in_order
@@ -54,11 +54,11 @@ class _Price:
 
     @cached_property
     def cost(self) -> float:
-        return self.family.cost(without_failure(self.paid)[0])
+        return self.family.cost(remove_failure(self.paid)[0])
 
     @cached_property
     def failure(self) -> float:
-        return without_failure(self.paid)[1]
+        return remove_failure(self.paid)[1]
 
 
 class Capped:
@@ -258,7 +258,7 @@ class PrivacyFilter(Capped):
 def _charged(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
     """What is charged for a composition; ``without`` the failures of approximate mechanisms."""
     parts = () if run is None else run._to_composition().parts
-    kept = ((without_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
+    kept = ((remove_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
     return Composition((charged(mechanism, neighbors), n) for mechanism, n in kept)
 
 

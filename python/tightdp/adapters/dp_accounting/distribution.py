@@ -106,7 +106,7 @@ def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: floa
     tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
     question = Question.of(run._to_composition(), neighbors, width=tolerance / 4)
     pairs = question.pairs()
-    fast = cheap and first.engine == "contour" and all(contour.refuse(*pair) is None for pair in pairs)
+    fast = cheap and first.engine == "contour" and all(contour.explain_refusal(*pair) is None for pair in pairs)
 
     def bound_deltas(multiples: list[int]) -> dict[int, float]:
         if fast:

@@ -21,11 +21,11 @@ from ..base import Direction
 U = 2.0**-53
 POINTS = 1 << 16
 UNITS = 2 * 10**8
-"""Work of ``sums``, about a nanosecond each: up to ``_MOST_SCORES`` scores, whose moments take most of it."""
+"""Units of work of ``build_score_sums``, about a nanosecond each. The moments of the scores take most of it."""
 MOST_STEPS = 10**7
 """Rounding grows with the steps; beyond, it is all that is left."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
-"""Where the errors of ``_masses`` cover those of 1/sigma."""
+"""Where the errors of ``_bound_normal_masses`` cover those of 1/sigma."""
 MOST_EPSILON = 700.0
 """Nothing is claimed beyond, where e^epsilon is no double."""
 _MOST_SCORES = 4 * POINTS
@@ -35,7 +35,7 @@ _FAR = 37.0
 _Array = NDArray[np.float64]
 
 
-class Sums(NamedTuple):
+class ScoreSums(NamedTuple):
     """Laws of the sum under both data sets, by residue: ``first`` from below, ``weight * tilted`` from above."""
 
     first: _Array
@@ -72,15 +72,15 @@ class Sums(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def sums(sigma: float, steps: int, selected: int, direction: Direction) -> Sums:
+def build_score_sums(sigma: float, steps: int, selected: int, direction: Direction) -> ScoreSums:
     """The sum of the rounded log ratios ln(1 - q + q L) of one Poisson step, q = selected / steps."""
-    scale, edges, start = _scores(sigma, steps, selected)
-    plain_low, plain_high = _masses(edges)
-    shifted_low, shifted_high = _masses(edges - 1 / sigma)
+    scale, edges, start = _choose_scores(sigma, steps, selected)
+    plain_low, plain_high = _bound_normal_masses(edges)
+    shifted_low, shifted_high = _bound_normal_masses(edges - 1 / sigma)
     scores: _Array = scale * (start + np.arange(len(edges) + 1, dtype=np.float64))
     counts = {"remove": ((selected, steps - selected), (0, steps)), "add": ((0, steps), (selected, steps - selected))}
     (p1, q1), (p2, q2) = counts[direction]
-    first, first_error = _power([(shifted_low, p1), (plain_low, q1)], start)
+    first, first_error = _compute_convolution([(shifted_low, p1), (plain_low, q1)], start)
     lean = 1.0 if direction == "remove" else -1.0
     log_total, factors = 0.0, []
     for masses, count in ((shifted_high, p2), (plain_high, q2)):
@@ -88,7 +88,7 @@ def sums(sigma: float, steps: int, selected: int, direction: Direction) -> Sums:
         total = float(heavy.sum()) * (1 + len(heavy) * U)
         factors.append((heavy / total, count))
         log_total += count * math.log(total) * (1 if count else 0)
-    tilted, second_error = _power(factors, start)
+    tilted, second_error = _compute_convolution(factors, start)
     # The window of residues: where the sum is, under either law, but for what the moment bound below says.
     mean_plain, mean_shifted = float(np.dot(plain_high, scores)), float(np.dot(shifted_high, scores))
     centre = 0.5 * selected * (mean_shifted - mean_plain) + steps * mean_plain
@@ -101,15 +101,15 @@ def sums(sigma: float, steps: int, selected: int, direction: Direction) -> Sums:
         weight = np.exp(exponent) * (1 + rounding)
     # On the other side of the window the weight would be larger.
     end = scale * (bottom if direction == "remove" else bottom + POINTS)
-    log_moment = _log_moment([(shifted_high, p2), (plain_high, q2)], scores)
+    log_moment = _build_log_moment([(shifted_high, p2), (plain_high, q2)], scores)
     tails = (log_moment(-lean * s) + lean * s * end for s in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
     outside = min(math.exp(min(tail, 0.0)) for tail in tails)
-    return Sums(
+    return ScoreSums(
         np.maximum(first[order], 0.0), first_error, np.maximum(tilted[order], 0.0), weight, second_error, 1.01 * outside
     )
 
 
-def _scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int]:
+def _choose_scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int]:
     """Size of a score of one, the outputs (in units of sigma) between scores, and the lowest score."""
     q = selected / steps
 
@@ -137,7 +137,7 @@ def _scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int
     return scale, np.maximum.accumulate(edges), start
 
 
-def _masses(edges: _Array) -> tuple[_Array, _Array]:
+def _bound_normal_masses(edges: _Array) -> tuple[_Array, _Array]:
     """Lower and upper bounds of the masses of N(0, 1) between ``edges`` and beyond them."""
     left, right = _core.ndtr(edges), _core.ndtr(-edges)
     ends = np.concatenate(([0.0], left)), np.concatenate((left, [1.0]))
@@ -151,7 +151,7 @@ def _masses(edges: _Array) -> tuple[_Array, _Array]:
     return np.maximum(masses - error, 0.0), np.maximum(masses, 0.0) + error
 
 
-def _power(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
+def _compute_convolution(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
     """The convolution of powers modulo ``POINTS``, and a bound on the 2-norm of its error (grid.md section 5.1)."""
     kappa = _core.rfft_rounding_bound(POINTS)
     spectrum, error, total, rounding = None, 0.0, 1.0, 0.0
@@ -177,8 +177,8 @@ def _power(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float
     return found * total, 1.02 * error * total * math.exp(4 * steps * U)
 
 
-def _log_moment(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
-    def at(s: float) -> float:
+def _build_log_moment(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
+    def evaluate_log_moment(s: float) -> float:
         total = 0.0
         for masses, count in factors:
             if count:
@@ -187,4 +187,4 @@ def _log_moment(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[
                 total += count * math.log(float(np.dot(masses, np.exp(s * scores))) * (1 + 1e-10))
         return total
 
-    return at
+    return evaluate_log_moment

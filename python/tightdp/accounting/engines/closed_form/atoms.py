@@ -41,19 +41,19 @@ class Atom(NamedTuple):
     log_error: float = 0.0
 
 
-class Few(NamedTuple):
+class FiniteLossDistribution(NamedTuple):
     """All atoms of a pair (P, Q), P's mass where Q has none, and Q's where P has none."""
 
     atoms: list[Atom]
     infinity: Range = Range(0.0)
     hidden: Range = Range(0.0)
 
-    def reversed(self) -> Few:
+    def reverse_pair(self) -> FiniteLossDistribution:
         """Those of (Q, P)."""
         turned = [Atom(-y, p - y, e, e + f) for y, p, e, f in self.atoms]
-        return Few(turned, self.hidden, self.infinity)
+        return FiniteLossDistribution(turned, self.hidden, self.infinity)
 
-    def sampled(self, q: float, add: bool) -> Few:
+    def take_poisson_sample(self, q: float, add: bool) -> FiniteLossDistribution:
         """((1-q) Q + q P, Q), or (P, (1-q) P + q Q) where the record is added (grid.md section 6.1)."""
         if q == 1:
             return self
@@ -70,11 +70,11 @@ class Few(NamedTuple):
                 ]
                 infinity, hidden, single, sign = self.infinity * q, Range(0.0), self.hidden, 1
             if single.lo > 0:  # where one of the two has nothing, the mixture has 1 - q of the other
-                log_p = _middle(single).ln() + (0 if add else rest.ln())
-                found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, up(_radius(single) / single.lo)))
+                log_p = _take_middle(single).ln() + (0 if add else rest.ln())
+                found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, up(_measure_radius(single) / single.lo)))
             else:  # what is lost far out is little: it may count as an infinite loss
                 infinity += single
-            return Few(found, infinity, hidden)
+            return FiniteLossDistribution(found, infinity, hidden)
 
 
 def _log_mixed(loss: Decimal, share: Decimal) -> Decimal:
@@ -84,13 +84,13 @@ def _log_mixed(loss: Decimal, share: Decimal) -> Decimal:
     return (1 - share + share * loss.exp()).ln()
 
 
-def number_of_atoms(mechanism: m.Mechanism) -> int | None:
-    """How many ``atoms`` would find at the most, without computing them; None where it has no such form."""
+def count_atoms(mechanism: m.Mechanism) -> int | None:
+    """Returns how many atoms ``list_atoms`` would find at most, without computing them; None if it cannot serve."""
     match mechanism:  # the commonest first: every question of microseconds asks
         case m.Gaussian():
             return None
         case m.PoissonSampled(inner, _):
-            found = number_of_atoms(inner)
+            found = count_atoms(inner)
             return None if found is None else found + may_fail(inner)
         case m.ApproximateDP() if mechanism.nominal_delta == 1:
             return 0
@@ -122,94 +122,100 @@ def may_fail(mechanism: m.Mechanism) -> bool:
 
 
 @lru_cache(maxsize=256)
-def atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> Few:
-    """The pair of a mechanism that has a ``number_of_atoms``; ``high`` says which one, where rounding leaves two."""
+def list_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> FiniteLossDistribution:
+    """Returns the pair of a mechanism that ``count_atoms`` counts; ``high`` chooses between two, if two bound it."""
     with localcontext(CONTEXT):
         match mechanism:
             case m.PureDP() | m.ApproximateDP():
-                return _two_points(mechanism.nominal_epsilon, getattr(mechanism, "nominal_delta", 0.0))
+                return _build_two_points(mechanism.nominal_epsilon, getattr(mechanism, "nominal_delta", 0.0))
             case m.RandomizedResponse(p, buckets):
-                return _randomized_response(Decimal(p), buckets)
+                return _build_randomized_response(Decimal(p), buckets)
             case m.DiscreteLaplace(scale, sensitivity):
-                return _discrete_laplace(Decimal(scale), sensitivity)
+                return _build_discrete_laplace(Decimal(scale), sensitivity)
             case m.DiscreteGaussian(sigma, sensitivity):
-                return _discrete_gaussian(Decimal(sigma), sensitivity)
+                return _build_discrete_gaussian(Decimal(sigma), sensitivity)
             case BinaryRange():
-                found = _of_ranges(mechanism.atoms())
-                return found.reversed() if direction == "add" else found
+                found = _center_ranges(mechanism.atoms())
+                return found.reverse_pair() if direction == "add" else found
             case ReplacedClass():
                 of_class = losses(mechanism)[high]
-                return _of_ranges(of_class.atoms(), of_class.infinity)
+                return _center_ranges(of_class.atoms(), of_class.infinity)
             case PrivacyLoss():
                 found = _atoms_of_pair(mechanism.dominating if high else mechanism.dominated)
-                return found.reversed() if direction == "add" and not mechanism.mirrored else found
+                return found.reverse_pair() if direction == "add" and not mechanism.mirrored else found
             case m.PoissonSampled(inner, q):
-                return atoms(inner, direction, high).sampled(q, direction == "add")
+                return list_atoms(inner, direction, high).take_poisson_sample(q, direction == "add")
     raise AssertionError(mechanism)
 
 
-def _two_points(epsilon: float, delta: float) -> Few:
+def _build_two_points(epsilon: float, delta: float) -> FiniteLossDistribution:
     e, kept = Decimal(epsilon), 1 - Decimal(delta)
     failure = Range(delta)
     if kept == 0:
-        return Few([], failure, failure)
+        return FiniteLossDistribution([], failure, failure)
     if e == 0:
-        return Few([Atom(e, kept.ln())], failure, failure)
+        return FiniteLossDistribution([Atom(e, kept.ln())], failure, failure)
     right = kept.ln() - (1 + (-e).exp()).ln()
-    return Few([Atom(-e, right - e), Atom(e, right)], failure, failure)
+    return FiniteLossDistribution([Atom(-e, right - e), Atom(e, right)], failure, failure)
 
 
-def _randomized_response(p: Decimal, buckets: int) -> Few:
+def _build_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistribution:
     """The true answer, the other one that is compared, and all the rest, which say nothing."""
     if p == 0:
-        return Few([], Range(1.0), Range(1.0))
+        return FiniteLossDistribution([], Range(1.0), Range(1.0))
     wrong = p / buckets
     right = 1 - p + wrong
     loss = right.ln() - wrong.ln()
     found = [Atom(-loss, wrong.ln()), Atom(loss, right.ln())]
     if buckets > 2:
         found.append(Atom(Decimal(0), ((buckets - 2) * wrong).ln()))
-    return Few(found)
+    return FiniteLossDistribution(found)
 
 
-def _discrete_laplace(scale: Decimal, s: int) -> Few:
+def _build_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
     """Outputs 0 < n < s have the loss (2n - s)/b, all from s on s/b, and all up to 0 -s/b."""
     t = (-1 / scale).exp()
     end = -(1 + t).ln()
     middle = (1 - t).ln() + end
     found = [Atom(s / scale, end), Atom(-s / scale, end - s / scale)]
-    return Few(found + [Atom((2 * n - s) / scale, middle - (s - n) / scale) for n in range(1, s)])
+    return FiniteLossDistribution(found + [Atom((2 * n - s) / scale, middle - (s - n) / scale) for n in range(1, s)])
 
 
-def _discrete_gaussian(sigma: Decimal, s: int) -> Few:
+def _build_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
     """Of P around 0 and Q around -s, the integers that are not far from both."""
     reach = math.ceil(_FAR * sigma) + 1
     half = -1 / (2 * sigma * sigma)
     exponents = [half * (n * n) for n in range(reach + s + 1)]
     total = (1 + 2 * sum((one.exp() for one in exponents[1 : reach + 1]), Decimal(0))).ln()
     found = [Atom(-half * (s * (2 * n + s)), exponents[abs(n)] - total) for n in range(-reach - s, reach + 1)]
-    return Few(found, Range(0.0, LOST), Range(0.0, LOST))
+    return FiniteLossDistribution(found, Range(0.0, LOST), Range(0.0, LOST))
 
 
-def _of_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> Few:
+def _center_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> FiniteLossDistribution:
     beyond = as_range(infinity)
-    return Few([Atom(_middle(y), _middle(p), _radius(y), _radius(p)) for y, p in given], beyond, beyond)
+    return FiniteLossDistribution(
+        [Atom(_take_middle(y), _take_middle(p), _measure_radius(y), _measure_radius(p)) for y, p in given],
+        beyond,
+        beyond,
+    )
 
 
-def _middle(x: Range) -> Decimal:
+def _take_middle(x: Range) -> Decimal:
     return Decimal(0.5 * (x.lo + x.hi))
 
 
-def _radius(x: Range) -> float:
+def _measure_radius(x: Range) -> float:
     return 0.0 if x.lo == x.hi else up(x.hi - x.lo)
 
 
-def _atoms_of_pair(pair: CompletePair) -> Few:
+def _atoms_of_pair(pair: CompletePair) -> FiniteLossDistribution:
     found = [
         Atom(Decimal(y), Decimal(p).ln(), pair.slack, pair.relative)
         for y, p in zip(pair.losses.tolist(), pair.masses.tolist(), strict=True)
     ]
-    return Few(found, _range_around(pair.infinity, pair.relative_ends), _range_around(pair.hidden, pair.relative_ends))
+    return FiniteLossDistribution(
+        found, _range_around(pair.infinity, pair.relative_ends), _range_around(pair.hidden, pair.relative_ends)
+    )
 
 
 def _range_around(mass: float, relative: float) -> Range:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .... import _core
 from ...numerics.outward import Range, up
 from .binomial import PureFold
-from .law import Law
+from .law import PrivacyCurve
 
 Array = NDArray[np.float64]
 _WORK = 16_000
@@ -27,13 +27,13 @@ _SLACK = 1e-14
 """Relative rounding of an interpolation, generously."""
 
 
-def cells(eta: float, count: int) -> int:
+def count_cells(eta: float, count: int) -> int:
     """Nodes per eta for that many steps; 0 where even the fewest cost too much, or eta is out of range."""
     n = min(_MOST_CELLS, _WORK // count)
     return n if n >= _FEWEST_CELLS and 1e-8 <= eta <= 500 else 0
 
 
-class BoundedRangeFold(Law):
+class BoundedRangeFold(PrivacyCurve):
     """``count`` steps of range ``eta``, each chosen in the light of all before.
 
     The upper bound is that of the worst adversary, the lower one of randomised response at eta/2 in every step.
@@ -42,10 +42,10 @@ class BoundedRangeFold(Law):
     term = "class"
 
     def __init__(self, eta: float, count: int) -> None:
-        self.losses, self.deltas = worst_case(eta, count)
+        self.losses, self.deltas = find_worst_case(eta, count)
         self.member = PureFold(eta / 2, count)
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         lower = self.member.delta(epsilon).lo
         if epsilon <= self.losses[0]:
             return Range(lower, 0.0)  # the trivial curve, which the caller takes the maximum with
@@ -57,7 +57,7 @@ class BoundedRangeFold(Law):
         value = (1 - share) * self.deltas[k - 1] + share * self.deltas[k]
         return Range(lower, up(float(value), _SLACK))
 
-    def inverse(self, delta: float) -> Range:
+    def invert_delta(self, delta: float) -> Range:
         """Inverts the chord; the lower end is that of the member."""
         lower = self.member.epsilon(delta).lo
         k = int(np.searchsorted(-self.deltas, -delta, side="left"))  # the first node with a delta that small
@@ -71,9 +71,9 @@ class BoundedRangeFold(Law):
 
 
 @lru_cache(maxsize=32)
-def worst_case(eta: float, count: int) -> tuple[Array, Array]:
+def find_worst_case(eta: float, count: int) -> tuple[Array, Array]:
     """Losses -count eta, ..., count eta and upper bounds of the adversary's delta there, convex in e^eps between."""
-    n = cells(eta, count)
+    n = count_cells(eta, count)
     assert n, "refused before"
     losses = np.arange(-count * n, count * n + 1, dtype=np.float64) * (eta / n)
     curve = _core.worst_selections(eta, count, n)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from .... import _core
 from ...numerics.outward import INF, ULP, Range, up
-from .gaussian import Gaussian
-from .law import Law
+from .gaussian import GaussianCurve
+from .law import PrivacyCurve
 
 Array = NDArray[np.float64]
 _CELLS = 8
@@ -34,7 +34,7 @@ _SHIFT = 2.0**-50
 """What eps - L and L may lose in rounding, relative to the largest of them and to 1 (for L enters as e^L)."""
 
 
-def servable(mu_squared: Range, eta: float, count: int) -> bool:
+def can_serve_selections(mu_squared: Range, eta: float, count: int) -> bool:
     """Whether this law covers the run: within the ranges of its parts, and at most a tenth of a second."""
     return (
         mu_squared.lo >= 1e-18
@@ -45,7 +45,7 @@ def servable(mu_squared: Range, eta: float, count: int) -> bool:
     )
 
 
-class GaussianSelections(Law):
+class GaussianSelections(PrivacyCurve):
     """Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, each chosen given all before.
 
     The upper bound is that of the worst adversary; there is no lower one here, for members of the class have theirs
@@ -56,29 +56,29 @@ class GaussianSelections(Law):
 
     def __init__(self, mu_squared: Range, eta: float, count: int) -> None:
         self.mu = up(mu_squared.hi**0.5, 4e-16)
-        self.losses, self.masses, self.factor, self.floor = masses(eta, count)
-        self.guess = Gaussian(mu_squared + count * eta * eta / 4)
+        self.losses, self.masses, self.factor, self.floor = build_node_masses(eta, count)
+        self.guess = GaussianCurve(mu_squared + count * eta * eta / 4)
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         lowered = epsilon - _SHIFT * (1 + abs(epsilon) + float(self.losses[-1]))
         upper = _core.gaussian_mixture(self.mu, self.losses, self.masses, lowered)
         return Range(0.0, up(upper * self.factor + self.floor))
 
-    def inverse(self, delta: float) -> Range:
+    def invert_delta(self, delta: float) -> Range:
         """The upper end alone: secants from near a Gaussian that counts selections as zCDP does, halvings where they
         leave the bracket, then certified."""
         if delta == 0:
             return Range(0.0, INF)
         target = math.log(delta)
 
-        def gap(epsilon: float) -> float:
+        def measure_gap(epsilon: float) -> float:
             found = self.delta(epsilon).hi
             wide = math.log(max(found, 1e-300)) - target
             return max(wide, ULP) if found > delta else min(wide, 0.0)
 
         left, right = (max(self.guess.epsilon(delta).hi, 1e-12) * share for share in (0.99, 1.04))
         low, high = 0.0, INF  # delta is above the target at the one and not above it at the other
-        gap_left, gap_right = gap(left), gap(right)
+        gap_left, gap_right = measure_gap(left), measure_gap(right)
         for _ in range(SECANTS):
             for at, found in ((left, gap_left), (right, gap_right)):
                 low, high = (max(low, at), high) if found > 0 else (low, min(high, at))
@@ -88,7 +88,7 @@ class GaussianSelections(Law):
             guess = right - gap_right / slope if slope < 0 else INF
             if not low < guess < high:
                 guess = 0.5 * (low + high) if high < INF else 2 * low + 1
-            left, right, gap_left, gap_right = right, guess, gap_right, gap(guess)
+            left, right, gap_left, gap_right = right, guess, gap_right, measure_gap(guess)
         step = CLOSE * max(right, left)
         while right < high and self.delta(right).hi > delta:
             right, step = right + step, 4 * step
@@ -96,7 +96,7 @@ class GaussianSelections(Law):
 
 
 @lru_cache(maxsize=32)
-def masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
+def build_node_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
     """Nodes, masses on them, a factor and a floor: their curve times the one, plus the other, is above the adversary's.
 
     The masses are slopes' differences and suffer from rounding, so the factor is found afterwards: at each node both

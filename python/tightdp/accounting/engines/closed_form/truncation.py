@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...numerics.outward import ULP, Range
-from .binomial import CONTEXT, NEGLIGIBLE, mass
+from .binomial import CONTEXT, NEGLIGIBLE, compute_binomial_mass
 
 _MOST_TERMS = 1 << 21
 """Terms of a tail: 35 milliseconds. What is left out after that is bounded by a geometric series."""
@@ -28,10 +28,10 @@ class Truncation(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
-    cut = tail(dataset_size - 1, q, batch_size).clamp(0.0, 1.0)
+def compute_truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
+    cut = bound_binomial_tail(dataset_size - 1, q, batch_size).clamp(0.0, 1.0)
     most = (Range(q) * batch_size / (batch_size + 1)).clamp(0.0, 1.0)  # of q B / (s + 1), s >= B
-    both = tail(dataset_size, q, batch_size + 1) * (Range(batch_size) / dataset_size)  # cut and within
+    both = bound_binomial_tail(dataset_size, q, batch_size + 1) * (Range(batch_size) / dataset_size)  # cut and within
     within = Range(0.0, most.hi)
     if cut.lo > 0:
         found = both / cut
@@ -39,7 +39,7 @@ def truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
     return Truncation(cut, within, ((1 - cut) * q + both).clamp(0.0, q))
 
 
-def tail(n: int, q: float, least: int) -> Range:
+def bound_binomial_tail(n: int, q: float, least: int) -> Range:
     """P[Bin(n, q) >= least]: the mass at one end and its ratios to those beyond, which fall."""
     if least <= 0:
         return Range(1.0)
@@ -65,5 +65,7 @@ def tail(n: int, q: float, least: int) -> Range:
         rest = last / (1 - following) if following < 1 else math.inf
         if rest <= NEGLIGIBLE * total or done >= _MOST_TERMS:
             break
-    found = mass(n, start, log_p, log_q) * Range(max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP))
+    found = compute_binomial_mass(n, start, log_p, log_q) * Range(
+        max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP)
+    )
     return (found if above else 1 - found).clamp(0.0, 1.0)

@@ -9,7 +9,7 @@ from ..base import Bound
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class KnownRun:
     """Bounds of its curve in one direction; ``back`` are those in the other. Of ``above`` only upper ends count.
 
     ``largest`` and ``largest_back`` bound its privacy loss in both directions.

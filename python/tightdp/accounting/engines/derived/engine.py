@@ -9,19 +9,21 @@ from ....derived import Derived, Group, RepeatAndSelect
 from ...numerics.outward import INF, expm1
 from ..base import Bound
 from . import groups, repeated
-from .base import Run
-from .groups import Known
+from .base import KnownRun
+from .groups import KnownLimits
 
 _NAME = "derived"
 
 
-def single(parts: Parts) -> Derived | None:
+def get_single_mechanism(parts: Parts) -> Derived | None:
     """The mechanism of a composition of one that is served here."""
     mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
     return mechanism if isinstance(mechanism, (RepeatAndSelect, Group)) else None
 
 
-def delta(mechanism: Derived, links: Sequence[Run], epsilon: float, known: Known, above: bool = False) -> Bound:
+def delta(
+    mechanism: Derived, links: Sequence[KnownRun], epsilon: float, known: KnownLimits, above: bool = False
+) -> Bound:
     """Bounds on delta(epsilon), any finite epsilon; ``links`` are the runs of a group's chain, or the one run.
     ``above``: the upper one alone."""
     least = max((-expm1(epsilon)).lo, 0.0)
@@ -33,7 +35,7 @@ def delta(mechanism: Derived, links: Sequence[Run], epsilon: float, known: Known
     return Bound(lower, min(max(upper, lower), 1.0), _NAME)
 
 
-def epsilon(mechanism: Derived, links: Sequence[Run], delta: float, known: Known) -> Bound:
+def epsilon(mechanism: Derived, links: Sequence[KnownRun], delta: float, known: KnownLimits) -> Bound:
     """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
     if isinstance(mechanism, RepeatAndSelect):
         lower, upper = repeated.epsilon(mechanism, links[0], delta, known)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...numerics.work import affords
-from .base import Run
+from .base import KnownRun
 from .lines import MOST, Lines
 
 MARGIN = 1e-11
@@ -43,14 +43,14 @@ class Chain(NamedTuple):
     """The line of each link, as a place among the lowest ones."""
 
 
-class Known(NamedTuple):
+class KnownLimits(NamedTuple):
     """What is known of a chain without its links: how likely its records are looked at, and its largest loss."""
 
     looked_at: float
     largest: float
 
     @property
-    def lines(self) -> list[Line]:
+    def limit_lines(self) -> list[Line]:
         """That of the largest loss is steep and begins at 0; at p = 0 the flatter one comes first, if both do."""
         found: list[Line] = [(0.0, 1 + MARGIN, self.looked_at)] if self.looked_at < 1 else []
         if self.largest <= MOST:
@@ -58,42 +58,42 @@ class Known(NamedTuple):
         return found
 
 
-ANY = Known(1.0, math.inf)
+ANY = KnownLimits(1.0, math.inf)
 
 
-def delta(links: Sequence[Run], epsilon: float, known: Known = ANY) -> float:
+def delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -> float:
     """An upper bound of delta(epsilon) of the chain of ``links``, in the order in which a probability passes them."""
     if min(known.largest, _largest_loss(links)) <= epsilon < math.inf:
         return 0.0
     at = min(epsilon, MOST)  # delta never increases
-    return _search(
+    return _search_chains(
         links,
         known,
         lambda chain: chain.log_slope <= at - 4 * MARGIN,
-        lambda steep, flat: _between(steep, flat, at),
+        lambda steep, flat: _average_height(steep, flat, at),
         nothing=1.0,
     )
 
 
-def epsilon(links: Sequence[Run], delta: float, known: Known = ANY) -> float:
+def epsilon(links: Sequence[KnownRun], delta: float, known: KnownLimits = ANY) -> float:
     """An upper bound of epsilon(delta) of the chain of ``links``; infinite where none is known."""
-    return _search(
+    return _search_chains(
         links,
         known,
         lambda chain: chain.height > delta,
-        lambda steep, flat: _slope_at(steep, flat, delta),
+        lambda steep, flat: _solve_for_epsilon(steep, flat, delta),
         nothing=min(known.largest, _largest_loss(links)),
     )
 
 
-def _largest_loss(links: Sequence[Run]) -> float:
+def _largest_loss(links: Sequence[KnownRun]) -> float:
     """Of the chain whose steps all have delta 0."""
     return math.nextafter(math.fsum(run.largest for run in links), math.inf)
 
 
-def _search(
-    links: Sequence[Run],
-    known: Known,
+def _search_chains(
+    links: Sequence[KnownRun],
+    known: KnownLimits,
     flat: Callable[[Chain], bool],
     answer: Callable[[Chain, Chain], float],
     nothing: float,
@@ -106,21 +106,23 @@ def _search(
     chain = [distinct[id(run)] for run in links]
     best = nothing
     while affords(_UNITS * len(links)):
-        steep, gentle = _sides(chain, known.lines, flat)
+        steep, gentle = _bracket_by_chains(chain, known.limit_lines, flat)
         best = min(best, answer(steep, gentle))
         used = {(id(lines), i) for each in (steep, gentle) for lines, i in zip(chain, each.used, strict=True)}
-        found = [lines.refine([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
+        found = [lines.refine_lines([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
         if not any(found):
             break
     return best
 
 
-def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain], bool]) -> tuple[Chain, Chain]:
+def _bracket_by_chains(
+    links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain], bool]
+) -> tuple[Chain, Chain]:
     """The chains on either side of the type I error from which on they are ``flat``.
 
     A chain is a tangent of a concave curve: the further to the right, the flatter and the higher.
     """
-    steep, gentle = chain_at(links, known, 0.0), chain_at(links, known, 1.0)
+    steep, gentle = build_chain(links, known, 0.0), build_chain(links, known, 1.0)
     if flat(steep):
         return steep, steep
     if not flat(gentle):
@@ -132,7 +134,7 @@ def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain]
         at = find_crossing(steep, gentle)
         crossed = step % 2 == 0 and 0 < at < 1 and low < math.log(at) < high
         middle = math.log(at) if crossed else 0.5 * (low + high)
-        between = chain_at(links, known, at if crossed else math.exp(middle))
+        between = build_chain(links, known, at if crossed else math.exp(middle))
         if crossed and between.slope * at + between.height >= (gentle.slope * at + gentle.height) * (1 - _SAME):
             break  # no chain is below both
         if flat(between):
@@ -146,7 +148,7 @@ def find_crossing(steep: Chain, gentle: Chain) -> float:
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
-def chain_at(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
+def build_chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
     """The lines that are lowest at ``p`` and at what they make of it; or one that is ``known``, if that is lower."""
     start = p
     log_slope, slope, height = 0.0, 1.0, 0.0
@@ -166,7 +168,7 @@ def chain_at(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
     return found
 
 
-def _between(steep: Chain, flat: Chain, epsilon: float) -> float:
+def _average_height(steep: Chain, flat: Chain, epsilon: float) -> float:
     """The height of the mean of two chains whose slope is e^epsilon; if one of them alone is flat enough, of that."""
     target = math.exp(epsilon) * (1 - MARGIN)
     if not flat.slope <= target:
@@ -180,7 +182,7 @@ def _between(steep: Chain, flat: Chain, epsilon: float) -> float:
     return min(best * (1 + MARGIN), 1.0)
 
 
-def _slope_at(steep: Chain, flat: Chain, delta: float) -> float:
+def _solve_for_epsilon(steep: Chain, flat: Chain, delta: float) -> float:
     """An epsilon at which the mean of two chains is no higher than ``delta``; infinite where there is none."""
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
@@ -190,6 +192,6 @@ def _slope_at(steep: Chain, flat: Chain, delta: float) -> float:
         log_slope = flat.log_slope
     for wider in (1e-10, 1e-8, 1e-6):  # outward, until the bound holds that rounding is part of
         epsilon = max(log_slope, 0.0) + wider * (1 + abs(log_slope))
-        if epsilon <= MOST and _between(steep, flat, epsilon) <= delta:
-            return 0.0 if _between(steep, flat, 0.0) <= delta else epsilon
+        if epsilon <= MOST and _average_height(steep, flat, epsilon) <= delta:
+            return 0.0 if _average_height(steep, flat, 0.0) <= delta else epsilon
     return math.inf

@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from itertools import pairwise
 
-from .base import Run
+from .base import KnownRun
 
 MOST = 700.0
 """The largest epsilon: e^700 is a double."""
@@ -29,7 +29,7 @@ class Lines:
     Steepest first. The last is the probability 1.
     """
 
-    def __init__(self, run: Run, tolerance: float) -> None:
+    def __init__(self, run: KnownRun, tolerance: float) -> None:
         self._run = run
         self._tolerance = tolerance
         self._top = min(run.largest, MOST)
@@ -40,9 +40,9 @@ class Lines:
         """Left ends of the intervals in which there are no more."""
         for e in -_FIRST, 0.0, _FIRST, 2 * _FIRST:
             self._look_at(min(max(e, self._bottom), self._top))
-        self._settle()
+        self._keep_lowest_lines()
 
-    def refine(self, used: Iterable[int]) -> bool:
+    def refine_lines(self, used: Iterable[int]) -> bool:
         """Looks at more lines beside some, by their places; False where there are none."""
         lowest = [math.inf, *self.log_slopes]
         around = [-math.inf, *self._nodes, math.inf]
@@ -51,9 +51,9 @@ class Lines:
             for high, low in pairwise(lowest[i : i + 3]):
                 k, j = bisect_left(around, low), bisect_left(around, high)
                 beside |= {(low, around[k + 1]), (around[j - 1], high)}
-        found = [self._between(a, b) for a, b in sorted(beside)]  # of every interval
+        found = [self._insert_between(a, b) for a, b in sorted(beside)]  # of every interval
         if any(found):
-            self._settle()
+            self._keep_lowest_lines()
         return any(found)
 
     def _look_at(self, e: float) -> bool:
@@ -64,7 +64,7 @@ class Lines:
         insort(self._nodes, e)
         return True
 
-    def _between(self, a: float, b: float) -> bool:
+    def _insert_between(self, a: float, b: float) -> bool:
         """One more line between two that are beside each other, if there is any; says whether its halves have more."""
         if a == -math.inf:
             return self._look_at(max(min(2 * b, -_FIRST), self._bottom))
@@ -74,17 +74,17 @@ class Lines:
             return False
         middle = 0.5 * (a + b)
         self._look_at(middle)
-        if b - a <= _WIDEST and self._gain(a, middle, b) <= self._tolerance:
+        if b - a <= _WIDEST and self._measure_gain(a, middle, b) <= self._tolerance:
             self._done |= {a, middle}
         return True
 
-    def _gain(self, a: float, middle: float, b: float) -> float:
+    def _measure_gain(self, a: float, middle: float, b: float) -> float:
         """By how much the line of ``middle`` is below those beside it where they cross, relatively."""
         at = max(self._delta[a] - self._delta[b], 0.0) / (math.exp(b) - math.exp(a))
         before = math.exp(a) * at + self._delta[a]
         return 1 - (math.exp(middle) * at + self._delta[middle]) / before if before > 0 else 0.0
 
-    def _settle(self) -> None:
+    def _keep_lowest_lines(self) -> None:
         """Leaves out the lines that are nowhere the lowest."""
         kept: list[tuple[float, float, float]] = []
         for e, d in reversed([(-math.inf, 1.0), *((e, self._delta[e]) for e in self._nodes)]):
@@ -93,12 +93,12 @@ class Lines:
                 continue  # no other slope
             while kept and kept[-1][2] >= d:
                 kept.pop()
-            while len(kept) > 1 and _crossing(kept[-1], line) <= _crossing(kept[-2], kept[-1]):
+            while len(kept) > 1 and _intersect_lines(kept[-1], line) <= _intersect_lines(kept[-2], kept[-1]):
                 kept.pop()
             kept.append(line)
         self.log_slopes, self.slopes, self.heights = ([line[i] for line in kept] for i in range(3))
-        self.turns = [_crossing(steep, flat) for steep, flat in pairwise(kept)]
+        self.turns = [_intersect_lines(steep, flat) for steep, flat in pairwise(kept)]
 
 
-def _crossing(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
+def _intersect_lines(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
     return (flat[2] - steep[2]) / (steep[1] - flat[1])

@@ -18,8 +18,8 @@ from .... import mechanisms as m
 from ...numerics.outward import Range, exp, expm1
 from ...pairs.replaced import Replaced
 from ..base import DEFAULT, Bound, Direction, Parts, Request
-from ..grid.laws import law
-from .kernels import Array, Side, epsilons, masses_below
+from ..grid.laws import loss_distribution
+from .kernels import Array, Side, bound_masses_below, list_epsilons
 
 ABOVE, BELOW = 2700, 10_900
 """Lattice points on either side of 0, of the two bounds: with them the transforms have 2^13 and 2^15."""
@@ -52,7 +52,7 @@ class Curve(NamedTuple):
 class FixedSize:
     name = "fixed_size"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         if len(parts) == 1:
             match parts[0]:
                 case Replaced(m.FixedSizeSampled(m.Gaussian(sigma), size, total)), count:
@@ -61,45 +61,45 @@ class FixedSize:
         return "it serves 2 to 16,384 equal steps on samples of fixed size, of Gaussian noise, under 'replace'"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        found = _asked(parts, _level(delta))
+        found = _ask_curve(parts, _choose_level(delta))
         if found is None:
             return Bound(0.0, math.inf, self.name, {})
         low = float(np.count_nonzero(found.below > delta) - 1) * found.below_spacing * (1 - 2**-50)
-        return _bound(max(low, 0.0), _inverse(found.above, found.above_spacing, delta))
+        return _build_bound(max(low, 0.0), _invert_upper_curve(found.above, found.above_spacing, delta))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        rough = _core.grid_delta(_joined(*parts[0]), abs(epsilon), *_ROUGH)[1]
-        found = _asked(parts, _level(rough))
-        low, high = (0.0, 1.0) if found is None else _at(found, abs(epsilon))
+        rough = _core.grid_delta(_build_joined_pair(*parts[0]), abs(epsilon), *_ROUGH)[1]
+        found = _ask_curve(parts, _choose_level(rough))
+        low, high = (0.0, 1.0) if found is None else _evaluate_curve(found, abs(epsilon))
         if epsilon < 0:  # delta(-eps) = 1 - e^-eps + e^-eps delta(eps)
             there = exp(Range(epsilon)) * Range(low, high) - expm1(Range(epsilon))
             low, high = max(there.lo, 0.0), min(there.hi, 1.0)
-        return _bound(low, high)
+        return _build_bound(low, high)
 
 
 ENGINE = FixedSize()
 
 
-def _bound(low: float, high: float) -> Bound:
+def _build_bound(low: float, high: float) -> Bound:
     return Bound(low, high, ENGINE.name, {"adversary": high - low if low < high else 0.0})
 
 
-def _level(delta: float) -> int:
+def _choose_level(delta: float) -> int:
     """The power of ten that lattices are made for: one serves all questions about deltas up to ten times as large."""
     return max(math.floor(math.log10(max(delta, 1e-300))), -290)
 
 
-def _joined(mechanism: m.Mechanism, count: int) -> list[tuple[_core.GridLaw, float]]:
-    return [(law(mechanism, "remove").upper, float(count))]
+def _build_joined_pair(mechanism: m.Mechanism, count: int) -> list[tuple[_core.GridLaw, float]]:
+    return [(loss_distribution(mechanism, "remove").upper, float(count))]
 
 
-def _asked(parts: Parts, level: int) -> Curve | None:
+def _ask_curve(parts: Parts, level: int) -> Curve | None:
     """None where the budget does not allow it. What is kept is charged as if it were not."""
     mechanism, count = parts[0]
     assert isinstance(mechanism, Replaced), "refused parts were asked"
     before = _core.work_spent()
     try:
-        found = _curve(mechanism, count, level)
+        found = _compute_curve(mechanism, count, level)
     except _UnknownError:
         return None
     done = _core.work_spent() - before
@@ -111,13 +111,13 @@ class _UnknownError(Exception):
 
 
 @lru_cache(maxsize=CURVES)
-def _curve(replaced: Replaced, count: int, level: int) -> Curve:
+def _compute_curve(replaced: Replaced, count: int, level: int) -> Curve:
     mechanism = replaced.mechanism
     assert isinstance(mechanism, m.FixedSizeSampled) and isinstance(mechanism.mechanism, m.Gaussian)
     before = _core.work_spent()
     blocks = -(-count // BLOCK)
     each = -(-count // blocks)
-    joined = _joined(replaced, blocks * each)
+    joined = _build_joined_pair(replaced, blocks * each)
     delta, share = 10.0**level, Range(mechanism.sample_size) / mechanism.dataset_size
     beyond = delta * _NOTHING / (blocks * each)
     reach, near, far = (_core.grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
@@ -132,30 +132,32 @@ def _curve(replaced: Replaced, count: int, level: int) -> Curve:
     above = _core.fixed_size_above(mu, share.hi, each, blocks, ABOVE, spacing, tilt, beyond)
     if not above.size:
         raise _UnknownError
-    below = _below(2 / mechanism.mechanism.noise_multiplier, share.lo, count, finer, tilt, delta * _LEAST / count)
+    below = _compute_lower_curve(
+        2 / mechanism.mechanism.noise_multiplier, share.lo, count, finer, tilt, delta * _LEAST / count
+    )
     if not (below.size and _core.work_charge(0)):
         raise _UnknownError
     return Curve(above, spacing, below, finer, _core.work_spent() - before)
 
 
-def _below(mu: float, q: float, count: int, spacing: float, tilt: float, floor: float) -> Array:
+def _compute_lower_curve(mu: float, q: float, count: int, spacing: float, tilt: float, floor: float) -> Array:
     """The adversary removes or adds, in blocks of steps."""
     block = -(-count // SWITCHES)
-    places, base = epsilons(BELOW, spacing), _core.GridLaw.gaussian(mu)
+    places, base = list_epsilons(BELOW, spacing), _core.GridLaw.gaussian(mu)
     remove, add = (
         Side(*(ends.reshape(places.shape) for ends in _core.grid_deltas(run, places.ravel(), 1e-6, floor, 1 << 20)))
         for run in ([(base.poisson(q, added), float(block))] for added in (False, True))
     )
     if not _core.work_charge(0):  # the last of these deltas are unknown
         raise _UnknownError
-    menu = [masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
+    menu = [bound_masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
     found = _core.worst_below(np.array(menu), count // block, spacing, tilt)
     # Where a value is drowned by its error, that of a larger epsilon holds.
     falling: Array = np.maximum.accumulate(found[::-1])[::-1]
     return falling
 
 
-def _inverse(above: Array, spacing: float, delta: float) -> float:
+def _invert_upper_curve(above: Array, spacing: float, delta: float) -> float:
     """Where the chords of the curve, convex in e^epsilon, come down to ``delta``."""
     falling = np.minimum.accumulate(above)
     j = int(np.count_nonzero(falling > delta))
@@ -167,7 +169,7 @@ def _inverse(above: Array, spacing: float, delta: float) -> float:
     return min((j - 1) * spacing + math.log1p(share * math.expm1(spacing)), j * spacing) * (1 + 2**-45)
 
 
-def _at(found: Curve, epsilon: float) -> tuple[float, float]:
+def _evaluate_curve(found: Curve, epsilon: float) -> tuple[float, float]:
     i = math.floor(min(epsilon / found.above_spacing, 2.0**53) * (1 - 2**-50))
     high = float(found.above.min())
     if i + 1 < len(found.above):

@@ -22,16 +22,16 @@ class Side(NamedTuple):
     upper: Array
 
 
-def epsilons(n: int, h: float) -> Array:
+def list_epsilons(n: int, h: float) -> Array:
     """Where a ``Side`` is known, as rows."""
     places: Array = (np.arange(n)[:, None] + np.array([0.5 - STEP, 0.5, 0.5 + STEP])) * h
     return places
 
 
-def masses_below(right: Side, left: Side, h: float) -> Array:
+def bound_masses_below(right: Side, left: Side, h: float) -> Array:
     """P-masses at -n h, .. n h of a law that the pair dominates; ``left`` is of the reversed pair."""
     n = len(right.lower)
-    behind, ahead = _ends(left, n, h, mirrored=True), _ends(right, n, h, mirrored=False)
+    behind, ahead = _bound_cell_ends(left, n, h, mirrored=True), _bound_cell_ends(right, n, h, mirrored=False)
     # In every cell the value lies under a line below the curve, at its left end and at its right end.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
@@ -39,12 +39,12 @@ def masses_below(right: Side, left: Side, h: float) -> Array:
     # The curve is at least 0: so is the law's from the last of the first positive values on, that one included.
     drowned = np.flatnonzero(values[n:] <= 0)
     values[max(n + int(drowned[0]) - 1, n) :] = 0.0
-    return _masses(values, n, h)
+    return _build_hull_masses(values, n, h)
 
 
-def _ends(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
+def _bound_cell_ends(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
     """Of lines below the curve in x = e^eps, less 1 - x where x < 1, the values at both ends of each cell."""
-    at, edges = epsilons(n, h), np.arange(n + 1) * h
+    at, edges = list_epsilons(n, h), np.arange(n + 1) * h
     low, high = side.lower, side.upper
     if mirrored:  # delta(-eps) less 1 - e^-eps is e^-eps times that of the reversed pair at eps
         at, edges = -at[::-1, ::-1], -edges[::-1]
@@ -58,11 +58,11 @@ def _ends(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
     return start, end
 
 
-def _masses(values: Array, n: int, h: float) -> Array:
+def _build_hull_masses(values: Array, n: int, h: float) -> Array:
     """Of the convex hull of these values at e^{-n h}, .. e^{n h}, 0 and 0 at x = 0, (1 - x)_+ added: rounded down."""
     x = np.exp(np.arange(-n, n + 1) * h)
 
-    def slope(i: int, j: int) -> float:
+    def compute_slope(i: int, j: int) -> float:
         before, start = (values[i], x[i]) if i >= 0 else (0.0, 0.0)
         width = x[j] - start
         bare = -1.0 if j <= n else 0.0 if i >= n else -(1 - start) / width
@@ -70,7 +70,7 @@ def _masses(values: Array, n: int, h: float) -> Array:
 
     nodes, slopes = [-1], [-np.inf]  # of the hull so far, and of its pieces up to each
     for j in range(2 * n + 1):
-        while (ahead := slope(nodes[-1], j)) < slopes[-1]:
+        while (ahead := compute_slope(nodes[-1], j)) < slopes[-1]:
             nodes.pop()
             slopes.pop()
         nodes.append(j)

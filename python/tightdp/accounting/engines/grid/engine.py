@@ -31,11 +31,11 @@ MOST_STEPS = float(2**53)
 class Grid:
     name = "grid"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         if not parts:
             return "nothing was composed"
         for mechanism, count in parts:
-            reason = grid_laws.refuse(mechanism, direction)
+            reason = grid_laws.explain_missing_distribution(mechanism, direction)
             if reason:
                 return reason
             if count >= MOST_STEPS:
@@ -44,46 +44,48 @@ class Grid:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         nothing = Bound(0.0, 0.0, self.name)
-        return _best(parts, direction, partial(_core.grid_epsilon, delta=delta), request, nothing)
+        return _bound_by_grids(parts, direction, partial(_core.grid_epsilon, delta=delta), request, nothing)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         bare = -math.expm1(min(epsilon, 0.0))
         nothing = Bound(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), self.name)
-        return _best(parts, direction, partial(_core.grid_delta, epsilon=epsilon), request, nothing)
+        return _bound_by_grids(parts, direction, partial(_core.grid_delta, epsilon=epsilon), request, nothing)
 
-    def above(
+    def bound_deltas_from_above(
         self, parts: Parts, direction: Direction, epsilons: NDArray[np.float64], request: Request = DEFAULT
     ) -> NDArray[np.float64]:
         """Upper bounds of delta at epsilons that ascend, of as few compositions as serve."""
-        pairs = _pairs(parts, direction)
+        pairs = _list_distributions(parts, direction)
         if not pairs:
             return -np.expm1(np.minimum(epsilons, 0.0)) * (1 + 2**-51)
         upper = [(pair.upper, count) for pair, count in pairs]
-        return _core.grid_deltas(upper, epsilons, request.width, 0.0, _points(request))[1]
+        return _core.grid_deltas(upper, epsilons, request.width, 0.0, _limit_points(request))[1]
 
 
 ENGINE = Grid()
 
 
-def _pairs(parts: Parts, direction: Direction) -> list[tuple[grid_laws.Pair, float]]:
+def _list_distributions(parts: Parts, direction: Direction) -> list[tuple[grid_laws.BoundingDistributions, float]]:
     return [
-        (grid_laws.law(mechanism, direction), float(count))
+        (grid_laws.loss_distribution(mechanism, direction), float(count))
         for mechanism, count in parts
         if not reveals_nothing(mechanism)
     ]
 
 
-def _points(request: Request) -> int:
+def _limit_points(request: Request) -> int:
     return min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
 
 
-def _best(parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound) -> Bound:
+def _bound_by_grids(
+    parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound
+) -> Bound:
     """One composition where all laws are exact; else one for the upper bound, and the best of others for the lower."""
-    pairs = _pairs(parts, direction)
+    pairs = _list_distributions(parts, direction)
     if not pairs:
         return nothing
     upper_laws = [(pair.upper, count) for pair, count in pairs]
-    points = _points(request)
+    points = _limit_points(request)
     if request.above or all(pair.lowers == (pair.upper,) for pair, _ in pairs):
         lower, upper, budget, _, _ = ask(upper_laws, width=request.width, most_points=points)
         return Bound(lower, upper, ENGINE.name, budget)

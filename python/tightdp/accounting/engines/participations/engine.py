@@ -17,7 +17,7 @@ from ...numerics.outward import Range
 from ...pairs.replaced import Replaced, ReplacedGaussian
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from . import curves as participations
-from .curves import Curve, Participations, reversal
+from .curves import Curve, Participations, reverse_delta
 
 MOST_SIGMA = 0.1
 """Noise multipliers with more are served better elsewhere."""
@@ -28,7 +28,7 @@ SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
 """Up to there the mixture, whose terms are dear, is not needed for a record that is removed or added."""
 
 
-class Bounds(NamedTuple):
+class CurveBounds(NamedTuple):
     above: Curve
     below: Curve
     start: float
@@ -37,11 +37,13 @@ class Bounds(NamedTuple):
 class ByParticipations:
     name = "participations"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        return None if _bounds(parts, direction) else "it serves one sampled Gaussian of little noise and plain ones"
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
+        return (
+            None if _find_bounds(parts, direction) else "it serves one sampled Gaussian of little noise and plain ones"
+        )
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        found = _bounds(parts, direction)
+        found = _find_bounds(parts, direction)
         assert found is not None, "refused parts were asked"
         upper = participations.epsilon_above(found.above, delta, found.start)
         nearby = upper if 0 < upper < math.inf else found.start
@@ -49,11 +51,11 @@ class ByParticipations:
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         back = epsilon < 0
-        found = _bounds(parts, _REVERSED[direction] if back else direction)
+        found = _find_bounds(parts, _REVERSED[direction] if back else direction)
         assert found is not None, "refused parts were asked"
         lower, upper = min(found.below(abs(epsilon)), 1.0), found.above(abs(epsilon))
         if back:
-            lower, upper = min(reversal(epsilon, lower).lo, 1.0), reversal(epsilon, upper).hi
+            lower, upper = min(reverse_delta(epsilon, lower).lo, 1.0), reverse_delta(epsilon, upper).hi
         return _interval(lower, upper)
 
 
@@ -66,7 +68,7 @@ def _interval(lower: float, upper: float) -> Bound:
 
 
 @lru_cache(maxsize=16)
-def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
+def _find_bounds(parts: Parts, direction: Direction) -> CurveBounds | None:
     sampled = [part for part in parts if not isinstance(part[0], m.Gaussian)]
     plain = [part for part in parts if isinstance(part[0], m.Gaussian)]
     if len(sampled) != 1:
@@ -82,13 +84,13 @@ def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
             share = Range(q)
         case _:
             return None
-    known = share.lo > 0 and share.hi < 1 and participations.servable(count, share.hi)
+    known = share.lo > 0 and share.hi < 1 and participations.can_serve_count(count, share.hi)
     overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
     if not (known and LEAST_SIGMA <= sigma <= MOST_SIGMA and count * share.hi * sigma**2 <= overlap):
         return None
     # A record that is replaced in a sample moves an output by twice as much; plain Gaussians are translated already.
     once = (4 if fixed else 1) / (Range(sigma) * sigma)
-    if not participations.monotone(share, once):
+    if not participations.is_monotone_when_told(share, once):
         return None
     beside = Range(0.0)
     for gaussian, times in plain:
@@ -98,9 +100,13 @@ def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
     low = high if share.lo == share.hi else Participations(count, share.lo)
     start = max(0.5 * once.hi, 1.0)
     if direction == "add" and isinstance(mechanism, m.PoissonSampled):
-        return Bounds(participations.above_add(high, once, beside), participations.below_add(low, once, beside), start)
-    of_removed = participations.above if fixed else participations.above_removed
+        return CurveBounds(
+            participations.bound_added_above(high, once, beside),
+            participations.bound_added_below(low, once, beside),
+            start,
+        )
+    of_removed = participations.build_mixture_above if fixed else participations.bound_removed_above
     above = of_removed(high, once, beside)
     if isinstance(mechanism, ReplacedGaussian):
-        above = participations.above_replaced(high, above, participations.above_add(high, once, beside))
-    return Bounds(above, participations.seen(low, once, beside).least, start)
+        above = participations.bound_replaced_above(high, above, participations.bound_added_above(high, once, beside))
+    return CurveBounds(above, participations.build_mixture_when_told(low, once, beside).bound_from_below, start)

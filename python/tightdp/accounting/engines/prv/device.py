@@ -9,14 +9,14 @@ from . import spectral
 from .engine import Prv
 
 
-def on_device(device: int) -> Prv:
+def build_engine_on_device(device: int) -> Prv:
     """The engine with its cells, transforms and powers on a device; RuntimeError or ImportError where that or CuPy is
     missing."""
-    where = backend(device)
+    where = build_backend(device)
     return Prv(f"prv on {where.name}", where.compose, spectral.BYTES_A_POINT)
 
 
-def backend(device: int) -> _Cupy:
+def build_backend(device: int) -> _Cupy:
     """The device's arrays; RuntimeError or ImportError where it or CuPy is missing."""
     kernels = required(device)
     try:
@@ -38,11 +38,11 @@ class _Cupy:
         with self.xp.cuda.Device(self._device):
             return spectral.compose(self, *arguments)
 
-    def cells(self, loss: spectral.Loss, h: float, first: int, count: int) -> Any:
+    def compute_cells(self, loss: spectral.Loss, h: float, first: int, count: int) -> Any:
         out = self.xp.empty(count)
         stream = int(self.xp.cuda.get_current_stream().ptr)
         self._kernels.prv_cells(loss, h, first, count, int(out.data.ptr), self._device, stream)
         return out
 
-    def host(self, array: Any) -> Any:
+    def copy_to_host(self, array: Any) -> Any:
         return self.xp.asnumpy(array)

@@ -33,9 +33,9 @@ class Prv:
         self.name = name
         self._where = compose, bytes_a_point
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, count in parts:
-            if _loss(mechanism, direction) is None:
+            if _describe_loss(mechanism, direction) is None:
                 return (
                     f"it serves Gaussian, Laplace, PureDP, ApproximateDP, binary RandomizedResponse and "
                     f"PoissonSampled(Gaussian), noise multipliers in [{_LEAST:g}, {_MOST:g}], not {mechanism!r}"
@@ -48,25 +48,25 @@ class Prv:
         # Errors of a size with delta would leave the moment bound alone; a smaller one costs a logarithm.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
-        def ask(high: bool) -> tuple[float, float, float, float, float]:
-            runs = _runs(parts, direction, high)
+        def ask_core(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _list_runs(parts, direction, high)
             return _core.prv_epsilon(
                 runs, delta, request.eps_error, delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
 
-        lower, upper, mesh, tails, rounding = _both(parts, direction, ask)
+        lower, upper, mesh, tails, rounding = _ask_both_roundings(parts, direction, ask_core)
         rest = upper - lower - 2 * mesh if math.isfinite(upper) else 0.0
         share = max(rest, 0.0) / (tails + rounding) if tails + rounding > 0 else 0.0
         return Bound(lower, upper, self.name, {"mesh": 2 * mesh, "tails": share * tails, "rounding": share * rounding})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        def ask(high: bool) -> tuple[float, float, float, float, float]:
-            runs = _runs(parts, direction, high)
+        def ask_core(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _list_runs(parts, direction, high)
             return _core.prv_delta(
                 runs, epsilon, request.eps_error, request.delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
 
-        lower, upper, _, tails, rounding = _both(parts, direction, ask)
+        lower, upper, _, tails, rounding = _ask_both_roundings(parts, direction, ask_core)
         mesh = max(upper - lower - 2 * (tails + rounding), 0.0)
         return Bound(lower, upper, self.name, {"mesh": mesh, "tails": 2 * tails, "rounding": 2 * rounding})
 
@@ -80,25 +80,27 @@ _Run = tuple[str, float, float, int, float]
 _Found = tuple[float, float, float, float, float]
 
 
-def _both(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
+def _ask_both_roundings(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
     """The upper end for parameters that were rounded up, the lower one for those rounded down."""
     found = ask(True)
-    if _runs(parts, direction, True) == _runs(parts, direction, False):
+    if _list_runs(parts, direction, True) == _list_runs(parts, direction, False):
         return found
     return ask(False)[0], *found[1:]
 
 
-def _runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
+def _list_runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
     found = []
     for mechanism, count in parts:
-        loss = _loss(mechanism, direction, high)
+        loss = _describe_loss(mechanism, direction, high)
         assert loss is not None, "refused parts were asked"
         name, parameter, q, failure = loss
         found.append((name, parameter, q, count, failure))
     return found
 
 
-def _loss(mechanism: Mechanism, direction: Direction, high: bool = True) -> tuple[str, float, float, float] | None:
+def _describe_loss(
+    mechanism: Mechanism, direction: Direction, high: bool = True
+) -> tuple[str, float, float, float] | None:
     """Parameters that are no doubles are rounded: up if ``high``, else down."""
     match mechanism:
         case Gaussian(sigma) if _LEAST <= sigma <= _MOST:

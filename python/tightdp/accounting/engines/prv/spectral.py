@@ -29,10 +29,10 @@ class Backend(Protocol):
     name: str
     xp: Any
 
-    def cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
+    def compute_cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
         """P(((first + i - 1/2) h, (first + i + 1/2) h]), i < count, as float64."""
 
-    def host(self, array: Any) -> Any:
+    def copy_to_host(self, array: Any) -> Any:
         """A NumPy array."""
 
 
@@ -44,15 +44,15 @@ def compose(
     kappa = checked_bound(backend, n)
     product, sums, chain = None, [], 0
     for loss, (first, count) in zip(losses, spans, strict=True):
-        cells = backend.cells(loss, h, first, count)
-        found, additions = _sums(xp, cells, first)
+        cells = backend.compute_cells(loss, h, first, count)
+        found, additions = _sum_cells(xp, cells, first)
         sums.append(found)
-        masses, folds = _circle(xp, cells, first, n)
-        spectrum = _power(xp, xp.fft.rfft(masses / found[0]), loss[3])
+        masses, folds = _wrap_cells(xp, cells, first, n)
+        spectrum = _raise_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
     # The cells 4 u, the division u and that of the core 3 u; additions as counted.
-    return backend.host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
+    return backend.copy_to_host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
 
 
 def rounding_bound(n: int) -> float:
@@ -97,7 +97,7 @@ def transform_errors(xp: Any, n: int) -> tuple[float, float]:
     return float(forward), float(inverse)
 
 
-def _sums(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
+def _sum_cells(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
     """Of mass, mass * index, mass * |index|, and how many roundings a term goes through."""
     index = xp.arange(cells.size, dtype=xp.float64) + float(first)
     rows = xp.stack([cells, cells * index, cells * xp.abs(index)])
@@ -112,7 +112,7 @@ def _sums(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
     return (total, moment, magnitude), roundings
 
 
-def _circle(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
+def _wrap_cells(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
     """Cell i at index (first + i) mod n, and how many fall on one index."""
     shift = first % n
     turns = -(-(shift + cells.size) // n)
@@ -121,17 +121,17 @@ def _circle(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
     return (line if turns == 1 else line.reshape(turns, n).sum(axis=0)), turns
 
 
-def _power(xp: Any, z: Any, count: int) -> Any:
+def _raise_to_power(xp: Any, z: Any, count: int) -> Any:
     """z^count by repeated squaring; what has become too small to multiply is zero."""
     result = None
     while True:
         if count & 1:
-            result = z if result is None else _kept(xp, result * z)
+            result = z if result is None else _discard_small(xp, result * z)
         count >>= 1
         if count == 0:
             return result
-        z = _kept(xp, z * z)
+        z = _discard_small(xp, z * z)
 
 
-def _kept(xp: Any, z: Any) -> Any:
+def _discard_small(xp: Any, z: Any) -> Any:
     return xp.where(xp.abs(z.real) + xp.abs(z.imag) >= _LEAST, z, 0)

@@ -22,15 +22,15 @@ _REFINE = 28
 
 def epsilon(log_moment: Callable[[float], float], delta: float) -> float:
     """Least upper bound of epsilon(delta) over the orders searched, not below 0; inf where every moment is."""
-    return max(minimum(lambda c: epsilon_at(c, log_moment(c), delta))[0], 0.0)
+    return max(minimize_over_orders(lambda c: epsilon_at(c, log_moment(c), delta))[0], 0.0)
 
 
 def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     """Least upper bound of delta(epsilon) over the orders searched, at most 1."""
-    return chance(minimum(lambda c: log_delta_at(c, log_moment(c), epsilon))[0])
+    return delta_from_log(minimize_over_orders(lambda c: log_delta_at(c, log_moment(c), epsilon))[0])
 
 
-def chance(log_delta: float) -> float:
+def delta_from_log(log_delta: float) -> float:
     """delta from an upper bound of its logarithm."""
     return min(up(exp(log_delta).hi, 0.0), 1.0)
 
@@ -54,7 +54,7 @@ def log_kappa(c: float) -> Range:
     return -log1p(c) - c * log1p(1 / Range(c))
 
 
-def minimum(value: Callable[[float], float]) -> tuple[float, float]:
+def minimize_over_orders(value: Callable[[float], float]) -> tuple[float, float]:
     """Minimum over c of a quasi-convex function that may be infinite from some c on, and where it was found."""
     best_at, best, c = _LEAST, value(_LEAST), _LEAST
     worse = 0
@@ -65,10 +65,10 @@ def minimum(value: Callable[[float], float]) -> tuple[float, float]:
             best_at, best, worse = c, found, 0
         elif found == INF or best < INF:
             worse += 1
-    return _refined(value, best_at / _SCAN, best_at * _SCAN, _REFINE, (best, best_at))
+    return _refine_minimum(value, best_at / _SCAN, best_at * _SCAN, _REFINE, (best, best_at))
 
 
-def descent(value: Callable[[float], float], start: float) -> float:
+def minimize_by_descent(value: Callable[[float], float], start: float) -> float:
     """The same from near the minimum, in few steps: each may cost a second. ``value`` may be infinite at ``start``."""
     best_at, best = start, value(start)
     while best == INF and best_at > _LEAST:
@@ -79,7 +79,7 @@ def descent(value: Callable[[float], float], start: float) -> float:
     for ratio in (_STEP, 1 / _STEP):
         while _LEAST < best_at < _MOST and (found := value(best_at * ratio)) < best:
             best_at, best = best_at * ratio, found
-    return _refined(value, best_at / _STEP, best_at * _STEP, _FEW, (best, best_at))[0]
+    return _refine_minimum(value, best_at / _STEP, best_at * _STEP, _FEW, (best, best_at))[0]
 
 
 _STEP = 1.5
@@ -88,7 +88,7 @@ _FEW = 6
 """Golden sections after it: the order to within 1.5^2 * 0.618^6 = 8 %, the minimum to a part of its square."""
 
 
-def _refined(
+def _refine_minimum(
     value: Callable[[float], float], least: float, most: float, times: int, best: tuple[float, float]
 ) -> tuple[float, float]:
     """The minimum and its place, by golden sections of an interval of orders, if it is below ``best``."""

@@ -23,17 +23,19 @@ _RATIO = 1.25
 def log_moment(mechanism: Derived, c: float, of: Moment) -> float:
     """Upper bound of K(c), where ``of`` bounds those of what is run."""
     if isinstance(mechanism, Group):
-        return _sum(tuple((_of_group(one, mechanism.size), count) for one, count in mechanism.parts), c, of)
+        return _sum_run_moments(
+            tuple((_scale_to_group(one, mechanism.size), count) for one, count in mechanism.parts), c, of
+        )
     assert isinstance(mechanism, RepeatAndSelect)
-    once = _sum(mechanism.parts, c, of)
+    once = _sum_run_moments(mechanism.parts, c, of)
     if not once < INF:
         return INF
     runs = repetitions(mechanism)
     if not runs.poisson:
-        return (log(runs.mean) + Range(c) * _gain(mechanism, of) + once).hi
+        return (log(runs.mean) + Range(c) * _compute_run_gain(mechanism, of) + once).hi
     # The moment with runs, and e^-mean, the probability of none.
     at = math.floor(math.log(math.log1p(1 / c)) / math.log(_RATIO) - 1e-9)
-    lead = Range(c) * runs.mean * _curve(mechanism, _RATIO**at, of) + once
+    lead = Range(c) * runs.mean * _bound_run_delta(mechanism, _RATIO**at, of) + once
     if lead.hi > _EXP_LIMIT:
         return (lead + log(runs.mean + 1)).hi
     return log(exp(-runs.mean) + runs.mean * exp(lead)).hi
@@ -42,7 +44,7 @@ def log_moment(mechanism: Derived, c: float, of: Moment) -> float:
 _EXP_LIMIT = 700.0
 
 
-def _sum(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment) -> float:
+def _sum_run_moments(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment) -> float:
     found = Range(0.0)
     for mechanism, count in parts:
         found += INF if mechanism is None else count * Range(of(mechanism, c))
@@ -50,17 +52,17 @@ def _sum(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment
 
 
 @lru_cache(maxsize=1024)
-def _curve(mechanism: RepeatAndSelect, epsilon: float, of: Moment) -> float:
+def _bound_run_delta(mechanism: RepeatAndSelect, epsilon: float, of: Moment) -> float:
     """delta of one run, by its moments alone."""
-    return conversion.delta(lambda c: _sum(mechanism.parts, c, of), epsilon)
+    return conversion.delta(lambda c: _sum_run_moments(mechanism.parts, c, of), epsilon)
 
 
 @lru_cache(maxsize=256)
-def _gain(mechanism: RepeatAndSelect, of: Moment) -> float:
-    return repetitions(mechanism).gain(lambda epsilon: _curve(mechanism, epsilon, of))
+def _compute_run_gain(mechanism: RepeatAndSelect, of: Moment) -> float:
+    return repetitions(mechanism).gain(lambda epsilon: _bound_run_delta(mechanism, epsilon, of))
 
 
-def _of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
+def _scale_to_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
     """What has at least the moments of ``size`` records of ``mechanism``."""
     k = Range(float(size))
     match mechanism:

@@ -29,7 +29,7 @@ def _step(sigma: float) -> float:
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y)
 
 
-def nodes(sigma: float, c: float) -> float:
+def count_nodes(sigma: float, c: float) -> float:
     """How many nodes ``log_moment`` takes."""
     return ((c + 1) / sigma + 2 * _REACH) / _step(sigma)
 

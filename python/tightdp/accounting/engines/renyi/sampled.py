@@ -25,28 +25,30 @@ _MOST_INNER = 256
 """Integer orders of an inner mechanism that is evaluated term by term."""
 
 
-def sampled(inner: Callable[[float], float], q: float, c: float) -> float:
+def bound_sampled_moment(inner: Callable[[float], float], q: float, c: float) -> float:
     """Upper bound of K(c) for an inner mechanism with moment bounds ``inner``, both directions."""
-    return _chord(lambda order: integer(np.array([inner(j - 1.0) for j in range(2, order + 1)]), q).hi, c, _MOST_INNER)
+    return _bound_by_chord(
+        lambda order: bound_integer_order(np.array([inner(j - 1.0) for j in range(2, order + 1)]), q).hi, c, _MOST_INNER
+    )
 
 
-def sampled_gaussian(sigma: float, q: float, c: float) -> float:
+def bound_sampled_gaussian(sigma: float, q: float, c: float) -> float:
     """Upper bound of K(c) for the Gaussian, both directions."""
     if sigma < _LEAST:
         return INF
-    nodes = quadrature.nodes(sigma, c)
+    nodes = quadrature.count_nodes(sigma, c)
     if nodes <= MOST_TERMS and (c != int(c) or nodes < c):
         return quadrature.log_moment(sigma, q, c)
 
-    def at_order(order: int) -> float:
+    def evaluate_order(order: int) -> float:
         j = np.arange(2.0, order + 1)
         with np.errstate(over="ignore"):
-            return integer(j * (j - 1) / (2 * sigma * sigma) * (1 + 8 * ULP), q).hi
+            return bound_integer_order(j * (j - 1) / (2 * sigma * sigma) * (1 + 8 * ULP), q).hi
 
-    return _chord(at_order, c, MOST_TERMS)
+    return _bound_by_chord(evaluate_order, c, MOST_TERMS)
 
 
-def _chord(at_order: Callable[[int], float], c: float, most: int) -> float:
+def _bound_by_chord(at_order: Callable[[int], float], c: float, most: int) -> float:
     """K at order c + 1 by convexity between the integer orders beside it; K vanishes at order 1."""
     below = math.floor(c) + 1
     above = below if c == int(c) else below + 1
@@ -59,7 +61,7 @@ def _chord(at_order: Callable[[int], float], c: float, most: int) -> float:
     return up((1 - share) * low + share * at_order(above), 8 * ULP)
 
 
-def integer(inner: NDArray[np.float64], q: float) -> Range:
+def bound_integer_order(inner: NDArray[np.float64], q: float) -> Range:
     """log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)) where ``inner`` holds K_j.
 
     The terms j = 0, 1 and the ones that were subtracted add up to 1, so that nothing cancels.
@@ -87,9 +89,11 @@ def integer(inner: NDArray[np.float64], q: float) -> Range:
     size = chosen + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
     slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP
     exponent = top + math.log(total)
-    return Range(max(down(_grown(exponent - slack), 16 * ULP), 0.0), up(_grown(exponent + slack), 16 * ULP))
+    return Range(
+        max(down(_log_one_plus_exp(exponent - slack), 16 * ULP), 0.0), up(_log_one_plus_exp(exponent + slack), 16 * ULP)
+    )
 
 
-def _grown(exponent: float) -> float:
+def _log_one_plus_exp(exponent: float) -> float:
     """log(1 + e^exponent)"""
     return math.log1p(math.exp(exponent)) if exponent < 700 else exponent + math.exp(-exponent)

@@ -34,12 +34,12 @@ _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDE
 def epsilon(rho: float, xi: float, delta: float) -> float:
     """A lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
 
-    def gain(r: _Array, log_s: _Array) -> _Array:
+    def compute_gain(r: _Array, log_s: _Array) -> _Array:
         return np.where(r > delta, np.log(np.maximum(r - delta, 1e-320)), -math.inf) - log_s
 
     c = _ORDERS_LESS_ONE
     best = int(np.argmin(xi + (c + 1) * rho + (_LOG_KAPPA - math.log(delta)) / c))
-    r, log_s = _best(rho, xi, gain, math.log(delta) + math.log1p(c[best]))
+    r, log_s = _find_best_member(rho, xi, compute_gain, math.log(delta) + math.log1p(c[best]))
     return max(down((log(Range(r) - delta) - log_s).lo, _MARGIN), 0.0) if r > delta else 0.0
 
 
@@ -48,18 +48,20 @@ def epsilon(rho: float, xi: float, delta: float) -> float:
 def delta(rho: float, xi: float, epsilon: float) -> float:
     """A lower bound of delta(epsilon) over the class: r - e^epsilon s."""
 
-    def gain(r: _Array, log_s: _Array) -> _Array:
+    def compute_gain(r: _Array, log_s: _Array) -> _Array:
         return r - np.exp(np.minimum(epsilon + log_s, 700.0))
 
     c = _ORDERS_LESS_ONE
     bounds = c * (xi + (c + 1) * rho - epsilon) + _LOG_KAPPA
     best = int(np.argmin(bounds))
-    r, log_s = _best(rho, xi, gain, float(bounds[best]) + math.log1p(c[best]))
+    r, log_s = _find_best_member(rho, xi, compute_gain, float(bounds[best]) + math.log1p(c[best]))
     most = Range(epsilon) + log_s
     return max((Range(r) - exp(most + _MARGIN * abs(log_s))).lo, 0.0) if r > 0 and most.hi < 700 else 0.0
 
 
-def _best(rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r: float) -> tuple[float, float]:
+def _find_best_member(
+    rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r: float
+) -> tuple[float, float]:
     """(r, ln s) of the member with the largest gain found near r = delta a, a the order whose conversion to (epsilon,
     delta) is best: there the loss that makes that conversion an equality has this probability."""
     best = (0.0, 0.0, -math.inf)
@@ -83,14 +85,14 @@ def _largest_loss(r: _Array, rho: float, xi: float) -> _Array:
         low, most = np.zeros_like(high), high
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + most)
-            good = _member(r, middle, rho, xi, both)
+            good = _is_member(r, middle, rho, xi, both)
             low, most = np.where(good, middle, low), np.where(good, most, middle)
-        if both or np.all(_member(r, low, rho, xi, True) | (low == 0)):
+        if both or np.all(_is_member(r, low, rho, xi, True) | (low == 0)):
             break
     return low
 
 
-def _member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
+def _is_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
     """Whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0, and D_{c+1}(Q || P) too; False where it is not seen.
 
     On a cell [a, b] of c, K(c) = c D_{c+1} is convex, and R(c) = c (xi + (c+1) rho) is above its chord less rho (b -
