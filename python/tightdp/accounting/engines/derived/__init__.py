@@ -1,4 +1,4 @@
-"""Repeated runs and groups: from the curve of what is run (docs/theory/derived.md)."""
+"""Bounds of repeated runs and of groups, from the curve of one run or record (docs/theory/derived.md)."""
 
 from .base import KnownRun as KnownRun
 from .curve import build_dominating_loss as build_dominating_loss

@@ -1,4 +1,4 @@
-"""A whole curve of a repeated run or of a group, as a pair that dominates it: a part of a longer composition
+"""A whole curve of a repeated run or of a group, as a pair that dominates it and can be part of a longer composition
 (docs/theory/derived.md section 3)."""
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from .groups import MARGIN, Chain, KnownLimits, build_chain, find_crossing
 from .lines import Lines
 
 _LOOSE = 1e-3
-"""Largest relative distance of lines from a curve, and of chords from lines."""
+"""Largest relative distance of the lines from a curve, and of the chords from the lines."""
 _FAINT = 1e-40
-"""Heights below which no more lines are looked for."""
+"""Height below which no more lines are added."""
 _STEEPEST = 1e130
 """Slope of the steepest chain: losses up to 299."""
 _UNITS = 1000
 """Units of work of one link of one chain, as measured."""
 _MOST = 1000
-"""Chains that are looked at, of which the curve has that many corners."""
+"""Most chains, and so most corners of the curve."""
 
 
 def build_dominating_loss(
     mechanism: Derived, links: Sequence[KnownRun], known: KnownLimits, direction: Direction
 ) -> PrivacyLoss:
-    """Returns a loss whose pair dominates that of ``mechanism`` in ``direction``, as far as the budget of work goes."""
+    """Returns a loss whose pair dominates that of ``mechanism`` in ``direction``, as far as the budget of work
+    allows."""
     if isinstance(mechanism, RepeatAndSelect):
         links = [repeated.as_one_link(repetitions(mechanism), links[0])]
     distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
@@ -49,7 +50,7 @@ def build_dominating_loss(
 
 
 def _find_lowest_chains(links: Sequence[Lines], known: KnownLimits) -> list[Chain]:
-    """Returns chains that are lowest somewhere: all, but for those that are hardly below the ones beside them."""
+    """Returns the chains that are lowest somewhere, except those that are hardly below the chains beside them."""
     lines = known.limit_lines
     steep, flat = build_chain(links, lines, 0.0), build_chain(links, lines, 1.0)
     if not steep.slope <= _STEEPEST:

@@ -1,4 +1,4 @@
-"""One ``RepeatAndSelect`` or one ``Group``: bounds from those of the run that it is made of."""
+"""Bounds for one ``RepeatAndSelect`` or one ``Group``, from those of the run that it is made of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = "derived"
 
 
 def get_single_mechanism(parts: Parts) -> Derived | None:
-    """The mechanism of a composition of one that is served here."""
+    """Returns the repeated run or group that a composition consists of, or None."""
     mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
     return mechanism if isinstance(mechanism, (RepeatAndSelect, Group)) else None
 
@@ -24,8 +24,10 @@ def get_single_mechanism(parts: Parts) -> Derived | None:
 def delta(
     mechanism: Derived, links: Sequence[KnownRun], epsilon: float, known: KnownLimits, above: bool = False
 ) -> Bound:
-    """Bounds on delta(epsilon), any finite epsilon; ``links`` are the runs of a group's chain, or the one run.
-    ``above``: the upper one alone."""
+    """Returns bounds on delta(epsilon) at any finite epsilon; with ``above`` the upper end alone.
+
+    ``links`` are the runs of a group's chain, or the one run that is repeated.
+    """
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):
         lower, upper = repeated.delta(mechanism, links[0], epsilon, known, above)
@@ -36,7 +38,7 @@ def delta(
 
 
 def epsilon(mechanism: Derived, links: Sequence[KnownRun], delta: float, known: KnownLimits) -> Bound:
-    """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
+    """Returns bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
     if isinstance(mechanism, RepeatAndSelect):
         lower, upper = repeated.epsilon(mechanism, links[0], delta, known)
     else:

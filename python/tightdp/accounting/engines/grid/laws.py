@@ -1,6 +1,6 @@
-"""Mechanisms as privacy-loss laws of the grid engine (docs/theory/grid.md, section 6).
+"""Privacy loss distributions of mechanisms for the grid engine (docs/theory/grid.md, section 6).
 
-A law carries its own error bounds: the relative error of its masses and how far off its losses may be.
+A distribution carries its own error bounds: the relative error of its masses, and how far off its losses may be.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from . import mixtures
 
 U = 2.0**-53
 MOST_LAWS = 4096
-"""Laws that are remembered. What is kept of a composition is kept for the laws it was made of: with more distinct ones
-than this, every question composes anew. Sketches take up to 50 KB each."""
+"""Most distributions that are kept. The results of compositions are kept for the distributions that they were made of:
+with more distinct ones, every question composes anew. Sketches take up to 50 KB each."""
 
 
 class BoundingDistributions(NamedTuple):
-    """A law that dominates a mechanism and those it dominates, of which the best counts; one and the same if exact."""
+    """A distribution that dominates the mechanism, and several that the mechanism dominates. If the mechanism's own is
+    known exactly, it stands for all."""
 
     upper: _core.GridLaw
     lowers: tuple[_core.GridLaw, ...]
 
 
 def explain_missing_distribution(mechanism: m.Mechanism, direction: Direction) -> str | None:
-    """Why there is no law for the mechanism, or None."""
+    """Returns the reason why the mechanism has no loss distribution here, or None if it has one."""
     match mechanism:
         case Replaced(inner) | Zeroed(inner) if not isinstance(inner, (m.ZCDP, m.DiscreteGaussianVector)):
             return _explain_refused_sample(inner)
@@ -63,12 +64,13 @@ def explain_missing_distribution(mechanism: m.Mechanism, direction: Direction) -
 
 
 def _explain_refused_sample(mechanism: m.Mechanism) -> str | None:
-    """Of a sample, or a mixture, that is asked about with or without its record, or under "replace" or zeroed."""
+    """Returns the reason why a sample or a mixture has no loss distribution if a record is removed, added, replaced or
+    zeroed; None if it has one."""
     match mechanism:
         case m.MixtureOfGaussians(sigma, sensitivities):
             shift = max(sensitivities) / sigma
         case m.SampledWithReplacement(m.Gaussian(sigma), size, total):
-            # Of several draws few matter; of many their number is known to a few hundred.
+            # The record is drawn size/total times on average. More than 4 times that plus 200 is too rare to matter.
             shift = 2 * min(size, 4 * size / total + 200) / sigma
         case m.PoissonSampled(inner):
             return _explain_refused_sample(inner)
@@ -87,7 +89,7 @@ def _explain_refused_sample(mechanism: m.Mechanism) -> str | None:
 
 @lru_cache(maxsize=MOST_LAWS)
 def loss_distribution(mechanism: m.Mechanism, direction: Direction) -> BoundingDistributions:
-    """The laws of a mechanism that was not refused."""
+    """Returns the distributions that bound a mechanism that was not refused."""
     match mechanism:
         case m.PoissonSampled(inner, q):
             return _build_poisson_sample(inner, q, direction)
@@ -129,6 +131,7 @@ def loss_distribution(mechanism: m.Mechanism, direction: Direction) -> BoundingD
 
 
 def _build_unsampled(mechanism: m.Mechanism, direction: Direction) -> BoundingDistributions:
+    """Returns the distributions of a mechanism on all records, and of pairs that are their own."""
     match mechanism:
         case m.Gaussian(sigma):
             return _as_exact(_core.GridLaw.gaussian(1 / sigma))
@@ -163,15 +166,17 @@ def _build_unsampled(mechanism: m.Mechanism, direction: Direction) -> BoundingDi
 
 
 def _bound_tiny_noise() -> BoundingDistributions:
-    """Pair of discrete noise under ``GRID_LEAST_SCALE``: all but e^-1e199 of the outputs have losses above 1e200."""
+    """Bounds discrete noise below ``GRID_LEAST_SCALE``: all but e^-1e199 of its outputs have losses above 1e200."""
     return BoundingDistributions(_build_from_atoms([], [], [], 1.0, 1.0), (_build_from_atoms([1e200], [0.0], [4 * U]),))
 
 
 def _as_exact(found: _core.GridLaw) -> BoundingDistributions:
+    """Returns one distribution as its own upper and lower bound."""
     return BoundingDistributions(found, (found,))
 
 
 def _build_poisson_sample(inner: m.Mechanism, q: float, direction: Direction) -> BoundingDistributions:
+    """Returns the distributions of ``inner`` on a Poisson sample."""
     base, add = loss_distribution(inner, direction), direction == "add"
     if q == 1:
         return base
@@ -184,9 +189,12 @@ def _build_poisson_sample(inner: m.Mechanism, q: float, direction: Direction) ->
 def _replace_in_sample(
     base: BoundingDistributions, member: BoundingDistributions, low: float, high: float
 ) -> BoundingDistributions:
-    """A record of a sample is replaced: ``base`` is the pair of replacing it in the sample, and the probability that
-    it is there lies between ``low`` and ``high``. ``member`` is attained by data sets whose other records all look
-    alike; under Poisson sampling one of the two records may contribute nothing."""
+    """Returns the distributions of replacing a record in a sample that holds it with a probability from ``low`` to
+    ``high``.
+
+    ``base`` bounds the replacement of a record that is in the sample. ``member`` is attained by data sets whose other
+    records are all alike; under Poisson sampling one of the two records may contribute nothing.
+    """
     if low == 1:
         return base
     lowers = tuple(one.poisson(low, add) for one in member.lowers for add in (False, True))
@@ -196,6 +204,8 @@ def _replace_in_sample(
 def _build_mixture(
     ahead: mixtures.Weights, behind: mixtures.Weights, sigma: float, lost: float = 0.0
 ) -> BoundingDistributions:
+    """Returns the distributions of two mixtures of Gaussians; ``lost`` is the probability of the shifts that were left
+    out."""
     given = (
         mixtures.list_midpoints(ahead),
         mixtures.list_midpoints(behind),
@@ -210,7 +220,10 @@ def _build_mixture(
 def _build_sample_with_replacement(
     mechanism: m.SampledWithReplacement, direction: Direction, replaced: bool
 ) -> BoundingDistributions:
-    """Of k draws, k vectors 2 long at most are exchanged, or k that are 1 long set to 0 (mixtures.md section 6)."""
+    """Returns the distributions of k draws of the record, k being random (mixtures.md section 6).
+
+    Replacing the record moves the sum by at most 2k, zeroing it by at most k.
+    """
     sigma = mechanism.mechanism.noise_multiplier
     drawn, lost = mixtures.list_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
     one, two = list(drawn), mixtures.scale_shifts(list(drawn), 2.0)
@@ -226,7 +239,8 @@ def _build_sample_with_replacement(
 def _build_truncated_sample(
     mechanism: m.TruncatedPoissonSampled, direction: Direction, asked: m.Mechanism
 ) -> BoundingDistributions:
-    """A Poisson sample, or with the probability of a cut one of fixed size, which one being told (mixtures.md 5)."""
+    """Returns the distributions of a Poisson sample that is cut to a largest size, if the adversary is told whether it
+    was cut (mixtures.md section 5)."""
     inner, q = mechanism.mechanism, mechanism.sampling_probability
     cut, within, drawn = compute_truncation(q, mechanism.batch_size, mechanism.dataset_size)
     high = min(within.hi, math.nextafter(1.0, 0.0))
@@ -248,14 +262,15 @@ def _build_truncated_sample(
 
 
 def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> _core.GridLaw:
-    """A record of a sample of fixed size that contributes nothing (mixtures.md section 4)."""
+    """Returns a distribution for setting a record of a sample of fixed size to zero (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
         return _core.GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
     return loss_distribution(replaced(inner), "remove").upper.replace_one(q)
 
 
 def _list_zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[_core.GridLaw, ...]:
-    """The others contribute nothing, or what the record does, or (a Gaussian's) the opposite."""
+    """Returns distributions that are attained if all other records contribute nothing, the same as the record or, for a
+    Gaussian, the opposite."""
     found = tuple(one.poisson(q, add) for one in loss_distribution(inner, "remove").lowers for add in (False, True))
     if isinstance(inner, m.Gaussian):
         found += (_core.GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
@@ -274,8 +289,11 @@ def _build_from_atoms(
     step: float = 0.0,
     total: float = 0.0,
 ) -> _core.GridLaw:
-    """``losses`` ascend and are within ``slack``, masses within their ``relative`` errors and add up to 1 within these
-    and ``total``: what misses the 1 by more is refused an answer."""
+    """Returns a distribution of atoms at ascending ``losses``, each within ``slack``.
+
+    Masses are within their ``relative`` errors and add up to 1 within these and ``total``. The core raises if they do
+    not.
+    """
     y, masses, rel = (np.asarray(x, dtype=np.float64) for x in (losses, log_masses, relative))
     return _core.GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)
 
@@ -283,7 +301,7 @@ def _build_from_atoms(
 def _build_from_ranges(
     atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None
 ) -> _core.GridLaw:
-    """Atoms (loss, ln mass) by ranges that hold them, on a lattice through the heaviest."""
+    """Returns a distribution of atoms (loss, ln mass) that lie in ranges, on a grid through the heaviest."""
     middles = [0.5 * (y.lo + y.hi) for y, _ in atoms]
     slack = max((y.hi - y.lo for y, _ in atoms), default=0.0)
     logs = [0.5 * (mass.lo + mass.hi) for _, mass in atoms]
@@ -297,19 +315,21 @@ def _build_from_ranges(
 
 
 def _build_replaced_class(pair: ReplacedClass) -> BoundingDistributions:
+    """Returns the distributions of replacing a record under a class of mechanisms."""
     less, more = losses(pair)
     upper = _build_from_symmetric_losses(more)
     return _as_exact(upper) if less is more else BoundingDistributions(upper, (_build_from_symmetric_losses(less),))
 
 
 def _build_from_symmetric_losses(found: Losses) -> _core.GridLaw:
-    """On a lattice through 0 and the heaviest loss."""
+    """Returns a distribution of symmetric losses, on a grid through 0 and the heaviest loss."""
     atoms = found.atoms()
     heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)
     return _build_from_ranges(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
 
 
 def _build_user_defined(given: PrivacyLoss, add: bool) -> BoundingDistributions:
+    """Returns the distributions of a user's loss, reversed for ``add``."""
     high = _build_from_complete_pair(given.dominating)
     low = high if given.dominated is given.dominating else _build_from_complete_pair(given.dominated)
     if add:
@@ -319,6 +339,7 @@ def _build_user_defined(given: PrivacyLoss, add: bool) -> BoundingDistributions:
 
 
 def _build_from_complete_pair(pair: CompletePair) -> _core.GridLaw:
+    """Returns the distribution of a pair of arrays, on its own grid if its losses are equally spaced."""
     y, logs = pair.losses, np.log(pair.masses)
     relative = pair.relative + (8 + 2 * np.abs(logs)) * U
     heaviest = float(y[int(np.argmax(logs))]) if len(y) else 0.0
