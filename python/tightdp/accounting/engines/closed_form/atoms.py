@@ -21,15 +21,15 @@ from ..base import Direction
 from .binomial import CONTEXT
 
 MOST_ATOMS = 256
-"""Of one mechanism: each takes some tens of microseconds. The grid engine is faster beyond."""
+"""Most atoms of one mechanism, each of which takes some tens of microseconds. The grid engine is faster for more."""
 _FAR = 40
-"""Standard deviations of a discrete Gaussian that are kept: beyond lies less than e^-800."""
+"""Standard deviations of a discrete Gaussian that are kept: less than e^-800 lies farther out."""
 _LARGEST_LOSS = 1e30
-"""Of a mechanism that is served: its sum with a logarithm of a mass keeps thirty digits behind the point."""
+"""Largest loss that is served: its sum with the logarithm of a mass keeps thirty digits after the point."""
 _LEAST_DIGIT = 1e-57
-"""More than the logarithm of a number near 1 errs by."""
+"""Bound on the error of the logarithm of a number near 1."""
 LOST = 1e-307
-"""What an upper delta counts for outputs that are not kept, of any number of steps that is served here."""
+"""Amount by which outputs that are not kept raise an upper delta, for every number of steps that is served."""
 
 
 class Atom(NamedTuple):
@@ -42,19 +42,19 @@ class Atom(NamedTuple):
 
 
 class FiniteLossDistribution(NamedTuple):
-    """All atoms of a pair (P, Q), P's mass where Q has none, and Q's where P has none."""
+    """All atoms of a pair (P, Q), the mass of P where Q has none, and that of Q where P has none."""
 
     atoms: list[Atom]
     infinity: Range = Range(0.0)
     hidden: Range = Range(0.0)
 
     def reverse_pair(self) -> FiniteLossDistribution:
-        """Those of (Q, P)."""
+        """Returns the atoms of (Q, P)."""
         turned = [Atom(-y, p - y, e, e + f) for y, p, e, f in self.atoms]
         return FiniteLossDistribution(turned, self.hidden, self.infinity)
 
     def take_poisson_sample(self, q: float, add: bool) -> FiniteLossDistribution:
-        """((1-q) Q + q P, Q), or (P, (1-q) P + q Q) where the record is added (grid.md section 6.1)."""
+        """Returns ((1-q) Q + q P, Q) or, if the record is added, (P, (1-q) P + q Q) (grid.md section 6.1)."""
         if q == 1:
             return self
         with localcontext(CONTEXT):
@@ -69,16 +69,16 @@ class FiniteLossDistribution(NamedTuple):
                     for z, (y, p, e, f) in zip(mixed, self.atoms, strict=True)
                 ]
                 infinity, hidden, single, sign = self.infinity * q, Range(0.0), self.hidden, 1
-            if single.lo > 0:  # where one of the two has nothing, the mixture has 1 - q of the other
+            if single.lo > 0:  # where one of the two has no mass, the mixture has 1 - q times the other's
                 log_p = _take_middle(single).ln() + (0 if add else rest.ln())
                 found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, up(_measure_radius(single) / single.lo)))
-            else:  # what is lost far out is little: it may count as an infinite loss
+            else:  # the little mass that is not kept counts as an infinite loss
                 infinity += single
             return FiniteLossDistribution(found, infinity, hidden)
 
 
 def _log_mixed(loss: Decimal, share: Decimal) -> Decimal:
-    """ln(1 - q + q e^loss), however large the loss."""
+    """Returns ln(1 - q + q e^loss), however large the loss is."""
     if loss > 0:
         return loss + (share + (1 - share) * (-loss).exp()).ln()
     return (1 - share + share * loss.exp()).ln()
@@ -86,7 +86,7 @@ def _log_mixed(loss: Decimal, share: Decimal) -> Decimal:
 
 def count_atoms(mechanism: m.Mechanism) -> int | None:
     """Returns how many atoms ``list_atoms`` would find at most, without computing them; None if it cannot serve."""
-    match mechanism:  # the commonest first: every question of microseconds asks
+    match mechanism:  # the commonest comes first, because every fast question passes here
         case m.Gaussian():
             return None
         case m.PoissonSampled(inner, _):
@@ -117,7 +117,7 @@ def count_atoms(mechanism: m.Mechanism) -> int | None:
 
 
 def may_fail(mechanism: m.Mechanism) -> bool:
-    """Whether P may have mass where Q has none: that is one atom more on a sample."""
+    """Tells whether P may have mass where Q has none, which is one more atom on a sample."""
     return isinstance(mechanism, (m.ApproximateDP, PrivacyLoss))
 
 
@@ -149,6 +149,7 @@ def list_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> Fini
 
 
 def _build_two_points(epsilon: float, delta: float) -> FiniteLossDistribution:
+    """Returns the atoms of (epsilon, delta)-DP: losses +-epsilon, and delta at infinity."""
     e, kept = Decimal(epsilon), 1 - Decimal(delta)
     failure = Range(delta)
     if kept == 0:
@@ -160,7 +161,7 @@ def _build_two_points(epsilon: float, delta: float) -> FiniteLossDistribution:
 
 
 def _build_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistribution:
-    """The true answer, the other one that is compared, and all the rest, which say nothing."""
+    """Returns the atoms of the true answer, of the compared one, and of all others, whose loss is 0."""
     if p == 0:
         return FiniteLossDistribution([], Range(1.0), Range(1.0))
     wrong = p / buckets
@@ -173,7 +174,8 @@ def _build_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistributi
 
 
 def _build_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
-    """Outputs 0 < n < s have the loss (2n - s)/b, all from s on s/b, and all up to 0 -s/b."""
+    """Returns the atoms of discrete Laplace noise: (2n - s)/b for outputs 0 < n < s, s/b from s on, and -s/b up to
+    0."""
     t = (-1 / scale).exp()
     end = -(1 + t).ln()
     middle = (1 - t).ln() + end
@@ -182,7 +184,7 @@ def _build_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
 
 
 def _build_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
-    """Of P around 0 and Q around -s, the integers that are not far from both."""
+    """Returns atoms of P around 0 and Q around -s, at the integers that are not far from both."""
     reach = math.ceil(_FAR * sigma) + 1
     half = -1 / (2 * sigma * sigma)
     exponents = [half * (n * n) for n in range(reach + s + 1)]
@@ -192,6 +194,7 @@ def _build_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
 
 
 def _center_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> FiniteLossDistribution:
+    """Returns atoms at the middles of ranges, with the radii of the ranges as errors."""
     beyond = as_range(infinity)
     return FiniteLossDistribution(
         [Atom(_take_middle(y), _take_middle(p), _measure_radius(y), _measure_radius(p)) for y, p in given],
@@ -201,14 +204,17 @@ def _center_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> 
 
 
 def _take_middle(x: Range) -> Decimal:
+    """Returns the middle of a range."""
     return Decimal(0.5 * (x.lo + x.hi))
 
 
 def _measure_radius(x: Range) -> float:
+    """Returns a bound on the distance of any point of a range from its middle."""
     return 0.0 if x.lo == x.hi else up(x.hi - x.lo)
 
 
 def _atoms_of_pair(pair: CompletePair) -> FiniteLossDistribution:
+    """Returns the atoms of a pair of arrays."""
     found = [
         Atom(Decimal(y), Decimal(p).ln(), pair.slack, pair.relative)
         for y, p in zip(pair.losses.tolist(), pair.masses.tolist(), strict=True)
@@ -219,4 +225,5 @@ def _atoms_of_pair(pair: CompletePair) -> FiniteLossDistribution:
 
 
 def _range_around(mass: float, relative: float) -> Range:
+    """Returns the range of a mass with a relative error."""
     return Range(max(down(mass, relative), 0.0), up(mass, relative)) if mass > 0 else Range(0.0)

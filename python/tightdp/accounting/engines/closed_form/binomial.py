@@ -1,8 +1,9 @@
 """k-fold binary randomised response (docs/theory/closed-forms.md section 4).
 
-Kairouz, Oh and Viswanath (2015), Theorem 3.3: the loss is (2i - k) e with i of law Bin(k, p), p = 1/(1 + e^{-e}). So
-delta(eps) is a sum over all i above (k + eps/e)/2. Above the mode its terms fall. Below it the complement is summed, in
-two sums that fall away from there. Either way some ten standard deviations of the binomial are summed, never k terms.
+Kairouz, Oh and Viswanath (2015), Theorem 3.3: the loss is (2i - k) e, where i has the distribution Bin(k, p), p = 1/(1
++ e^{-e}). So delta(eps) is a sum over all i above (k + eps/e)/2. Above the mode its terms fall. Below it the complement
+is summed, in two sums that fall away from there. Either way some ten standard deviations of the binomial are summed,
+never k terms.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range
 from .law import PrivacyCurve
 
 MOST_TERMS = 10**7
-"""Standard deviations beyond a tenth of this are refused: a tenth of a second a sum."""
+"""Most terms of a sum. A binomial is refused if a tenth of this is less than its standard deviation: a sum takes a
+tenth of a second."""
 _UNITS = 15
 """Units of work of a term."""
 _CHUNK = 1 << 15
-"""Terms at a time, so that they stay in the cache."""
+"""Terms that are computed at a time, so that they stay in the cache."""
 NEGLIGIBLE = 2.0**-70
-"""Part of a sum that its last terms may be: far below the roundings of those before, and of a double."""
+"""Largest part of a sum that is left out: far below the roundings of the terms before, and of a double."""
 _CERTAIN = 700.0
-"""From this e on the topmost atom has all but 2^53 e^-700 < 1e-280 of the mass."""
+"""Least e for which the topmost atom has all but 2^53 e^-700 < 1e-280 of the mass."""
 
 
 class PureFold(PrivacyCurve):
-    """The pair of ``count`` releases of binary randomised response at ``nominal`` > 0."""
+    """The pair of ``count`` releases of binary randomised response at ``nominal`` > 0, which may be a range."""
 
     def __init__(self, nominal: Number, count: int) -> None:
         e = as_range(nominal)
@@ -46,12 +48,12 @@ class PureFold(PrivacyCurve):
 
 
 def measure_deviation(e: float, count: int) -> float:
-    """Standard deviation of the number of positive losses."""
+    """Returns the standard deviation of the number of positive losses."""
     return math.sqrt(count * math.exp(-e)) / (1 + math.exp(-e))
 
 
 class _ExactFold(PrivacyCurve):
-    """The same with an exact parameter."""
+    """The pair of ``count`` releases of binary randomised response at e, which is a double."""
 
     def __init__(self, e: float, count: int) -> None:
         self.e, self.k = e, count
@@ -64,7 +66,9 @@ class _ExactFold(PrivacyCurve):
         self._above = lru_cache(maxsize=2)(self._sum_masses_above)
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        if epsilon < 0:  # reversal; the pair is symmetric, and both terms are positive
+        """Returns delta as a sum over the losses above ``epsilon``, or as 1 minus the other sums if the mode is among
+        them."""
+        if epsilon < 0:  # the pair is symmetric; both terms are positive
             return -expm1(epsilon) + exp(epsilon) * self.evaluate_delta(-epsilon)
         end = Fraction(self.e) * self.k
         if epsilon >= end:
@@ -76,7 +80,7 @@ class _ExactFold(PrivacyCurve):
         spare = _round_outward((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)
-            _core.work_charge(_UNITS * terms)  # what is kept is charged as if it were not
+            _core.work_charge(_UNITS * terms)  # a cached sum costs the same work
             return all_above * -expm1(-spare) + lost * exp(-spare)
         rest = self._compute_mass(first) * exp(-spare) * self._sum_and_charge(first, up=True, odds=self.odds)
         below = (
@@ -93,8 +97,11 @@ class _ExactFold(PrivacyCurve):
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 
     def _sum_masses_above(self, first: int) -> tuple[Range, Range, int]:
-        """Sums over i >= first >= the mode of the masses, and of each times 1 - e^{-2 e (i - first)}, and the number of
-        terms. They serve all epsilons between two losses, among which an inversion ends."""
+        """Returns the sums, over i >= first >= the mode, of the masses and of the masses times 1 - e^{-2 e (i -
+        first)}, and the number of terms.
+
+        They serve all epsilons between two losses, among which an inversion ends.
+        """
         mass, (sums, terms) = (
             self._compute_mass(first),
             self._sum_ratios(first, up=True, odds=1 / self.odds, spared=True),
@@ -102,13 +109,18 @@ class _ExactFold(PrivacyCurve):
         return mass * sums[0], mass * sums[1], terms
 
     def _sum_and_charge(self, start: int, up: bool, odds: float) -> Range:
+        """Returns the first sum of ``_sum_ratios`` and charges its work."""
         sums, terms = self._sum_ratios(start, up, odds)
         _core.work_charge(_UNITS * terms)
         return sums[0]
 
     def _sum_ratios(self, start: int, up: bool, odds: float, spared: bool = False) -> tuple[list[Range], int]:
-        """Sum over i = start, start +- 1, ... of f(i)/f(start) for f(i) = C(k, i) odds^{+-i}; where ``spared``, also of
-        the same times 1 - e^{-2 e |i - start|}; and the number of terms. The ratios must fall from 1 or below."""
+        """Returns the sum over i = start, start +- 1, ... of f(i)/f(start) for f(i) = C(k, i) odds^{+-i}, and the
+        number of terms.
+
+        With ``spared`` it also returns the sum of the same terms times 1 - e^{-2 e |i - start|}. The ratios of
+        neighbouring terms must be at most 1 and fall.
+        """
         totals, slacks, last, done = [0.0] * (1 + spared), [0.0] * (1 + spared), 1.0, 0
         while True:
             m = np.arange(done, done + self.chunk, dtype=np.float64)
@@ -140,7 +152,8 @@ class _ExactFold(PrivacyCurve):
 
 
 def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
-    """C(k, i) p^i q^{k-i}. The large terms of its logarithm cancel in decimal arithmetic, with digits to spare."""
+    """Returns C(k, i) p^i q^{k-i}. The large terms of its logarithm cancel in decimal arithmetic, with digits to
+    spare."""
     j = k - i
     with localcontext(CONTEXT):
         large = i * log_p + j * log_q
@@ -156,20 +169,23 @@ def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Ran
 
 
 CONTEXT = Context(prec=60)
-"""The terms reach 2^53 * 745 < 1e19, so that 40 digits are left behind the point of their sum."""
+"""Decimal arithmetic of 60 digits. The terms reach 2^53 * 745 < 1e19, so 40 digits remain after the point of their
+sum."""
 _SUBNORMAL = 2.0**-1072
-"""Rounding of a term that is no normal double, with room."""
+"""Bound on the rounding of a term that is no normal double, with room."""
 _RATIO = 4 * ULP
-"""Relative error of (k - i) / (i + 1) * odds and of its product with the term before: four roundings, and odds."""
+"""Relative error of (k - i) / (i + 1) * odds times the term before: four roundings, and the error of odds."""
 _TWO_PI = Range(down(2 * math.pi), up(2 * math.pi))
 _HALF_LOG_TWO_PI = 0.5 * log(_TWO_PI)
 
 
 def _compute_entropy(n: int) -> Decimal:
+    """Returns n log n."""
     return n * Decimal(n).ln()
 
 
 def _round_outward(x: Fraction) -> Range:
+    """Returns a range of doubles that holds a fraction >= 0."""
     if x > LARGEST:
         return Range(LARGEST, INF)
     nearest = float(x)
@@ -177,7 +193,7 @@ def _round_outward(x: Fraction) -> Range:
 
 
 def _bound_stirling_error(n: int) -> Range:
-    """log n! - (n + 1/2) log n + n - log(2 pi)/2: Stirling's series, which alternates and brackets."""
+    """Returns log n! - (n + 1/2) log n + n - log(2 pi)/2 by Stirling's series, which alternates and so brackets it."""
     if n < 16:
         return log(math.factorial(n)) - (n + 0.5) * log(n) + n - _HALF_LOG_TWO_PI
     x = 1 / Range(n)

@@ -1,4 +1,4 @@
-"""Laws with formulas: Gaussians, single steps, repeated randomised response and bounded range.
+"""The engine of curves with formulas: Gaussians, single steps, repeated randomised response and bounded range.
 
 See docs/theory/closed-forms.md.
 """
@@ -18,6 +18,8 @@ from .law import PrivacyCurve
 
 
 class ClosedForm:
+    """Answers by a formula, with ranges that account for rounding."""
+
     name = "closed_form"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
@@ -41,10 +43,12 @@ ENGINE = ClosedForm()
 
 
 def _interval(found: Range, term: str) -> Bound:
+    """Returns a range as a bound, whose width is one error term."""
     return Bound(found.lo, found.hi, ENGINE.name, {term: found.hi - found.lo if found.lo < found.hi else 0.0})
 
 
 def _require_formula(parts: Parts, direction: Direction) -> PrivacyCurve:
+    """Returns the curve of parts that were not refused."""
     found = find_formula(parts, direction)
     assert found is not None, "refused parts were asked"
     return found
@@ -52,11 +56,13 @@ def _require_formula(parts: Parts, direction: Direction) -> PrivacyCurve:
 
 @lru_cache(maxsize=256)
 def find_formula(parts: Parts, direction: Direction) -> PrivacyCurve | None:
-    """The formula of a composition in one direction, or None."""
+    """Returns the curve of a composition in one direction, or None if no formula serves."""
     return _find_simple_formula(parts, direction) or outcomes.find_outcome_curve(parts, direction)
 
 
 def _find_simple_formula(parts: Parts, direction: Direction) -> PrivacyCurve | None:
+    """Returns the curve of Gaussians, of mechanisms with one epsilon, or of repeated steps of one mechanism; or
+    None."""
     if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
         return GaussianCurve(sum_mu_squared(parts))
     if all(isinstance(mechanism, m.Gaussian) or _can_only_fail(mechanism) for mechanism, _ in parts) and len(parts) > 1:
@@ -74,7 +80,7 @@ def _find_simple_formula(parts: Parts, direction: Direction) -> PrivacyCurve | N
 
 
 def _compose_with_selections(parts: Parts) -> PrivacyCurve | None:
-    """Gaussians and one kind of selection, in any order and chosen adaptively."""
+    """Returns the curve of Gaussians and one kind of selection, in any order and chosen adaptively; or None."""
     (first, count), rest = parts[0], parts[1:]
     if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
         return None
@@ -85,7 +91,7 @@ def _compose_with_selections(parts: Parts) -> PrivacyCurve | None:
 
 
 def sum_mu_squared(parts: Parts) -> Range:
-    """Sum of count / sigma^2 over Gaussian parts."""
+    """Returns the sum of count / sigma^2 over Gaussian parts."""
     total = Range(0.0)
     for mechanism, count in parts:
         assert isinstance(mechanism, m.Gaussian)
@@ -94,7 +100,8 @@ def sum_mu_squared(parts: Parts) -> Range:
 
 
 def _compose_pure_family(parts: Parts) -> PrivacyCurve | None:
-    """Mechanisms that are (e, d_j)-DP with one e: none of them fails with probability prod (1 - d_j)."""
+    """Returns the curve of mechanisms that are (e, d_j)-DP with one e: none of them fails with probability prod (1 -
+    d_j)."""
     e = getattr(parts[0][0], "nominal_epsilon", 0.0)
     count, log_kept = 0, Range(0.0)
     for mechanism, times in parts:
@@ -114,12 +121,13 @@ def _compose_pure_family(parts: Parts) -> PrivacyCurve | None:
 
 
 def _can_only_fail(mechanism: m.Mechanism) -> bool:
-    """Whether it reveals nothing, or with some probability everything."""
+    """Tells whether a mechanism reveals everything with some probability, and otherwise nothing."""
     return isinstance(mechanism, m.ApproximateDP) and mechanism.nominal_epsilon == 0
 
 
 def _compose_with_failures(parts: Parts) -> PrivacyCurve:
-    """Gaussians beside what fails with some probability and reveals nothing otherwise."""
+    """Returns the curve of Gaussians composed with mechanisms that reveal everything with probability d and otherwise
+    nothing."""
     log_kept = Range(0.0)
     for mechanism, count in parts:
         if isinstance(mechanism, m.ApproximateDP):
@@ -129,13 +137,14 @@ def _compose_with_failures(parts: Parts) -> PrivacyCurve:
 
 
 def _repeat_binary_response(nominal: Range | None, count: int) -> PrivacyCurve | None:
+    """Returns the curve of ``count`` releases of binary randomised response; None if its sums are too long."""
     if nominal is None or nominal.hi == INF or binomial.measure_deviation(nominal.lo, count) > binomial.MOST_TERMS / 10:
         return None
     return single.PureCurve(nominal) if count == 1 else binomial.PureFold(nominal, count)
 
 
 def _binary_epsilon(mechanism: m.Mechanism) -> Range | None:
-    """e where the mechanism's pair is that of binary randomised response at e."""
+    """Returns e if the mechanism's pair is that of binary randomised response at e, or None."""
     match mechanism:
         case m.RandomizedResponse(p, 2) if p < 1:
             return log1p(2 * ((1 - Range(p)) / p))
@@ -145,6 +154,7 @@ def _binary_epsilon(mechanism: m.Mechanism) -> Range | None:
 
 
 def _find_single_formula(mechanism: m.Mechanism, direction: Direction) -> PrivacyCurve | None:
+    """Returns the curve of one step of a mechanism, on a sample or not; or None."""
     match mechanism:
         case m.Gaussian() | m.PureDP() | m.ApproximateDP():
             return find_formula(((mechanism, 1),), direction)

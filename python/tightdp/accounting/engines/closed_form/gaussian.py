@@ -1,4 +1,5 @@
-"""Gaussians, however many: mu^2 adds (docs/theory/closed-forms.md section 2, docs/theory/gaussian.md)."""
+"""The curve of any number of Gaussians, whose mu^2 add up (docs/theory/closed-forms.md section 2,
+docs/theory/gaussian.md)."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from ...numerics.outward import Number, Range, as_range, log, sqrt
 from .law import PrivacyCurve
 
 _LEAST, _MOST = 1e-9, 1e9
-"""mu for which the curve is certified to an ulp or so; beyond, its monotony in mu gives looser bounds."""
+"""Least and largest mu for which the curve is certified to an ulp or so. Outside, it is bounded more loosely, because
+it grows with mu."""
 _SMALLEST = 1e-300
-"""delta for which its inverse is certified to an ulp or so; below, its monotony and a tail bound serve."""
+"""Least delta for which the inverse is certified to an ulp or so. Below, its monotony and a tail bound serve."""
 _DENSITY = 0.39894228040143274
 """phi(0), rounded up: delta(eps) <= delta(0) = 2 Phi(mu/2) - 1 <= phi(0) mu."""
 
@@ -29,6 +31,7 @@ class GaussianCurve(PrivacyCurve):
         return Range(lower, upper)
 
     def invert_delta(self, delta: float) -> Range:
+        """Returns epsilon by the core where it is certified, and by monotony and a tail bound elsewhere."""
         lo, hi = self.mu.lo, self.mu.hi
         if delta == 0:
             return Range(0.0, float("inf") if hi > 0 else 0.0)

@@ -1,8 +1,8 @@
 """Gaussians together with adaptively chosen selections (docs/theory/caps.md, "Selections").
 
 The worst adversary's curve for the selections alone (``bounded_range.py``) is convex and piecewise linear in x = e^eps,
-hence a mixture of max(0, 1 - e^(eps - L)) over its nodes L: a law with masses on the nodes. Gaussians turn each into
-the Gaussian curve at eps - L, a sum of positive terms.
+hence a mixture of max(0, 1 - e^(eps - L)) over its nodes L: a distribution with masses on the nodes. Gaussians turn
+each into the Gaussian curve at eps - L, a sum of positive terms.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from .law import PrivacyCurve
 
 Array = NDArray[np.float64]
 _CELLS = 8
-"""Nodes to a range: the variance of the selections comes out 1/(3 8^2) = .5 % too large, epsilon by half of that."""
+"""Nodes to a range: the variance of the selections is 1/(3 8^2) = .5 % too large, and epsilon half of that."""
 _MOST_NODES = 20_000
-"""Value iteration takes the square of it: a tenth of a second."""
+"""Most nodes. Value iteration takes the square of their number: a tenth of a second."""
 SECANTS = 40
 CLOSE = 1e-11
-"""The inversion stops where log delta is this close, and rises by this part of epsilon until it is certified."""
+"""Distance of log delta at which the inversion stops, and the part of epsilon by which it rises until it is
+certified."""
 FAR = 1e20
-"""No epsilon beyond is looked for: that of the largest Gaussian served is about half of 1e18."""
+"""Largest epsilon that is tried: that of the largest Gaussian served is about half of 1e18."""
 _LEAST = 1e-290
-"""Curves below this have lost digits, or all of them, to underflow: they are bounded by a constant instead."""
+"""Curves below this have lost digits, or all of them, to underflow: a constant bounds them instead."""
 _SHIFT = 2.0**-50
-"""What eps - L and L may lose in rounding, relative to the largest of them and to 1 (for L enters as e^L)."""
+"""Rounding of eps - L and of L, relative to the largest of them and to 1 (L enters as e^L)."""
 
 
 def can_serve_selections(mu_squared: Range, eta: float, count: int) -> bool:
-    """Whether this law covers the run: within the ranges of its parts, and at most a tenth of a second."""
+    """Tells whether the run is within the ranges of both parts, and takes at most a tenth of a second."""
     return (
         mu_squared.lo >= 1e-18
         and mu_squared.hi <= 1e18
@@ -48,7 +49,7 @@ def can_serve_selections(mu_squared: Range, eta: float, count: int) -> bool:
 class GaussianSelections(PrivacyCurve):
     """Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, each chosen given all before.
 
-    The upper bound is that of the worst adversary; there is no lower one here, for members of the class have theirs
+    The upper bound is that of the worst adversary. There is no lower one here: that of members of the class is found
     elsewhere (conversions.md section 7).
     """
 
@@ -65,8 +66,11 @@ class GaussianSelections(PrivacyCurve):
         return Range(0.0, up(upper * self.factor + self.floor))
 
     def invert_delta(self, delta: float) -> Range:
-        """The upper end alone: secants from near a Gaussian that counts selections as zCDP does, halvings where they
-        leave the bracket, then certified."""
+        """Returns the upper end of epsilon alone.
+
+        Secants start near a Gaussian that counts selections as zCDP does. Halvings follow if they leave the bracket,
+        and the result is moved up until it is certified.
+        """
         if delta == 0:
             return Range(0.0, INF)
         target = math.log(delta)
@@ -77,7 +81,7 @@ class GaussianSelections(PrivacyCurve):
             return max(wide, ULP) if found > delta else min(wide, 0.0)
 
         left, right = (max(self.guess.epsilon(delta).hi, 1e-12) * share for share in (0.99, 1.04))
-        low, high = 0.0, INF  # delta is above the target at the one and not above it at the other
+        low, high = 0.0, INF  # delta is above the target at ``low`` and not above it at ``high``
         gap_left, gap_right = measure_gap(left), measure_gap(right)
         for _ in range(SECANTS):
             for at, found in ((left, gap_left), (right, gap_right)):
@@ -97,9 +101,10 @@ class GaussianSelections(PrivacyCurve):
 
 @lru_cache(maxsize=32)
 def build_node_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
-    """Nodes, masses on them, a factor and a floor: their curve times the one, plus the other, is above the adversary's.
+    """Returns nodes, masses on them, a factor and a floor: the curve of the masses times the factor, plus the floor, is
+    above the adversary's curve.
 
-    The masses are slopes' differences and suffer from rounding, so the factor is found afterwards: at each node both
+    The masses are differences of slopes and suffer from rounding, so the factor is found afterwards. At each node both
     curves are sums of positive terms, and between nodes both are linear in x; at x = 0, below all nodes, both are 1.
     """
     losses = np.arange(-count * _CELLS, count * _CELLS + 1, dtype=np.float64) * (eta / _CELLS)

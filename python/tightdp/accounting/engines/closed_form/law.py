@@ -1,4 +1,4 @@
-"""What a law is, and the inversion that all of them share."""
+"""Privacy curves with a formula, and the inversion that they share."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from ...numerics.outward import INF, LARGEST, Number, Range, expm1
 
 
 class PrivacyCurve(ABC):
-    """A dominating pair whose hockey-stick curve has a formula."""
+    """The hockey-stick curve of a dominating pair."""
 
     term = "rounding"
-    """What makes its ranges wide."""
+    """Name of the error term that makes the ranges wide."""
 
     @abstractmethod
     def evaluate_delta(self, epsilon: float) -> Range:
-        """A range holding delta(epsilon); may overshoot [(1 - e^epsilon)_+, 1], where the truth lies."""
+        """Returns a range that holds delta(epsilon). It may exceed [(1 - e^epsilon)_+, 1], where the truth lies."""
 
     def delta(self, epsilon: Number) -> Range:
-        """A range holding delta over ``epsilon``, which may be infinite; delta never increases."""
+        """Returns a range that holds delta over ``epsilon``, which may be infinite or a range; delta never
+        increases."""
         if isinstance(epsilon, Range):
             return Range(self.delta(epsilon.hi).lo, self.delta(epsilon.lo).hi)
         if epsilon == INF:
@@ -33,7 +34,7 @@ class PrivacyCurve(ABC):
         return Range(min(max(found.lo, trivial.lo, 0.0), 1.0), min(max(found.hi, trivial.hi, 0.0), 1.0))
 
     def epsilon(self, delta: Number) -> Range:
-        """A range holding inf{epsilon >= 0 : delta(epsilon) <= delta}."""
+        """Returns a range that holds inf{epsilon >= 0 : delta(epsilon) <= delta}."""
         if isinstance(delta, Range):
             if delta.lo == delta.hi:
                 return self.epsilon(delta.lo)
@@ -47,20 +48,20 @@ class PrivacyCurve(ABC):
         return self.invert_delta(delta)
 
     def invert_delta(self, delta: float) -> Range:
-        """As ``epsilon``, where 0 is not known to do, for delta in [0, 1)."""
+        """Returns ``epsilon`` for delta in [0, 1), if it is not known to be 0."""
         if delta == 0:
             return Range(0.0, INF)
         return invert_curve(self, delta, *self.bracket_epsilon(delta))
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
-        """Where to look for epsilon(delta): a guess in safe bounds, which need not be certified."""
+        """Returns where the search for epsilon(delta) begins: a guess at an interval, which need not be certified."""
         return 0.0, 1.0
 
 
 def invert_curve(law: PrivacyCurve, delta: float, low: float, high: float) -> Range:
     """Solves law.delta(eps) = delta for eps >= 0, and certifies both sides of the root by evaluating there.
 
-    ``low`` and ``high`` are where to start; both are moved outward while they do not bracket the root.
+    ``low`` and ``high`` are where the search starts; both are moved outward while they do not bracket the root.
     """
     target = math.log(delta)
 
@@ -86,11 +87,11 @@ def invert_curve(law: PrivacyCurve, delta: float, low: float, high: float) -> Ra
 
 
 TINY_EPSILON = 1e-300
-"""Smaller epsilons are rounded to 0 or to this."""
+"""Smaller epsilons are rounded to 0 or to this number."""
 _STEPS = 100
-"""Evaluations before giving up; every eighth halves the bracket."""
+"""Most evaluations; every eighth halves the bracket."""
 _CLOSE = 4e-16
-"""Two ulps: what is left is certified step by step."""
+"""Relative width of the bracket, two ulps, at which the search ends. The rest is certified step by step."""
 
 
 def _find_root(gap: Callable[[float], float], low: float, high: float, g_low: float, g_high: float) -> float:
@@ -119,6 +120,8 @@ def _find_root(gap: Callable[[float], float], low: float, high: float, g_low: fl
 
 
 def bound_root_from_above(law: PrivacyCurve, delta: float, root: float) -> float:
+    """Returns an epsilon just above ``root`` at which delta is certified to be small enough; infinite if there is
+    none."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while root + step <= LARGEST / 4:
         if law.delta(root + step).hi <= delta:
@@ -128,6 +131,7 @@ def bound_root_from_above(law: PrivacyCurve, delta: float, root: float) -> float
 
 
 def bound_root_from_below(law: PrivacyCurve, delta: float, root: float) -> float:
+    """Returns an epsilon just below ``root`` at which delta is certified to be too large; 0 if there is none."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:
         if law.delta(root - step).lo > delta:

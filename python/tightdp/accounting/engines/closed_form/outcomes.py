@@ -27,21 +27,21 @@ from .law import PrivacyCurve, bound_root_from_above, bound_root_from_below
 from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
-"""A twentieth of a second to find them, and a hundredth for each answer."""
+"""Most outcomes: a twentieth of a second to find them, and a hundredth for each answer."""
 _MOST_WORK = 3e7
-"""Products for the ratios of an allocation: a fifth of a second."""
+"""Most products for the ratios of an allocation: a fifth of a second."""
 _MOST_LOG = 600.0
-"""The ratios of an allocation, and the number of choices, are doubles with room to spare."""
+"""Largest logarithm of a ratio of an allocation and of the number of choices, which are doubles with room to spare."""
 _DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
-"""Relative rounding of the widest floating-point numbers of the machine: those of a double, or better."""
+"""Relative rounding of the widest floating-point numbers of the machine, which are doubles or better."""
 
 _Array = NDArray[np.float64]
 _Long = NDArray[Any]
 
 
 def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | None:
-    """The law of a composition of few outcomes, which are computed when they are first needed; or None."""
-    if any_of(parts, m.Gaussian):  # said at once, as every question of microseconds asks
+    """Returns the curve of a composition with few outcomes, which are computed when they are first needed; or None."""
+    if any_of(parts, m.Gaussian):  # decided at once, because every fast question passes here
         return None
     total = 1
     for mechanism, count in parts:
@@ -54,7 +54,7 @@ def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | Non
 
 
 def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
-    """How many outcomes ``count`` steps have; 0 where they are too many, or not known."""
+    """Returns how many outcomes ``count`` steps have; 0 if they are too many or their number is unknown."""
     if isinstance(mechanism, m.RandomAllocation):
         found = _count_multisets(_count_allocated_kinds(mechanism), mechanism.steps)
         if not found or not _is_feasible(mechanism, found):
@@ -65,7 +65,7 @@ def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
 
 
 def _count_multisets(kinds: int, size: int) -> int:
-    """C(size + kinds - 1, size), or 0 where it is too large."""
+    """Returns C(size + kinds - 1, size), or 0 if it is too large."""
     small = min(size, kinds - 1)
     if kinds < 1 or (kinds > 1 and size > MOST_OUTCOMES) or small > 10:
         return 0
@@ -74,12 +74,13 @@ def _count_multisets(kinds: int, size: int) -> int:
 
 
 def _count_allocated_kinds(mechanism: m.RandomAllocation) -> int:
-    """Q's atoms, those where P has nothing among them."""
+    """Returns the number of Q's atoms, including those where P has no mass."""
     found = count_atoms(mechanism.mechanism) or 0
     return found + may_fail(mechanism.mechanism) if found else 0
 
 
 def _is_feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
+    """Tells whether the ratios of an allocation take little work and stay in range."""
     steps, k = mechanism.steps, mechanism.selected
     columns = min(steps, count_atoms(mechanism.mechanism) or 0)
     if outcomes * columns * (k + 1) * (k + 1) > _MOST_WORK:
@@ -91,6 +92,7 @@ def _is_feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
 
 
 def _has_two_distributions(mechanism: m.Mechanism) -> bool:
+    """Tells whether two different distributions bound the mechanism."""
     inner = getattr(mechanism, "mechanism", mechanism)
     if isinstance(inner, PrivacyLoss):
         return inner.dominating is not inner.dominated
@@ -105,7 +107,8 @@ def build_allocated_curve(
     direction: Direction,
     most: int,
 ) -> PrivacyCurve | None:
-    """The law of an allocation of atoms between two; None where it has more than ``most`` outcomes."""
+    """Returns the curve of an allocation of atoms between two distributions; None if it has more than ``most``
+    outcomes."""
     for few in (less, more):
         outcomes = _count_multisets(len(few.atoms) + (few.hidden.lo > 0), steps)
         losses = [atom.loss for atom in few.atoms]
@@ -116,7 +119,7 @@ def build_allocated_curve(
 
 
 class TabulatedCurve(PrivacyCurve):
-    """A law all of whose outcomes are at hand."""
+    """A curve whose outcomes are all known."""
 
     def __init__(self, table: _OutcomeTable) -> None:
         self.kept = table
@@ -142,7 +145,7 @@ class TabulatedCurve(PrivacyCurve):
 
 
 class FewOutcomesCurve(TabulatedCurve):
-    """A composition of atoms, whose outcomes are found when they are asked about."""
+    """The curve of a composition of atoms, whose outcomes are found when they are first needed."""
 
     def __init__(self, parts: Parts, direction: Direction, high: bool) -> None:
         self._key = parts, direction, high
@@ -162,7 +165,8 @@ class _OutcomeTable(NamedTuple):
     infinity: Range
 
     def sum_above(self, epsilon: float, losses: _Array, sign: float) -> float:
-        """P's mass at each loss above epsilon times 1 - e^{epsilon - loss}, rounded up or, with sign -1, down."""
+        """Sums P's mass times 1 - e^{epsilon - loss} over the losses above epsilon, rounded up or, with sign -1,
+        down."""
         first = int(np.searchsorted(losses, epsilon, side="right"))
         terms = self.masses[first:] * -np.expm1(epsilon - losses[first:])
         if not len(terms):
@@ -174,9 +178,12 @@ class _OutcomeTable(NamedTuple):
         return max(total, 0.0)
 
     def estimate_root(self, delta: float) -> float:
-        """About where the curve has the value: within the two losses that it lies between, delta is linear in e^eps."""
+        """Returns about the epsilon at which the curve has the value ``delta``.
+
+        Between two neighbouring losses delta is linear in e^eps.
+        """
         beyond = delta - 0.5 * (self.infinity.lo + self.infinity.hi)
-        left, right = -1, len(self.low) - 1  # the curve is above delta at the first, and not at the second
+        left, right = -1, len(self.low) - 1  # the curve is above delta at ``left``, and not at ``right``
         while right - left > 1:
             middle = (left + right) // 2
             terms = self.masses[middle + 1 :] * -np.expm1(self.low[middle] - self.low[middle + 1 :])
@@ -189,7 +196,7 @@ class _OutcomeTable(NamedTuple):
 
 
 _SUMMED_EXACTLY = 1 << 12
-"""Terms whose sum is rounded once: longer ones take too long for it."""
+"""Most terms whose sum is rounded only once; longer sums would take too long for it."""
 
 
 class _Outcomes(NamedTuple):
@@ -202,7 +209,7 @@ class _Outcomes(NamedTuple):
     infinity: Range
 
     def repeat_steps(self, count: int) -> _Outcomes:
-        """The outcomes of independent steps, by how many of them show which atom."""
+        """Returns the outcomes of independent steps: how many of them show which atom."""
         if count == 1:
             return self
         infinity = -expm1(count * log1p(-self.infinity))
@@ -218,7 +225,7 @@ class _Outcomes(NamedTuple):
         )
 
     def combine_with(self, other: _Outcomes) -> _Outcomes:
-        """Those of both, which are independent."""
+        """Returns the joint outcomes of this and an independent composition."""
         infinity = self.infinity + other.infinity - self.infinity * other.infinity
         return _Outcomes(
             np.add.outer(self.losses, other.losses).ravel(),
@@ -234,15 +241,15 @@ class _Outcomes(NamedTuple):
 
 
 def _bound_rounding(count: int, values: _Long) -> float:
-    """Of a sum of that many products of these with whole numbers that add up to no more."""
+    """Bounds the rounding of a sum of products of these values with whole numbers that add up to at most ``count``."""
     return 16 * _DIGITS * count * float(np.abs(values).max(initial=0.0))
 
 
 class _Multisets:
-    """All ways to distribute ``size`` equal things over ``kinds``: the smaller of two descriptions of each.
+    """All ways to distribute ``size`` equal things over ``kinds``, in the smaller of two descriptions.
 
-    Either the places of kinds - 1 bars among size + kinds - 1, whose distances are the numbers of each kind; or those
-    of the things, which tell of each in turn of which kind it is.
+    Either the places of kinds - 1 bars among size + kinds - 1, whose distances are the numbers of each kind. Or the
+    places of the things, which give the kind of each thing in turn.
     """
 
     def __init__(self, kinds: int, size: int) -> None:
@@ -261,7 +268,7 @@ class _Multisets:
         self.rounding = 64 * _DIGITS * (float(self._logs[-1]) + size)
 
     def sum_values(self, values: _Long) -> _Long:
-        """Of each multiset, the sum of its things' values."""
+        """Returns, for each multiset, the sum of the values of its things."""
         if self.by_kind:
             parts = (self.columns[:, i] * values[i] for i in range(self.kinds))
         else:
@@ -272,7 +279,7 @@ class _Multisets:
         return found
 
     def log_number(self) -> _Long:
-        """ln of the number of sequences with each multiset."""
+        """Returns ln of the number of sequences with each multiset."""
         found: _Long = np.full(len(self.columns), self._logs[-1])
         if self.by_kind:
             for i in range(self.kinds):
@@ -285,8 +292,10 @@ class _Multisets:
         return found
 
     def evaluate_symmetric(self, ratios: _Long, k: int) -> _Long:
-        """The elementary symmetric polynomial of degree k of each multiset's ratios, which are at most 1: sums of
-        products of numbers that are not negative."""
+        """Returns the elementary symmetric polynomial of degree k of each multiset's ratios, which are at most 1.
+
+        It consists of sums of products of numbers that are not negative.
+        """
         found = np.zeros((k + 1, len(self.columns)), dtype=np.longdouble)
         found[0] = 1
         if not self.by_kind:
@@ -305,7 +314,7 @@ class _Multisets:
         return cast(_Long, found[k])
 
     def _list_powers(self, ratio: np.longdouble, k: int) -> list[_Long]:
-        """C(n, j) ratio^j for n = 0, ..., size, at j = 0, ..., k."""
+        """Returns C(n, j) ratio^j for n = 0, ..., size, at j = 0, ..., k."""
         n = np.arange(self.size + 1, dtype=np.longdouble)
         found = [np.ones_like(n)]
         for j in range(k):
@@ -314,6 +323,7 @@ class _Multisets:
 
 
 def _list_outcomes(mechanism: m.Mechanism, direction: Direction, high: bool) -> _Outcomes:
+    """Returns the outcomes of one step or one allocation."""
     if isinstance(mechanism, m.RandomAllocation):
         return _build_allocated_outcomes(
             list_atoms(mechanism.mechanism, "remove", high), mechanism.steps, mechanism.selected, direction
@@ -322,6 +332,7 @@ def _list_outcomes(mechanism: m.Mechanism, direction: Direction, high: bool) -> 
 
 
 def _convert_atoms(found: FiniteLossDistribution) -> _Outcomes:
+    """Returns the atoms of one step as outcomes, in long doubles."""
     losses, log_p = (
         _as_long_doubles([one.loss for one in found.atoms]),
         _as_long_doubles([one.log_p for one in found.atoms]),
@@ -336,7 +347,8 @@ def _convert_atoms(found: FiniteLossDistribution) -> _Outcomes:
 
 
 def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:
-    """Theorem 1 of allocation.md: Q's outcomes are independent, P's have the ratio e_k / C(steps, k) to them."""
+    """Returns the outcomes of an allocation. Q's are independent, and P's have the ratio e_k / C(steps, k) to them
+    (allocation.md, Theorem 1)."""
     base = _convert_atoms(few)
     hidden = few.hidden.lo > 0
     log_q = base.log_p - base.losses
@@ -364,13 +376,13 @@ def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, d
         + _bound_rounding(steps, log_q)
         + found.rounding
     )
-    lost = 0.0 if hidden else up(steps * few.hidden.hi)  # what is nearly nothing counts as an infinite loss
+    lost = 0.0 if hidden else up(steps * few.hidden.hi)  # the little mass that is left out counts as an infinite loss
     here = loss[seen]
     spent = np.full(len(here), loss_error), np.full(len(here), log_error)
     if direction == "remove":
         infinity = -expm1(k * log1p(-few.infinity)) + Range(0.0, lost)
         return _Outcomes(here, (mass + loss)[seen], spent[0], spent[0] + spent[1], infinity.clamp(0.0, 1.0))
-    alone = mass[~seen]  # nothing of P is there
+    alone = mass[~seen]  # P has no mass there
     certain = math.fsum(float(x) for x in np.exp(alone))
     error = 2 * (log_error + 2 * LIBM) * certain
     infinity = Range(max(certain - error, 0.0), min(certain + error + lost, 1.0))
@@ -387,6 +399,7 @@ def _widen_doubles(values: list[float]) -> _Long:
 
 @lru_cache(maxsize=8)
 def _build_table(parts: Parts, direction: Direction, high: bool) -> _OutcomeTable:
+    """Composes the parts and sorts their outcomes."""
     found: _Outcomes | None = None
     for mechanism, count in parts:
         one = _list_outcomes(mechanism, direction, high).repeat_steps(count)
@@ -396,6 +409,7 @@ def _build_table(parts: Parts, direction: Direction, high: bool) -> _OutcomeTabl
 
 
 def _sort_outcomes(found: _Outcomes) -> _OutcomeTable:
+    """Sorts outcomes by their losses, and rounds them to doubles with errors."""
     order = np.argsort(found.losses, kind="stable")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         y, log_p = found.losses[order].astype(np.float64), found.log_p[order].astype(np.float64)
@@ -411,8 +425,10 @@ def _sort_outcomes(found: _Outcomes) -> _OutcomeTable:
 
 @lru_cache(maxsize=8)
 def _log_factorials(most: int) -> _Long:
-    """ln n! for n = 0, ..., most, within 16 roundings of n ln n + n: from 64 on Stirling's series, whose first term
-    that is left out is below 2^-64."""
+    """Returns ln n! for n = 0, ..., most, within 16 roundings of n ln n + n.
+
+    From 64 on it is Stirling's series, whose first term that is left out is below 2^-64.
+    """
     with localcontext(CONTEXT):
         few = _as_long_doubles([Decimal(math.factorial(n)).ln() for n in range(min(most + 1, 64))])
     if most < 64:

@@ -1,4 +1,4 @@
-"""One step of a mechanism with a formula (docs/theory/closed-forms.md section 3)."""
+"""Curves of one step of a mechanism with a formula (docs/theory/closed-forms.md section 3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PureCurve(PrivacyCurve):
 
 
 class LaplaceCurve(PrivacyCurve):
-    """1 - e^{(eps - mu) / 2} for |eps| <= mu."""
+    """Laplace noise: 1 - e^{(eps - mu) / 2} for |eps| <= mu."""
 
     def __init__(self, mu: Number) -> None:
         self.mu = as_range(mu)
@@ -36,7 +36,8 @@ class LaplaceCurve(PrivacyCurve):
 
 
 class BoundedRangeCurve(PrivacyCurve):
-    """(1 - e^{(eps - eta) / 2})^2 / (1 - e^{-eta}) for |eps| <= eta (Dong, Durfee and Rogers 2020, Lemma 3.4)."""
+    """One selection: (1 - e^{(eps - eta) / 2})^2 / (1 - e^{-eta}) for |eps| <= eta (Dong, Durfee and Rogers 2020, Lemma
+    3.4)."""
 
     def __init__(self, eta: float) -> None:
         self.eta = eta
@@ -44,7 +45,7 @@ class BoundedRangeCurve(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         if abs(epsilon) >= self.eta:
-            return Range(0.0)  # the trivial curve, which the caller takes the maximum with
+            return Range(0.0)  # the caller takes the maximum with the trivial curve
         root = -expm1((epsilon - Range(self.eta)) * 0.5)
         return root * root / self.weight
 
@@ -53,7 +54,7 @@ class BoundedRangeCurve(PrivacyCurve):
 
 
 class BracketedCurve(PrivacyCurve):
-    """A law known by one that it dominates and one that dominates it."""
+    """A curve between that of a pair that it dominates and that of a pair that dominates it."""
 
     def __init__(self, less: PrivacyCurve, more: PrivacyCurve) -> None:
         self.less, self.more = less, more
@@ -74,14 +75,14 @@ class ReplacedGaussianCurve(PrivacyCurve):
         self.log_odds = self.half + log1p(-Range(q)) - log(q)
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        if epsilon < 0:  # reversal; the pair is symmetric, and both terms are positive
+        if epsilon < 0:  # the pair is symmetric; both terms are positive
             return -expm1(epsilon) + exp(epsilon) * self.evaluate_delta(-epsilon)
         at = 0.5 * Range(epsilon) + self._compute_shift(epsilon)
         back = exp(epsilon - at - self.half)
         return self.q * (self.gaussian.delta(at - self.half) + back * self.gaussian.delta(at + self.half))
 
     def _compute_shift(self, epsilon: float) -> Range:
-        """asinh(e^{log_odds} sinh(eps/2)), eps >= 0."""
+        """Returns asinh(e^{log_odds} sinh(eps/2)), eps >= 0."""
         if epsilon == 0:
             return Range(0.0)
         top = self.log_odds + 0.5 * Range(epsilon)
@@ -96,7 +97,8 @@ class ReplacedGaussianCurve(PrivacyCurve):
 
 
 class CurveWithFailure(PrivacyCurve):
-    """Everything is revealed with probability ``failure``, else ``law`` holds."""
+    """The curve of a mechanism that reveals everything with probability ``failure``, and otherwise has the curve
+    ``law``."""
 
     def __init__(self, law: PrivacyCurve, failure: Number) -> None:
         self.law = law
@@ -146,16 +148,16 @@ class SampledAddCurve(PrivacyCurve):
 
 
 def _remove_sampling(epsilon: float, q: float) -> Range:
-    """log(1 + (e^eps - 1)/q), minus infinity from log(1 - q) down."""
+    """Returns log(1 + (e^eps - 1)/q), which is minus infinity from log(1 - q) down."""
     if epsilon > _LARGE:
         return epsilon - log(q) + log1p(-(1 - Range(q)) * exp(-epsilon))
     return log1p(expm1(epsilon) / q)
 
 
 def _apply_sampling(epsilon: float, q: float) -> Range:
-    """log(1 + q (e^eps - 1)), for eps >= 0."""
+    """Returns log(1 + q (e^eps - 1)), for eps >= 0."""
     return Range(INF) if epsilon == INF else log_mixed(Range(epsilon), q)
 
 
 _LARGE = 200.0
-"""From here e^eps is factored out, well before it overflows and where e^-eps no longer cancels."""
+"""Least epsilon at which e^eps is factored out: well before it overflows, and where e^-eps no longer cancels."""
