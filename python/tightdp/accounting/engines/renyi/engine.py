@@ -1,6 +1,6 @@
 """Renyi differential privacy: an upper bound of most compositions (docs/theory/conversions.md).
 
-The lower bound is trivial but for one release of a class that is defined by Renyi divergences.
+The lower bound is trivial, except for one release of a class that is defined by Renyi divergences.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from .two_sided import bound_attained_moment
 
 
 class Renyi:
+    """Bounds by moments of the privacy loss."""
+
     name = "renyi"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
@@ -31,6 +33,10 @@ class Renyi:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
+        """Bounds epsilon by the best order at the delta that failures leave.
+
+        One release of a zCDP mechanism has a lower end too: the best of the members that are tried.
+        """
         kept, failure = split_failures(parts)
         spare = down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
         upper = max(_minimize_bound(kept, lambda c, k: conversion.epsilon_at(c, k, spare)), 0.0) if spare > 0 else INF
@@ -42,6 +48,10 @@ class Renyi:
         return Bound(lower, upper, self.name, {"conversion": upper - lower})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
+        """Bounds delta by the best order, and adds the probability of a failure.
+
+        One release of a zCDP mechanism has a lower end too: the best of the members that are tried.
+        """
         kept, failure = split_failures(parts)
         rest = conversion.delta_from_log(_minimize_bound(kept, lambda c, k: conversion.log_delta_at(c, k, epsilon)))
         upper = (failure + (1 - failure) * rest).hi
@@ -58,15 +68,17 @@ ENGINE = Renyi()
 
 
 def _get_single_class(parts: Parts) -> m.ZCDP | None:
-    """The one release of a class whose best member of one bit is a lower end."""
+    """Returns the zCDP mechanism that a composition consists of, for which a member of one bit gives a lower end; or
+    None."""
     mechanism, count = parts[0] if len(parts) == 1 else (None, 0)
     return mechanism if isinstance(mechanism, m.ZCDP) and count == 1 and mechanism.rho > 0 else None
 
 
 def _minimize_bound(parts: Parts, value: Callable[[float, float], float]) -> float:
-    """The least ``value`` of c and K(c) over the orders that are searched.
+    """Returns the least ``value`` of c and K(c) over the orders that are searched.
 
-    Of many parts a few, spread over all, say near which order; there the others count, as often as the budget allows.
+    If there are many parts, a few of them, spread over all, say near which order to search. There all parts count, as
+    often as the budget allows.
     """
     if len(parts) <= FEW_PARTS:
         return conversion.minimize_over_orders(lambda c: value(c, sum_moments(parts, c)))[0]
@@ -88,6 +100,7 @@ def _minimize_bound(parts: Parts, value: Callable[[float, float], float]) -> flo
 
 
 def _is_quick(mechanism: m.Mechanism) -> bool:
+    """Tells whether one moment of the mechanism takes about a tenth of a millisecond."""
     match mechanism:
         case m.PoissonSampled(inner):
             return isinstance(inner, m.Gaussian)
@@ -97,14 +110,14 @@ def _is_quick(mechanism: m.Mechanism) -> bool:
 
 
 _UNITS, _UNITS_SAMPLED = 10**5, 10**6
-"""Of work, for one moment: of a Gaussian, sampled or not, a tenth of a millisecond, of other noise on a sample up to
-two, half of it kept."""
+"""Units of work for one moment: of a Gaussian, sampled or not, a tenth of a millisecond; of other noise on a sample up
+to two, of which half is kept."""
 _LAST = 10**9
-"""What a question may spend beyond its budget on the one order that gives it an upper end."""
+"""Units of work beyond its budget that a question may spend on the one order that gives it an upper end."""
 
 
 def sum_moments(parts: Parts, c: float) -> float:
-    """Upper bound of K(c) of a composition, for both directions."""
+    """Returns an upper bound of K(c) of a composition, for both directions."""
     found = Range(0.0)
     for mechanism, count in parts:
         found += count * Range(log_moment(mechanism, c))
@@ -112,7 +125,8 @@ def sum_moments(parts: Parts, c: float) -> float:
 
 
 def bound_divergence(parts: Parts, direction: Direction, order: float) -> tuple[float, float]:
-    """Ends of the Renyi divergence of an order > 1: of what members attain, and of all (section 14)."""
+    """Returns bounds of the Renyi divergence of an order > 1: a member of the class attains the lower one (section
+    14)."""
     c = order - 1
     lower = max(bound_attained_moment(member, direction, c) for member in members.members(parts))
     upper = INF
@@ -123,7 +137,7 @@ def bound_divergence(parts: Parts, direction: Direction, order: float) -> tuple[
 
 @lru_cache(maxsize=64)
 def split_failures(parts: Parts) -> tuple[Parts, Range]:
-    """The parts given that nothing failed, and the probability that something did (section 6)."""
+    """Returns the parts on condition that none of them failed, and the probability that one did (section 6)."""
     log_kept = Range(0.0)
     kept = []
     for mechanism, count in parts:
@@ -134,9 +148,9 @@ def split_failures(parts: Parts) -> tuple[Parts, Range]:
 
 
 def remove_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
-    """A mechanism of finite moments that this one is except with some probability.
+    """Returns a mechanism of finite moments, and the probability with which the given one is not the same.
 
-    Sampling is left out where approximate mechanisms are sampled: by joint convexity it only helps.
+    Sampling is left out if approximate mechanisms are sampled: by joint convexity it only reduces the moments.
     """
     match mechanism:
         case m.ApproximateDP():

@@ -26,14 +26,14 @@ from .two_sided import compute_binary_moment, compute_exact_moment
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
 _MOST_DRAWS = 20_000
-"""Terms of a sum: half a millisecond."""
+"""Most terms of a sum: half a millisecond."""
 _LEAST = 1e-3
-"""Smaller noise multipliers need no sampling to be of no use."""
+"""Least noise multiplier for which sampling is used: at less noise it does not help."""
 
 
 @lru_cache(maxsize=4096)
 def log_moment(mechanism: m.Mechanism, c: float) -> float:
-    """An upper bound of K(c) for both directions of add-or-remove; infinite where none is known."""
+    """Returns an upper bound of K(c) for both directions of add-or-remove; infinite if none is known."""
     match mechanism:
         case m.Gaussian(sigma):
             return (Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))).hi
@@ -83,7 +83,7 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             return min(quadrature.log_moment_replaced(sigma, q, c).hi, unsampled) if sigma > _LEAST else unsampled
         case ReplacedClass() if mechanism.nominal_delta == 0:
             found = losses(mechanism)[1]
-            if not found.positive:  # all is at 0, or some at infinity
+            if not found.positive:  # the losses are 0 or infinite
                 return INF if found.infinity.hi > 0 else 0.0
             return compute_exact_moment(mechanism, c).hi
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
@@ -96,7 +96,7 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
 
 
 def _log_moment_of_pair(pair: CompletePair, power: float) -> float:
-    """log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at c, and that of (Q, P) at -c - 1."""
+    """Returns log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at power c, and that of (Q, P) at power -c - 1."""
     y, log_p = pair.losses, np.log(pair.masses)
     exponents = log_p + power * y
     top = float(exponents.max(initial=-INF))
@@ -108,10 +108,11 @@ def _log_moment_of_pair(pair: CompletePair, power: float) -> float:
 
 
 def _bound_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
-    """Of shifts by ``times`` the sensitivities, in a Poisson sample: joint convexity of p^{c+1} q^{-c}.
+    """Bounds K(c) of shifts by ``times`` the sensitivities, in a Poisson sample, by the joint convexity of p^{c+1}
+    q^{-c}.
 
-    All numbers are positive. An exponent has ten roundings at the most, a term of the sum a few more and those of
-    NumPy's expm1, and the sum itself is that of the terms to one.
+    All numbers are positive. An exponent has at most ten roundings. A term of the sum has a few more and those of
+    NumPy's expm1, and the sum itself is that of the terms to one rounding.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
@@ -119,14 +120,14 @@ def _bound_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: flo
         mu = norms * (times / mixture.noise_multiplier)
         exponents = np.where(norms > 0, unit * mu * mu * (1 + 16 * ULP) + 4 * TINY, 0.0)
         largest = float(exponents.max())
-        if largest > _EXP_LIMIT:  # which bounds the mean
+        if largest > _EXP_LIMIT:  # the largest exponent bounds the mean
             return largest
         grown = math.fsum(shares * np.expm1(exponents)) * (1 + 32 * ULP) + len(norms) * 4 * TINY
     return log1p(Range(grown) * q * (1 + 2.0**-48)).hi
 
 
 def _bound_draws(size: int, total: int, mu: Range, c: float) -> float:
-    """Of k mu, k ~ Bin(size, 1/total); infinite where that is too many terms."""
+    """Bounds K(c) of a shift of k mu, k ~ Bin(size, 1/total); infinite if that is too many terms."""
     if size > _MOST_DRAWS:
         return INF
     exponent = Range(c) * (Range(c) + 1) * (mu * mu) * 0.5
@@ -145,7 +146,7 @@ def _bound_draws(size: int, total: int, mu: Range, c: float) -> float:
 
 
 def _bound_truncated_sample(mechanism: m.Mechanism, c: float) -> float:
-    """M is at most the mean of those of the two samples: joint convexity."""
+    """Bounds K(c) by the mean of the moments of the Poisson sample and of the one of fixed size, by joint convexity."""
     sample = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
     assert isinstance(sample, m.TruncatedPoissonSampled)
     inner, q = sample.mechanism, sample.sampling_probability
@@ -167,7 +168,7 @@ def _bound_truncated_sample(mechanism: m.Mechanism, c: float) -> float:
 
 
 def _bound_joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
-    """Of replacing a record in a sample: no more than without sampling, by joint convexity."""
+    """Bounds K(c) of replacing a record in a sample, by joint convexity at most that without sampling."""
     doubled = replaced(inner)
     unsampled = log_moment(doubled, c)
     if q >= 1:
@@ -176,13 +177,15 @@ def _bound_joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
 
 
 def _bound_joined_curves(doubled: m.Mechanism, k: float) -> float:
-    """K of a curve that is a "remove" one for eps >= 0 and an "add" one below, where both have at most ``k``: as M - 1
-    = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps, it is at most twice theirs, and in a class of pairs that
-    need not be symmetric four times (section 4)."""
+    """Bounds K of a curve that is a "remove" one for eps >= 0 and an "add" one below, where both have at most ``k``.
+
+    As M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps, it is at most twice theirs. In a class of pairs
+    that need not be symmetric it is at most four times theirs (section 4).
+    """
     once = _scale_excess_by_two(k)
     return _scale_excess_by_two(once) if holds(doubled, m.ZCDP, m.BoundedRange) else once
 
 
 def _scale_excess_by_two(k: float) -> float:
-    """log(1 + 2 (M - 1)) for k = log M, rounded up."""
+    """Returns log(1 + 2 (M - 1)) for k = log M, rounded up."""
     return k + 0.7 if k > _EXP_LIMIT else log1p(2 * expm1(k)).hi

@@ -1,9 +1,8 @@
 """Moments of Poisson sampling (docs/theory/conversions.md section 4).
 
-With W = 1 - q + q L and L = dP/dQ under Q, "remove" has M(c) = E_Q[W^{c+1}]; that of "add" is no larger than what
-bounds "remove" for the pair and for its reverse.
-Integer orders are a sum of positive terms. Between them K is convex, so a chord bounds it; for Gaussians the
-trapezoidal rule gives it at any order.
+With W = 1 - q + q L and L = dP/dQ under Q, "remove" has M(c) = E_Q[W^{c+1}]. That of "add" is at most the bound for
+"remove" of the pair and of its reverse. At integer orders M is a sum of positive terms. Between them K is convex, so a
+chord bounds it; for Gaussians the trapezoidal rule gives it at any order.
 """
 
 from __future__ import annotations
@@ -18,22 +17,23 @@ from ...numerics.outward import INF, ULP, Range, down, up
 from . import quadrature
 
 MOST_TERMS = 20_000
-"""Terms of a sum or nodes of a quadrature: half a millisecond. Beyond, the moment counts as infinite."""
+"""Most terms of a sum or nodes of a quadrature: half a millisecond. The moment counts as infinite if it needs more."""
 _LEAST = 1e-150
-"""Noise multipliers with a smaller square than a double can hold; what is not sampled has moments enough there."""
+"""Least noise multiplier that is served: the square of a smaller one is no normal double. There the moments without
+sampling serve."""
 _MOST_INNER = 256
-"""Integer orders of an inner mechanism that is evaluated term by term."""
+"""Largest integer order for an inner mechanism that is evaluated term by term."""
 
 
 def bound_sampled_moment(inner: Callable[[float], float], q: float, c: float) -> float:
-    """Upper bound of K(c) for an inner mechanism with moment bounds ``inner``, both directions."""
+    """Returns an upper bound of K(c) for an inner mechanism with moment bounds ``inner``, for both directions."""
     return _bound_by_chord(
         lambda order: bound_integer_order(np.array([inner(j - 1.0) for j in range(2, order + 1)]), q).hi, c, _MOST_INNER
     )
 
 
 def bound_sampled_gaussian(sigma: float, q: float, c: float) -> float:
-    """Upper bound of K(c) for the Gaussian, both directions."""
+    """Returns an upper bound of K(c) for a sampled Gaussian, for both directions."""
     if sigma < _LEAST:
         return INF
     nodes = quadrature.count_nodes(sigma, c)
@@ -49,7 +49,7 @@ def bound_sampled_gaussian(sigma: float, q: float, c: float) -> float:
 
 
 def _bound_by_chord(at_order: Callable[[int], float], c: float, most: int) -> float:
-    """K at order c + 1 by convexity between the integer orders beside it; K vanishes at order 1."""
+    """Bounds K at order c + 1 by convexity between the integer orders beside it; K is 0 at order 1."""
     below = math.floor(c) + 1
     above = below if c == int(c) else below + 1
     if above > most:
@@ -62,9 +62,9 @@ def _bound_by_chord(at_order: Callable[[int], float], c: float, most: int) -> fl
 
 
 def bound_integer_order(inner: NDArray[np.float64], q: float) -> Range:
-    """log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)) where ``inner`` holds K_j.
+    """Returns log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)), where ``inner`` holds K_j.
 
-    The terms j = 0, 1 and the ones that were subtracted add up to 1, so that nothing cancels.
+    The terms j = 0, 1 and the subtracted ones add up to 1, so that nothing cancels.
     """
     a = len(inner) + 1
     if not inner[-1] < INF:
@@ -83,8 +83,8 @@ def bound_integer_order(inner: NDArray[np.float64], q: float) -> Range:
         return Range(0.0, INF)
     total = float(np.exp(logs - top).sum())
     finite = logs[logs > -INF]
-    # Each logarithm: a cumulative sum, each of whose additions rounds a number no larger than ``chosen``, and products
-    # and sums of numbers no larger than ``size``.
+    # Each logarithm has a cumulative sum, whose additions round numbers no larger than ``chosen``, and products and
+    # sums of numbers no larger than ``size``.
     chosen = float(np.abs(log_choose).max())
     size = chosen + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
     slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP
@@ -95,5 +95,5 @@ def bound_integer_order(inner: NDArray[np.float64], q: float) -> Range:
 
 
 def _log_one_plus_exp(exponent: float) -> float:
-    """log(1 + e^exponent)"""
+    """Returns log(1 + e^exponent)."""
     return math.log1p(math.exp(exponent)) if exponent < 700 else exponent + math.exp(-exponent)

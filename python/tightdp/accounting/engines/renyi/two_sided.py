@@ -1,4 +1,4 @@
-"""Moments with a formula, from both sides, and those that some pair of a mechanism attains.
+"""Moments with a formula, bounded from both sides, and lower bounds of moments that some pair of a mechanism attains.
 
 See docs/theory/conversions.md sections 3 and 14.
 """
@@ -21,13 +21,13 @@ from .sampled import bound_integer_order
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
 _MOST_ORDER = 256
-"""Of a sum over the orders of what is sampled."""
+"""Largest integer order of a sum over the orders of the mechanism that is sampled."""
 _LEAST = 1e-3
-"""Of the noise multipliers of quadratures."""
+"""Least noise multiplier of quadratures."""
 
 
 def compute_exact_moment(mechanism: m.Mechanism, c: float) -> Range:
-    """K(c), the same in both directions."""
+    """Returns K(c), which is the same in both directions; [0, infinity] if it has no formula."""
     match mechanism:
         case m.Gaussian(sigma):
             return Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))
@@ -48,7 +48,7 @@ def compute_exact_moment(mechanism: m.Mechanism, c: float) -> Range:
 
 
 def bound_attained_moment(parts: Parts, direction: Direction, c: float) -> float:
-    """A lower bound of K(c) for pairs that a composition attains in one direction."""
+    """Returns a lower bound of K(c) for pairs that a composition attains in one direction."""
     total = Range(0.0)
     for mechanism, count in parts:
         one = _bound_attained_step(mechanism, direction, c)
@@ -59,6 +59,7 @@ def bound_attained_moment(parts: Parts, direction: Direction, c: float) -> float
 
 
 def _bound_attained_step(mechanism: m.Mechanism, direction: Direction, c: float) -> float:
+    """Returns a lower bound of K(c) for a pair that one mechanism attains."""
     match mechanism:
         case m.ApproximateDP() if mechanism.nominal_delta > 0:
             return INF
@@ -84,6 +85,7 @@ def _bound_attained_step(mechanism: m.Mechanism, direction: Direction, c: float)
 
 
 def _bound_attained_sample(inner: m.Mechanism, q: float, c: float) -> float:
+    """Returns a lower bound of K(c) for a Poisson sample, by quadrature or at the integer order below."""
     sigma = inner.noise_multiplier if isinstance(inner, m.Gaussian) else 0.0
     if sigma > _LEAST and quadrature.count_nodes(sigma, c) <= quadrature.MOST_NODES:
         return quadrature.log_moment_range(sigma, q, c).lo
@@ -97,21 +99,22 @@ def _bound_attained_sample(inner: m.Mechanism, q: float, c: float) -> float:
 
 
 def compute_binary_moment(e: Range, c: float) -> Range:
-    """M - 1 = (e^{ce} - 1)(1 - e^{-(c+1)e}) / (1 + e^{-e})."""
+    """Returns K(c) of binary randomised response: M - 1 = (e^{ce} - 1)(1 - e^{-(c+1)e}) / (1 + e^{-e})."""
     if (c * e).hi > _EXP_LIMIT:  # M is at most e^{ce}, and at least that times 1/(1 + e^-e)
         return Range(max((c * e - log1p(exp(-e))).lo, 0.0), (c * e).hi)
     return log1p(expm1(c * e) * -expm1(-((Range(c) + 1) * e)) / (1 + exp(-e)))
 
 
 def _compute_three_atoms(r: Range, wrong: Range, c: float) -> Range:
-    """Losses r, 0, -r, the last of mass ``wrong``: M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1) e^{-cr}."""
+    """Returns K(c) of losses r, 0 and -r, the last of mass ``wrong``: M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1)
+    e^{-cr}."""
     if (c * r).hi > _EXP_LIMIT:  # the mass at r alone
         return Range(max((c * r + r + log(wrong)).lo, 0.0), (c * r).hi)
     return log1p(wrong * -expm1(-(c * r)) * expm1((Range(c) + 1) * r))
 
 
 def _compute_laplace(mu: Range, c: float) -> Range:
-    """M = ((c+1) e^{c mu} + c e^{-(c+1) mu}) / (2c + 1)."""
+    """Returns K(c) of Laplace noise: M = ((c+1) e^{c mu} + c e^{-(c+1) mu}) / (2c + 1)."""
     if (c * mu).hi > _EXP_LIMIT:
         less, more = Range(c) + 1, Range(c) + 1 + exp(-mu)
         return Range((c * mu + log(less / (2 * Range(c) + 1))).lo, (c * mu + log(more / (2 * Range(c) + 1))).hi)

@@ -1,8 +1,8 @@
-"""What a zCDP mechanism of one bit attains: the lower end of the class (docs/theory/conversions.md section 7). Upper
-ends are conversions of its moments, as of any other: moments.py, conversion.py.
+"""Lower ends of zCDP from mechanisms of one bit (docs/theory/conversions.md section 7). The upper ends are conversions
+of moments, as those of any other mechanism: moments.py, conversion.py.
 
-P = Ber(r) and Q = Ber(s) are a member if D_a of either from the other is at most xi + a rho at every order a > 1. For a
-given r the least s is found by bisection. What is returned was checked at all orders at once.
+P = Ber(r) and Q = Ber(s) are a member of the class if D_a of either from the other is at most xi + a rho at every order
+a > 1. For a given r the least s is found by bisection. The result was checked at all orders at once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from ...numerics.outward import Range, down, exp, log
 
 _Array = NDArray[np.float64]
 _ORDERS = 160
+"""Cells of the orders at which a member is checked."""
 _SHARES = 7
-"""Values of r that are looked at together."""
+"""Values of r that are tried together."""
 _SPREADS = 0.5, 0.08
-"""How far their logarithms reach, on either side of the best r so far."""
+"""Distances that the logarithms of r reach on either side of the best r so far, in the first and the second round."""
 _BISECTIONS = 20
 _MARGIN = 1e-13
-"""More than sums of logarithms err by, relative to their largest term (five roundings and the logarithms' own)."""
+"""Relative error of a sum of logarithms, with room: five roundings and the errors of the logarithms."""
 _ORDERS_LESS_ONE = np.exp(np.linspace(math.log(1e-6), math.log(1e12), 600))
 _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDERS_LESS_ONE)
 
@@ -32,7 +33,7 @@ _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDE
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def epsilon(rho: float, xi: float, delta: float) -> float:
-    """A lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
+    """Returns a lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
 
     def compute_gain(r: _Array, log_s: _Array) -> _Array:
         return np.where(r > delta, np.log(np.maximum(r - delta, 1e-320)), -math.inf) - log_s
@@ -46,7 +47,7 @@ def epsilon(rho: float, xi: float, delta: float) -> float:
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def delta(rho: float, xi: float, epsilon: float) -> float:
-    """A lower bound of delta(epsilon) over the class: r - e^epsilon s."""
+    """Returns a lower bound of delta(epsilon) over the class: r - e^epsilon s."""
 
     def compute_gain(r: _Array, log_s: _Array) -> _Array:
         return r - np.exp(np.minimum(epsilon + log_s, 700.0))
@@ -62,8 +63,11 @@ def delta(rho: float, xi: float, epsilon: float) -> float:
 def _find_best_member(
     rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r: float
 ) -> tuple[float, float]:
-    """(r, ln s) of the member with the largest gain found near r = delta a, a the order whose conversion to (epsilon,
-    delta) is best: there the loss that makes that conversion an equality has this probability."""
+    """Returns (r, ln s) of the member with the largest gain near r = delta a, where a is the order whose conversion to
+    (epsilon, delta) is best.
+
+    The loss that makes that conversion an equality has this probability.
+    """
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:
         r = np.exp(np.clip(log_r + spread * np.linspace(-1, 1, _SHARES), -690.0, -1e-9))
@@ -77,10 +81,10 @@ def _find_best_member(
 
 
 def _largest_loss(r: _Array, rho: float, xi: float) -> _Array:
-    """ln(r/s), certified: of the values tried the largest for which Ber(r), Ber(s) was seen to be a member."""
+    """Returns the largest ln(r/s) that was tried for which Ber(r), Ber(s) is certified to be a member."""
     # D_a >= ln(r/s) + ln(r)/(a - 1), least at a = 1 + (-ln r / rho)^(1/2).
     high = (xi + rho + 2 * np.sqrt(-rho * np.log(r))) * 1.0001
-    # D(Q || P) hardly ever counts: it is looked at while searching only where it turns out to.
+    # D(Q || P) hardly ever matters: the search takes it into account only if the first result fails the check.
     for both in (False, True):
         low, most = np.zeros_like(high), high
         for _ in range(_BISECTIONS):
@@ -93,11 +97,12 @@ def _largest_loss(r: _Array, rho: float, xi: float) -> _Array:
 
 
 def _is_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
-    """Whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0, and D_{c+1}(Q || P) too; False where it is not seen.
+    """Tells whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0, and D_{c+1}(Q || P) too; False if it is not
+    certain.
 
-    On a cell [a, b] of c, K(c) = c D_{c+1} is convex, and R(c) = c (xi + (c+1) rho) is above its chord less rho (b -
+    On a cell [a, b] of c, K(c) = c D_{c+1} is convex, and R(c) = c (xi + (c+1) rho) exceeds its chord minus rho (b -
     a)^2/4. So K <= R if K <= R - rho (b - a)^2/4 at both ends; or, as D grows with its order, if D_{1+b} <= xi + (1+a)
-    rho. From 1 + c = (y - xi)/rho on, y the largest loss, D <= y is enough.
+    rho. From 1 + c = (y - xi)/rho on, y being the largest loss, D <= y is enough.
     """
     log_r, log_not_r = np.log(r), np.log1p(-r)
     log_s = log_r - loss
