@@ -13,7 +13,7 @@ from ...options import Direction as Direction
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How exact an answer is to be, and at which cost."""
+    """The wanted exactness of an answer, and the memory that it may take."""
 
     width: float = WIDTH
     """Relative width that ``auto`` tries to meet."""

@@ -30,7 +30,7 @@ class Fallback:
 
 ENGINE = Fallback()
 _MOST_PARTS = 16
-"""Most parts that are asked about, each at the cost of a closed form."""
+"""Largest number of parts that are asked about, each at the cost of a closed form."""
 
 
 def _list_served_parts(parts: Parts, direction: Direction) -> list[Parts]:

@@ -1,8 +1,9 @@
 """Random allocation: each record takes part in some of the steps, drawn at random (docs/theory/allocation.md).
 
-One allocation with one step selected is answered from its own law, put on a lattice from above and from below. Several
-of them, or one beside other mechanisms, are composed by the grid engine's transforms. Where more than one step is
-selected the upper bound is that of as many independent allocations of fewer steps, and the lower one that of a test.
+One allocation with one step selected is answered from its own loss distribution, put on a grid from above and from
+below. Several of them, or one beside other mechanisms, are composed by the transforms of the grid engine. If more than
+one step is selected, the upper bound is that of as many independent allocations of fewer steps, and the lower one that
+of a test.
 """
 
 from __future__ import annotations
@@ -30,14 +31,18 @@ from .laws import COARSEST, FINEST, Allocation, RoundedAtoms
 _Laws = list[tuple[_core.GridLaw, float]]
 _Found = tuple[float, float, dict[str, float], int, int]
 COMPOSED_LEVEL = 9
+"""Level of the grid for the width below (see ``COARSEST``)."""
 COMPOSED_WIDTH = 1e-4
-"""Composed laws are no better than this."""
+"""Least relative width of composed distributions."""
 
 
 class RandomAllocations:
+    """Serves compositions with random allocations."""
+
     name = "allocation"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
+        """Returns the reason for the first mechanism without a distribution, or for too many steps."""
         if not any(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts):
             return "it serves compositions with RandomAllocation"
         for mechanism, count in parts:
@@ -54,6 +59,7 @@ class RandomAllocations:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
+        """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
         floor = allocation_laws.choose_floor(delta)
         known = [
             closed_form.ENGINE.epsilon(one, direction, delta) for one in _list_dominating_formulas(parts, direction)
@@ -83,6 +89,7 @@ class RandomAllocations:
         return _combine_bounds(parts, found, lower, max(upper, lower))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
+        """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
         known = [
             closed_form.ENGINE.delta(one, direction, epsilon) for one in _list_dominating_formulas(parts, direction)
         ]
@@ -108,7 +115,7 @@ class RandomAllocations:
                 ends = few.delta(epsilon)
                 lower, upper = max(lower, ends.lo), min(upper, ends.hi)
             return _combine_bounds(parts, found, lower, upper)
-        # What may be lost follows from the answer: found on a coarse lattice first.
+        # The probability that may be lost depends on the answer, which is found on a coarse grid first.
         floor = 1e-20
         for guess in (1e-20, 1e-100, allocation_laws.LEAST_FLOOR):
             rough = allocation_laws.build_allocation(single.mechanism, single.steps, COARSEST, guess)
@@ -130,10 +137,10 @@ ENGINE = RandomAllocations()
 def _combine_bounds(
     parts: Parts, found: tuple[float, float, dict[str, float]] | None, lower: float, upper: float
 ) -> Bound:
-    """What a lattice and formulas know together.
+    """Returns the intersection of the bounds of a grid and of formulas.
 
-    Of a class whose pair no member attains, formulas may bound the class below the pair's lower ends. Those count for
-    nothing (pairs/members.py), and are cut.
+    If no member of a class attains its pair, formulas may bound the class below the lower end of the pair. Such lower
+    ends count for nothing (pairs/members.py), and are cut.
     """
     if any(holds(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
@@ -148,6 +155,7 @@ def _combine_bounds(
 
 
 def _get_single_allocation(parts: Parts) -> m.RandomAllocation | None:
+    """Returns the allocation with one step selected that a composition consists of, or None."""
     (mechanism, count), *rest = parts
     if not rest and count == 1 and isinstance(mechanism, m.RandomAllocation) and mechanism.selected == 1:
         return mechanism
@@ -160,7 +168,7 @@ def _refine_grid(
     width: float,
     ask: Callable[[Allocation], tuple[float, float]],
 ) -> tuple[float, float, dict[str, float]] | None:
-    """A coarse lattice tells how fine one is needed: the width is that of the spacing squared."""
+    """Asks a coarse grid how fine a grid is needed: the width is proportional to the square of the spacing."""
     found = allocation_laws.build_finest_allocation(single.mechanism, single.steps, floor, COARSEST + 1)
     if found is None:
         return None
@@ -180,11 +188,12 @@ def _refine_grid(
 def _solve_epsilons(
     below: RoundedAtoms, above: RoundedAtoms, direction: Direction, delta: float
 ) -> tuple[float, float]:
+    """Returns epsilon of the atoms from below and of those from above."""
     return _bracket_epsilon(below, direction, delta)[0], _bracket_epsilon(above, direction, delta)[1]
 
 
 def _bracket_epsilon(atoms: RoundedAtoms, direction: Direction, delta: float) -> tuple[float, float]:
-    """Neighbouring epsilons >= 0 with the curve above ``delta`` at the first and not at the second."""
+    """Returns neighbouring epsilons >= 0 with the curve above ``delta`` at the first and not at the second."""
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
     if atoms.delta_far_out(direction) > delta:
@@ -199,12 +208,15 @@ def _compose_by_grid(
     request: Request,
     ask: Callable[[_Laws, float, int], _Found],
 ) -> tuple[float, float, dict[str, float]] | None:
-    """Bounds by the grid engine; the lower one for selections of one step alone."""
+    """Returns bounds by the grid engine.
+
+    If several steps are selected, a single step or the sum of the outputs replaces the allocation in the lower bound.
+    """
     points = min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
     above, below, sums = [], [], []
     work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
     width = max(request.width, COMPOSED_WIDTH)
-    level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))  # the width is that of the spacing squared
+    level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))  # as the spacing squared
     for mechanism, count in parts:
         if reveals_nothing(mechanism):
             continue
@@ -238,7 +250,8 @@ def _compose_by_grid(
 
 
 def _build_gaussian_sum(mechanism: m.RandomAllocation, direction: Direction) -> _core.GridLaw | None:
-    """Of the sum of all outputs, which is a Gaussian's (allocation.md section 1); None where steps are no Gaussians."""
+    """Returns the distribution of the sum of all outputs, which is a Gaussian's (allocation.md section 1); None if
+    steps are not Gaussian."""
     if not isinstance(mechanism.mechanism, m.Gaussian):
         return None
     noise = _compute_noise_of_sum(mechanism)
@@ -246,19 +259,21 @@ def _build_gaussian_sum(mechanism: m.RandomAllocation, direction: Direction) -> 
 
 
 def _compute_noise_of_sum(mechanism: m.RandomAllocation) -> float:
+    """Returns the noise multiplier of the sum of all outputs, rounded up."""
     assert isinstance(mechanism.mechanism, m.Gaussian)
     sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps
     return (Range(sigma) * math.sqrt(steps) * (1 + 2**-51) / mechanism.selected).hi
 
 
 def divide_into_blocks(steps: int, selected: int) -> list[tuple[int, int]]:
-    """Sizes of ``selected`` blocks, as equal as they can be, that make up all steps; with their numbers."""
+    """Returns the sizes of ``selected`` blocks, as equal as they can be, that make up all steps, and how many have each
+    size."""
     size, larger = divmod(steps, selected)
     return [one for one in ((size, selected - larger), (size + 1, larger)) if one[1]]
 
 
 def _list_dominating_formulas(parts: Parts, direction: Direction) -> list[Parts]:
-    """Compositions with a formula that dominate: taking part in the selected steps for sure."""
+    """Returns dominating compositions with a formula: the record takes part in the selected steps for sure."""
     found = tuple(
         (mechanism.mechanism, count * mechanism.selected)
         if isinstance(mechanism, m.RandomAllocation)
@@ -269,7 +284,7 @@ def _list_dominating_formulas(parts: Parts, direction: Direction) -> list[Parts]
 
 
 def _list_dominated_formulas(parts: Parts, direction: Direction) -> list[Parts]:
-    """Compositions with a formula that are dominated: a single step, or for Gaussians the sum over the steps."""
+    """Returns dominated compositions with a formula: a single step, or for Gaussians the sum over the steps."""
     found: list[Parts] = []
     for mechanism, count in parts:
         if not isinstance(mechanism, m.RandomAllocation):
@@ -285,8 +300,10 @@ def _list_dominated_formulas(parts: Parts, direction: Direction) -> list[Parts]:
 
 
 def _list_largest_products(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
-    """Compositions with a formula whose delta at epsilon + ln(choices) is a lower bound: the largest product of ratios
-    alone, of one allocation or of all parts."""
+    """Returns compositions with a formula whose delta at epsilon + ln(choices) is a lower bound.
+
+    They are the largest product of ratios alone, of one allocation or of all parts.
+    """
     if direction != "remove":
         return []
     found: list[tuple[Parts, Range]] = []
@@ -301,8 +318,10 @@ def _list_largest_products(parts: Parts, direction: Direction) -> list[tuple[Par
 
 
 def _ask_coarse_curve(parts: Parts, direction: Direction, floor: float) -> PrivacyCurve | None:
-    """Of one allocation with several steps selected, whose ratios are put on a coarse lattice; not of Gaussians, whose
-    ratios spread over too many cells."""
+    """Returns the curve of one allocation with several steps selected, whose ratios are put on a coarse grid; or None.
+
+    The ratios of Gaussians spread over too many cells.
+    """
     (mechanism, count), *rest = parts
     if rest or count > 1 or not isinstance(mechanism, m.RandomAllocation) or mechanism.selected == 1:
         return None
@@ -314,7 +333,7 @@ def _ask_coarse_curve(parts: Parts, direction: Direction, floor: float) -> Priva
 
 
 def _log_choices(steps: int, selected: int) -> Range:
-    """ln C(steps, selected), or for many selected a little more: the entropy."""
+    """Returns ln C(steps, selected), or if many are selected a little more: the entropy."""
     few = min(selected, steps - selected)
     if few <= _FEW_SELECTED:
         return log(Range(math.comb(steps, few) * (1 - 2.0**-50), math.comb(steps, few) * (1 + 2.0**-50)))
@@ -322,12 +341,14 @@ def _log_choices(steps: int, selected: int) -> Range:
 
 
 _FEW_SELECTED = 16
-"""Of 2^53 steps, so many can be chosen in a number of ways that is a double."""
+"""Largest number of selected steps of 2^53 for which the number of choices is a double."""
 
 
 def _list_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.ScoreSums]:
-    """Sums of scores over the steps of each Gaussian allocation that selects several, as far as the question's budget
-    goes: they raise lower ends alone."""
+    """Returns sums of scores over the steps of each Gaussian allocation that selects several.
+
+    They raise lower ends alone, and are left out once the question's budget is spent.
+    """
     found = []
     for mechanism, count in parts:
         if not (isinstance(mechanism, m.RandomAllocation) and isinstance(mechanism.mechanism, m.Gaussian)):
@@ -341,6 +362,7 @@ def _list_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums
 
 
 def _keep_with_formula(parts: Parts, direction: Direction) -> list[Parts]:
+    """Returns the parts if the closed-form engine serves them quickly, else nothing."""
     if len(parts) > 1 and any(isinstance(mechanism, m.BoundedRange) for mechanism, _ in parts):
-        return []  # Gaussians beside selections: a sum over cells, too slow for an aside
+        return []  # with Gaussians it is a sum over cells, which is too slow here
     return [parts] if closed_form.ENGINE.explain_refusal(parts, direction) is None else []

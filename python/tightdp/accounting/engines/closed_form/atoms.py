@@ -21,7 +21,8 @@ from ..base import Direction
 from .binomial import CONTEXT
 
 MOST_ATOMS = 256
-"""Most atoms of one mechanism, each of which takes some tens of microseconds. The grid engine is faster for more."""
+"""Largest number of atoms of one mechanism, each of which takes some tens of microseconds. The grid engine is faster
+for more."""
 _FAR = 40
 """Standard deviations of a discrete Gaussian that are kept: less than e^-800 lies farther out."""
 _LARGEST_LOSS = 1e30
@@ -42,7 +43,7 @@ class Atom(NamedTuple):
 
 
 class FiniteLossDistribution(NamedTuple):
-    """All atoms of a pair (P, Q), the mass of P where Q has none, and that of Q where P has none."""
+    """The atoms of a pair (P, Q), the mass of P where Q has none, and that of Q where P has none."""
 
     atoms: list[Atom]
     infinity: Range = Range(0.0)

@@ -20,8 +20,8 @@ from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range
 from .law import PrivacyCurve
 
 MOST_TERMS = 10**7
-"""Most terms of a sum. A binomial is refused if a tenth of this is less than its standard deviation: a sum takes a
-tenth of a second."""
+"""Largest number of terms of a sum, which take a tenth of a second. A binomial is refused if its standard deviation
+exceeds a tenth of this."""
 _UNITS = 15
 """Units of work of a term."""
 _CHUNK = 1 << 15

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 _CELLS = 8
 """Nodes to a range: the variance of the selections is 1/(3 8^2) = .5 % too large, and epsilon half of that."""
 _MOST_NODES = 20_000
-"""Most nodes. Value iteration takes the square of their number: a tenth of a second."""
+"""Largest number of nodes. Value iteration takes the square of their number: a tenth of a second."""
 SECANTS = 40
 CLOSE = 1e-11
 """Distance of log delta at which the inversion stops, and the part of epsilon by which it rises until it is

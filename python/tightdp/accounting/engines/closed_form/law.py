@@ -89,7 +89,7 @@ def invert_curve(law: PrivacyCurve, delta: float, low: float, high: float) -> Ra
 TINY_EPSILON = 1e-300
 """Smaller epsilons are rounded to 0 or to this number."""
 _STEPS = 100
-"""Most evaluations; every eighth halves the bracket."""
+"""Largest number of evaluations; every eighth halves the bracket."""
 _CLOSE = 4e-16
 """Relative width of the bracket, two ulps, at which the search ends. The rest is certified step by step."""
 

@@ -27,9 +27,9 @@ from .law import PrivacyCurve, bound_root_from_above, bound_root_from_below
 from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
-"""Most outcomes: a twentieth of a second to find them, and a hundredth for each answer."""
+"""Largest number of outcomes: a twentieth of a second to find them, and a hundredth for each answer."""
 _MOST_WORK = 3e7
-"""Most products for the ratios of an allocation: a fifth of a second."""
+"""Largest number of products for the ratios of an allocation: a fifth of a second."""
 _MOST_LOG = 600.0
 """Largest logarithm of a ratio of an allocation and of the number of choices, which are doubles with room to spare."""
 _DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
@@ -196,7 +196,7 @@ class _OutcomeTable(NamedTuple):
 
 
 _SUMMED_EXACTLY = 1 << 12
-"""Most terms whose sum is rounded only once; longer sums would take too long for it."""
+"""Largest number of terms whose sum is rounded only once; longer sums would take too long for it."""
 
 
 class _Outcomes(NamedTuple):
@@ -246,7 +246,7 @@ def _bound_rounding(count: int, values: _Long) -> float:
 
 
 class _Multisets:
-    """All ways to distribute ``size`` equal things over ``kinds``, in the smaller of two descriptions.
+    """The ways to distribute ``size`` equal things over ``kinds``, in the smaller of two descriptions.
 
     Either the places of kinds - 1 bars among size + kinds - 1, whose distances are the numbers of each kind. Or the
     places of the things, which give the kind of each thing in turn.

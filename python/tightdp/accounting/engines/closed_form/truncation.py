@@ -13,7 +13,7 @@ from ...numerics.outward import ULP, Range
 from .binomial import CONTEXT, NEGLIGIBLE, compute_binomial_mass
 
 _MOST_TERMS = 1 << 21
-"""Most terms of a tail: 35 milliseconds. A geometric series bounds the rest."""
+"""Largest number of terms of a tail: 35 milliseconds. A geometric series bounds the rest."""
 _CHUNK = 1 << 16
 """Terms that are computed at once."""
 

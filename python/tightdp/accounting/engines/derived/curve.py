@@ -25,7 +25,7 @@ _STEEPEST = 1e130
 _UNITS = 1000
 """Units of work of one link of one chain, as measured."""
 _MOST = 1000
-"""Most chains, and so most corners of the curve."""
+"""Largest number of chains, and so of corners of the curve."""
 
 
 def build_dominating_loss(

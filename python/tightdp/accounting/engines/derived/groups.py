@@ -26,7 +26,7 @@ _SAME = 1e-13
 _NARROW = 1e-9
 """Width of the logarithm of a probability at which the search for two neighbouring chains ends in any case."""
 _STEPS = 120
-"""Most steps of that search."""
+"""Largest number of steps of that search."""
 _UNITS = 2 * 10**4
 """Units of work for one link in one round: about twenty chains, as measured."""
 _LEAST = -745.0

@@ -1,8 +1,8 @@
 """Samples of fixed size with Gaussian noise under "replace" (docs/theory/adaptive.md).
 
 The joined pair of the grid engine bounds each step against the worst data sets of that step, for each epsilon. Here an
-adversary who sees all earlier outputs chooses data sets for the next one: the best choice is bounded from above by
-value iteration over all of them, and from below by two that are changed between.
+adversary who sees all earlier outputs chooses the data sets of the next step. Value iteration over all data sets bounds
+the best choice from above, and two data sets that alternate bound it from below.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from ..grid.laws import loss_distribution
 from .kernels import Array, Side, bound_masses_below, list_epsilons
 
 ABOVE, BELOW = 2700, 10_900
-"""Lattice points on either side of 0, of the two bounds: with them the transforms have 2^13 and 2^15."""
+"""Grid points on either side of 0, of the upper and of the lower bound. Their transforms have 2^13 and 2^15 points."""
 MOST_STEPS = 1 << 14
 BLOCK = 2000
-"""Steps, at most, whose values are iterated; the curve of a block is composed as a pair. 2,000 take a second or two."""
+"""Largest number of steps whose values are iterated: 2,000 take a second or two. The curve of a block is composed as a
+pair."""
 SWITCHES = 256
-"""How often, at most, the adversary of the lower bound chooses: each time for a block of steps."""
+"""Largest number of choices of the adversary of the lower bound, each for a block of steps."""
 LEAST_SIGMA, MOST_SIGMA = 0.2, 100.0
-"""Noise multipliers at which lattices of so many points tell anything, and it is worth asking."""
+"""Least and largest noise multiplier for which grids of so many points are useful."""
 CURVES = 32
-"""Whose curves are kept, 100 KB each."""
+"""Curves that are kept, 100 KB each."""
 _NOTHING, _LEAST = 1e-4, 1e-3
-"""Shares of a delta: what all steps together may take from beyond the lattice, and where the lower bound's ends."""
+"""Parts of a delta: the mass outside the grid that all steps together may have, and the end of the lower bound."""
 _FURTHEST = 600.0
-"""Losses on a lattice, whose exponentials must be doubles."""
+"""Largest loss on a grid, whose exponential must be a double."""
 _ROUGH = 1e-3, 1 << 16
+"""Relative width and number of grid points of rough answers."""
 
 
 class Curve(NamedTuple):
-    """Bounds of delta at multiples of a spacing each, none where nothing is known; and the work that they took."""
+    """Bounds of delta at multiples of a spacing each, empty if nothing is known; and the work that they took."""
 
     above: Array
     above_spacing: float
@@ -50,6 +52,8 @@ class Curve(NamedTuple):
 
 
 class FixedSize:
+    """Bounds the best strategy of an adaptive adversary."""
+
     name = "fixed_size"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
@@ -81,20 +85,22 @@ ENGINE = FixedSize()
 
 
 def _build_bound(low: float, high: float) -> Bound:
+    """Returns both ends as a bound, whose width is one error term."""
     return Bound(low, high, ENGINE.name, {"adversary": high - low if low < high else 0.0})
 
 
 def _choose_level(delta: float) -> int:
-    """The power of ten that lattices are made for: one serves all questions about deltas up to ten times as large."""
+    """Returns the power of ten that the grids are made for, so that one serves deltas up to ten times as large."""
     return max(math.floor(math.log10(max(delta, 1e-300))), -290)
 
 
 def _build_joined_pair(mechanism: m.Mechanism, count: int) -> list[tuple[_core.GridLaw, float]]:
+    """Returns the joined pair of the grid engine, which dominates each step."""
     return [(loss_distribution(mechanism, "remove").upper, float(count))]
 
 
 def _ask_curve(parts: Parts, level: int) -> Curve | None:
-    """None where the budget does not allow it. What is kept is charged as if it were not."""
+    """Returns the curve, or None if the budget does not allow it. A cached curve costs the same work."""
     mechanism, count = parts[0]
     assert isinstance(mechanism, Replaced), "refused parts were asked"
     before = _core.work_spent()
@@ -107,11 +113,12 @@ def _ask_curve(parts: Parts, level: int) -> Curve | None:
 
 
 class _UnknownError(Exception):
-    """No lattice serves, or the budget cut the work short: nothing is kept of that."""
+    """No grid serves, or the budget cut the work short. Raised, so that the cache keeps no incomplete curve."""
 
 
 @lru_cache(maxsize=CURVES)
 def _compute_curve(replaced: Replaced, count: int, level: int) -> Curve:
+    """Returns the curve of ``count`` equal steps, for deltas from 10^``level`` up."""
     mechanism = replaced.mechanism
     assert isinstance(mechanism, m.FixedSizeSampled) and isinstance(mechanism.mechanism, m.Gaussian)
     before = _core.work_spent()
@@ -123,7 +130,7 @@ def _compute_curve(replaced: Replaced, count: int, level: int) -> Curve:
     reach, near, far = (_core.grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
-    # That of a saddle point, unless what is left beyond the lattice would drown the curve at delta.
+    # The tilt of a saddle point, unless the mass outside the grid would then exceed the curve at delta.
     tilt = min(
         -math.log(_LEAST) / max(far - near, 1e-300), -math.log(_NOTHING) / max(reach - near, 1e-300), 300 / reach
     )
@@ -141,24 +148,24 @@ def _compute_curve(replaced: Replaced, count: int, level: int) -> Curve:
 
 
 def _compute_lower_curve(mu: float, q: float, count: int, spacing: float, tilt: float, floor: float) -> Array:
-    """The adversary removes or adds, in blocks of steps."""
+    """Returns the curve of an adversary who removes or adds, in blocks of steps."""
     block = -(-count // SWITCHES)
     places, base = list_epsilons(BELOW, spacing), _core.GridLaw.gaussian(mu)
     remove, add = (
         Side(*(ends.reshape(places.shape) for ends in _core.grid_deltas(run, places.ravel(), 1e-6, floor, 1 << 20)))
         for run in ([(base.poisson(q, added), float(block))] for added in (False, True))
     )
-    if not _core.work_charge(0):  # the last of these deltas are unknown
+    if not _core.work_charge(0):  # the budget ended before the last of these deltas
         raise _UnknownError
-    menu = [bound_masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
-    found = _core.worst_below(np.array(menu), count // block, spacing, tilt)
-    # Where a value is drowned by its error, that of a larger epsilon holds.
+    choices = [bound_masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
+    found = _core.worst_below(np.array(choices), count // block, spacing, tilt)
+    # If the error of a value exceeds it, the value at a larger epsilon is a better lower bound.
     falling: Array = np.maximum.accumulate(found[::-1])[::-1]
     return falling
 
 
 def _invert_upper_curve(above: Array, spacing: float, delta: float) -> float:
-    """Where the chords of the curve, convex in e^epsilon, come down to ``delta``."""
+    """Returns the epsilon at which the chords of the curve, convex in e^epsilon, reach ``delta``."""
     falling = np.minimum.accumulate(above)
     j = int(np.count_nonzero(falling > delta))
     if j == len(falling):
@@ -170,6 +177,7 @@ def _invert_upper_curve(above: Array, spacing: float, delta: float) -> float:
 
 
 def _evaluate_curve(found: Curve, epsilon: float) -> tuple[float, float]:
+    """Returns both ends at ``epsilon``: a point of the lower curve farther out, and a chord of the upper curve."""
     i = math.floor(min(epsilon / found.above_spacing, 2.0**53) * (1 - 2**-50))
     high = float(found.above.min())
     if i + 1 < len(found.above):

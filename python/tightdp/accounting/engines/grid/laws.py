@@ -29,8 +29,8 @@ from . import mixtures
 
 U = 2.0**-53
 MOST_LAWS = 4096
-"""Most distributions that are kept. The results of compositions are kept for the distributions that they were made of:
-with more distinct ones, every question composes anew. Sketches take up to 50 KB each."""
+"""Largest number of distributions that are kept. The results of compositions are kept for the distributions that they
+were made of: with more distinct ones, every question composes anew. Sketches take up to 50 KB each."""
 
 
 class BoundingDistributions(NamedTuple):

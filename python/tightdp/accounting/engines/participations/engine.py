@@ -1,9 +1,9 @@
-"""Sampled Gaussians of little noise beside plain ones (docs/theory/closed-forms.md section 5).
+"""The engine for sampled Gaussians with little noise beside plain ones (docs/theory/closed-forms.md section 5).
 
-A step with the record in it reveals it, so that what counts is how often that happens: both ends are sums over that
-number. For a record that is removed they are one and the same up to noise multipliers of about .06, just where the
-other engines need lattices and nodes beyond all bounds; for a record that is replaced in a sample of fixed size their
-relative distance is about the square of the noise multiplier.
+A step with the record in it reveals the record, so only the number of these steps matters: both ends are sums over that
+number. For a record that is removed the two ends agree up to noise multipliers of about .06, for which the other
+engines would need too many points and nodes. For a record that is replaced in a sample of fixed size their relative
+distance is about the square of the noise multiplier.
 """
 
 from __future__ import annotations
@@ -20,21 +20,26 @@ from . import curves as participations
 from .curves import Curve, Participations, reverse_delta
 
 MOST_SIGMA = 0.1
-"""Noise multipliers with more are served better elsewhere."""
+"""Largest noise multiplier: other engines serve larger ones better."""
 LEAST_SIGMA = 1e-100
 MOST_OVERLAP = 10.0
-"""Of count q sigma^2: beyond, the curves of many numbers of participations lie side by side, and each costs."""
+"""Largest count q sigma^2. Above it the curves of many numbers of participations overlap, and each has its cost."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
-"""Up to there the mixture, whose terms are dear, is not needed for a record that is removed or added."""
+"""Noise multiplier up to which a larger count q sigma^2 is served for a record that is removed or added: the mixture,
+whose terms are costly, is not needed."""
 
 
 class CurveBounds(NamedTuple):
+    """An upper and a lower bound of the curve, and an epsilon at which searches start."""
+
     above: Curve
     below: Curve
     start: float
 
 
 class ByParticipations:
+    """Sums over the number of steps that the record is in."""
+
     name = "participations"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
@@ -64,11 +69,13 @@ _REVERSED: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
 
 
 def _interval(lower: float, upper: float) -> Bound:
+    """Returns both ends as a bound, whose width is one error term."""
     return Bound(lower, upper, ENGINE.name, {"participations": upper - lower if lower < upper else 0.0})
 
 
 @lru_cache(maxsize=16)
 def _find_bounds(parts: Parts, direction: Direction) -> CurveBounds | None:
+    """Returns bounds of the curve of one sampled Gaussian and plain ones; None if the engine cannot serve the parts."""
     sampled = [part for part in parts if not isinstance(part[0], m.Gaussian)]
     plain = [part for part in parts if isinstance(part[0], m.Gaussian)]
     if len(sampled) != 1:
@@ -88,7 +95,7 @@ def _find_bounds(parts: Parts, direction: Direction) -> CurveBounds | None:
     overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
     if not (known and LEAST_SIGMA <= sigma <= MOST_SIGMA and count * share.hi * sigma**2 <= overlap):
         return None
-    # A record that is replaced in a sample moves an output by twice as much; plain Gaussians are translated already.
+    # A record that is replaced in a sample moves an output twice as far. Plain Gaussians have been translated already.
     once = (4 if fixed else 1) / (Range(sigma) * sigma)
     if not participations.is_monotone_when_told(share, once):
         return None

@@ -10,14 +10,14 @@ from .engine import Prv
 
 
 def build_engine_on_device(device: int) -> Prv:
-    """The engine with its cells, transforms and powers on a device; RuntimeError or ImportError where that or CuPy is
-    missing."""
+    """Returns the engine with its cells, transforms and powers on a device. Raises RuntimeError or ImportError if the
+    device or CuPy is missing."""
     where = build_backend(device)
     return Prv(f"prv on {where.name}", where.compose, spectral.BYTES_A_POINT)
 
 
 def build_backend(device: int) -> _Cupy:
-    """The device's arrays; RuntimeError or ImportError where it or CuPy is missing."""
+    """Returns the arrays of a device. Raises RuntimeError or ImportError if the device or CuPy is missing."""
     kernels = required(device)
     try:
         import cupy  # type: ignore[import-not-found, unused-ignore]
@@ -34,7 +34,7 @@ class _Cupy:
         self.name = f"cuda:{device}"
 
     def compose(self, *arguments: Any) -> Any:
-        """``spectral.compose`` on that device."""
+        """Runs ``spectral.compose`` on the device."""
         with self.xp.cuda.Device(self._device):
             return spectral.compose(self, *arguments)
 

@@ -26,7 +26,7 @@ from .two_sided import compute_binary_moment, compute_exact_moment
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
 _MOST_DRAWS = 20_000
-"""Most terms of a sum: half a millisecond."""
+"""Largest number of terms of a sum: half a millisecond."""
 _LEAST = 1e-3
 """Least noise multiplier for which sampling is used: at less noise it does not help."""
 

@@ -107,7 +107,7 @@ def log_moment_replaced(sigma: float, q: float, c: float) -> Range:
 
 
 MOST_NODES = 20_000
-"""Most nodes: half a millisecond, as for the moments of a removal."""
+"""Largest number of nodes: half a millisecond, as for the moments of a removal."""
 
 
 def _step_replaced(sigma: float, c: float, share: float) -> float:

@@ -17,7 +17,8 @@ from ...numerics.outward import INF, ULP, Range, down, up
 from . import quadrature
 
 MOST_TERMS = 20_000
-"""Most terms of a sum or nodes of a quadrature: half a millisecond. The moment counts as infinite if it needs more."""
+"""Largest number of terms of a sum or nodes of a quadrature: half a millisecond. The moment counts as infinite if it
+needs more."""
 _LEAST = 1e-150
 """Least noise multiplier that is served: the square of a smaller one is no normal double. There the moments without
 sampling serve."""
