@@ -28,7 +28,7 @@ from . import laws as allocation_laws
 from . import sums as allocation_sums
 from .laws import COARSEST, FINEST, Allocation, RoundedAtoms
 
-_Laws = list[tuple[_core.GridLaw, float]]
+_Losses = list[tuple[_core.GridLaw, float]]
 _Found = tuple[float, float, dict[str, float], int, int]
 COMPOSED_LEVEL = 9
 """Level of the grid for the width below (see ``COARSEST``)."""
@@ -61,6 +61,7 @@ class RandomAllocations:
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
         floor = allocation_laws.choose_floor(delta)
+        # Bounds by formulas, which may be better than those of the grid.
         known = [
             closed_form.ENGINE.epsilon(one, direction, delta) for one in _list_dominating_formulas(parts, direction)
         ]
@@ -77,7 +78,7 @@ class RandomAllocations:
         single = _get_single_allocation(parts)
         if single is None:
             found = _compose_by_grid(
-                parts, direction, floor, request, lambda laws, *size: _core.grid_epsilon(laws, delta, *size)
+                parts, direction, floor, request, lambda losses, *size: _core.grid_epsilon(losses, delta, *size)
             )
             if few := _ask_coarse_curve(parts, direction, floor):
                 ends = few.epsilon(delta)
@@ -109,7 +110,7 @@ class RandomAllocations:
         if single is None:
             floor = allocation_laws.choose_floor(max(lower, min(upper, 1e-20)))
             found = _compose_by_grid(
-                parts, direction, floor, request, lambda laws, *size: _core.grid_delta(laws, epsilon, *size)
+                parts, direction, floor, request, lambda losses, *size: _core.grid_delta(losses, epsilon, *size)
             )
             if few := _ask_coarse_curve(parts, direction, floor):
                 ends = few.delta(epsilon)
@@ -150,7 +151,7 @@ def _combine_bounds(
     budget = found[2] if found[1] < upper else {"part": upper - lower}
     low, high = max(lower, found[0]), min(upper, found[1])
     if not low <= high:
-        raise ContradictionError(f"random allocation: a lattice has {found[:2]} where formulas have {(lower, upper)}")
+        raise ContradictionError(f"random allocation: a grid has {found[:2]} where formulas have {(lower, upper)}")
     return Bound(low, high, ENGINE.name, budget)
 
 
@@ -206,7 +207,7 @@ def _compose_by_grid(
     direction: Direction,
     floor: float,
     request: Request,
-    ask: Callable[[_Laws, float, int], _Found],
+    ask: Callable[[_Losses, float, int], _Found],
 ) -> tuple[float, float, dict[str, float]] | None:
     """Returns bounds by the grid engine.
 
@@ -244,7 +245,7 @@ def _compose_by_grid(
             sums.append((_build_gaussian_sum(mechanism, direction) or pair.lowers[0], float(count)))
     _, upper, budget, _, _ = ask(above, width, points)
     choices = (below,) if sums == below else (below, sums)
-    lower = max(ask(laws, width, points)[0] for laws in choices) if below else 0.0
+    lower = max(ask(losses, width, points)[0] for losses in choices) if below else 0.0
     lower, upper = max(lower, 0.0), max(upper, 0.0)
     return lower, upper, {**budget, "discretisation": max(upper - lower, 0.0)}
 

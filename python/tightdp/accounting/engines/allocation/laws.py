@@ -210,9 +210,9 @@ def build_coarse_curve(
             low.as_finite_distribution(Range(0.0)),
             high.as_finite_distribution(Range(0.0, high.infinity * (1 + 1e-4))),
         )
-        law = outcomes.build_allocated_curve(less, more, steps, selected, direction, _MOST_OUTCOMES)
-        if law is not None:
-            return law
+        curve = outcomes.build_allocated_curve(less, more, steps, selected, direction, _MOST_OUTCOMES)
+        if curve is not None:
+            return curve
     return None
 
 

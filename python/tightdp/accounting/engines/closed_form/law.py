@@ -58,24 +58,25 @@ class PrivacyCurve(ABC):
         return 0.0, 1.0
 
 
-def invert_curve(law: PrivacyCurve, delta: float, low: float, high: float) -> Range:
-    """Solves law.delta(eps) = delta for eps >= 0, and certifies both sides of the root by evaluating there.
+def invert_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> Range:
+    """Solves curve.delta(eps) = delta for eps >= 0, and certifies both sides of the root by evaluating there.
 
-    ``low`` and ``high`` are where the search starts; both are moved outward while they do not bracket the root.
+    The search starts at ``low`` and ``high``, which are moved outward while they do not bracket the root.
     """
     target = math.log(delta)
 
     def measure_gap(eps: float) -> float:
-        found = law.delta(eps)
+        found = curve.delta(eps)
         mid = 0.5 * (found.lo + found.hi)
         return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000: below the log of any double
 
+    # Move both ends outward until they bracket the root.
     low, high = max(low, 0.0), max(high, TINY_EPSILON)
     g_low, g_high = measure_gap(low), measure_gap(high)
     while g_high > 0:
         low, g_low = high, g_high
         if high >= LARGEST / 4:
-            return Range(low if law.delta(low).lo > delta else 0.0, INF)
+            return Range(low if curve.delta(low).lo > delta else 0.0, INF)
         high *= 4
         g_high = measure_gap(high)
     while g_low < 0 and low > 0:
@@ -83,7 +84,7 @@ def invert_curve(law: PrivacyCurve, delta: float, low: float, high: float) -> Ra
         low = low / 4 if low > TINY_EPSILON else 0.0
         g_low = measure_gap(low)
     root = _find_root(measure_gap, low, high, g_low, g_high)
-    return Range(bound_root_from_below(law, delta, root), bound_root_from_above(law, delta, root))
+    return Range(bound_root_from_below(curve, delta, root), bound_root_from_above(curve, delta, root))
 
 
 TINY_EPSILON = 1e-300
@@ -119,22 +120,22 @@ def _find_root(gap: Callable[[float], float], low: float, high: float, g_low: fl
     return 0.5 * (low + high)
 
 
-def bound_root_from_above(law: PrivacyCurve, delta: float, root: float) -> float:
+def bound_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just above ``root`` at which delta is certified to be small enough; infinite if there is
     none."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while root + step <= LARGEST / 4:
-        if law.delta(root + step).hi <= delta:
+        if curve.delta(root + step).hi <= delta:
             return root + step
         step *= 4
     return INF
 
 
-def bound_root_from_below(law: PrivacyCurve, delta: float, root: float) -> float:
+def bound_root_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just below ``root`` at which delta is certified to be too large; 0 if there is none."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:
-        if law.delta(root - step).lo > delta:
+        if curve.delta(root - step).lo > delta:
             return root - step
         step *= 4
     return 0.0

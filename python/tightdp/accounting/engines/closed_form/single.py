@@ -97,51 +97,51 @@ class ReplacedGaussianCurve(PrivacyCurve):
 
 
 class CurveWithFailure(PrivacyCurve):
-    """The curve of a mechanism that reveals everything with probability ``failure``, and otherwise has the curve
-    ``law``."""
+    """The curve of a mechanism that reveals everything with probability ``failure``, and otherwise has the given
+    curve."""
 
-    def __init__(self, law: PrivacyCurve, failure: Number) -> None:
-        self.law = law
+    def __init__(self, curve: PrivacyCurve, failure: Number) -> None:
+        self.curve = curve
         self.failure = as_range(failure)
         self.rest = (1 - self.failure).clamp(0.0, 1.0)
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        return self.failure + self.rest * self.law.delta(epsilon)
+        return self.failure + self.rest * self.curve.delta(epsilon)
 
     def invert_delta(self, delta: float) -> Range:
         spare = delta - self.failure
         if spare.hi < 0:
             return Range(INF)
         inner = spare / self.rest if self.rest.lo > 0 else Range(0.0 if spare.lo >= 0 else -1.0, 1.0)
-        return self.law.epsilon(inner)
+        return self.curve.epsilon(inner)
 
 
 class SampledRemoveCurve(PrivacyCurve):
     """((1-q) Q + q P, Q): q delta_{P,Q}(eps'), e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe, Gaboardi 2018, Thm 2)."""
 
-    def __init__(self, law: PrivacyCurve, q: float) -> None:
-        self.law = law
+    def __init__(self, curve: PrivacyCurve, q: float) -> None:
+        self.curve = curve
         self.q = q
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        return self.q * self.law.delta(_remove_sampling(epsilon, self.q))
+        return self.q * self.curve.delta(_remove_sampling(epsilon, self.q))
 
     def invert_delta(self, delta: float) -> Range:
-        inner = self.law.epsilon(Range(delta) / self.q)
+        inner = self.curve.epsilon(Range(delta) / self.q)
         return Range(_apply_sampling(inner.lo, self.q).lo, _apply_sampling(inner.hi, self.q).hi).clamp(0.0, INF)
 
 
 class SampledAddCurve(PrivacyCurve):
     """(Q, (1-q) Q + q P), P, Q symmetric: (1 - (1-q) e^eps)_+ delta_{P,Q}(-eps'), e^{eps'} = 1 + (e^{-eps} - 1)/q."""
 
-    def __init__(self, law: PrivacyCurve, q: float) -> None:
-        self.law = law
+    def __init__(self, curve: PrivacyCurve, q: float) -> None:
+        self.curve = curve
         self.q = q
         self.end = -log1p(-Range(q))
 
     def evaluate_delta(self, epsilon: float) -> Range:
         left = (-expm1(epsilon - self.end)).clamp(0.0, 1.0)
-        return left * self.law.delta(-_remove_sampling(-epsilon, self.q))
+        return left * self.curve.delta(-_remove_sampling(-epsilon, self.q))
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         return 0.0, self.end.hi

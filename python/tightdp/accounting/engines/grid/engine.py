@@ -90,27 +90,27 @@ def _bound_by_grids(
     pairs = _list_distributions(parts, direction)
     if not pairs:
         return nothing
-    upper_laws = [(pair.upper, count) for pair, count in pairs]
+    upper_losses = [(pair.upper, count) for pair, count in pairs]
     points = _limit_points(request)
     if request.above or all(pair.lowers == (pair.upper,) for pair, _ in pairs):
-        lower, upper, budget, _, _ = ask(upper_laws, width=request.width, most_points=points)
+        lower, upper, budget, _, _ = ask(upper_losses, width=request.width, most_points=points)
         return Bound(lower, upper, ENGINE.name, budget)
     choices = range(max(len(pair.lowers) for pair, _ in pairs))
-    lower_laws = [[(pair.lowers[i % len(pair.lowers)], count) for pair, count in pairs] for i in choices]
+    lower_losses = [[(pair.lowers[i % len(pair.lowers)], count) for pair, count in pairs] for i in choices]
     # The distance between the upper and the lower pairs decides how exact each answer needs to be.
     width = min(max(request.width, _ROUGH), _COARSE)
-    _, upper, budget, _, _ = ask(upper_laws, width=width, most_points=points)
-    lowers = [ask(laws, width=width, most_points=points)[0] for laws in lower_laws]
+    _, upper, budget, _, _ = ask(upper_losses, width=width, most_points=points)
+    lowers = [ask(losses, width=width, most_points=points)[0] for losses in lower_losses]
     apart = (upper - max(lowers)) / upper if 0 < upper < math.inf else 0.0
     finer = min(apart * _SHARE, _QUOTED)
     if request.width < DEFAULT.width or finer < request.width:  # a width that was asked for explicitly is met
         finer = request.width
     if finer < width:
-        _, upper, budget, _, _ = ask(upper_laws, width=finer, most_points=points)
+        _, upper, budget, _, _ = ask(upper_losses, width=finer, most_points=points)
         near = max(lowers) - 2 * width * upper
-        for i, laws in enumerate(lower_laws):
+        for i, losses in enumerate(lower_losses):
             if lowers[i] >= near:
-                lowers[i] = max(lowers[i], ask(laws, width=finer, most_points=points)[0])
+                lowers[i] = max(lowers[i], ask(losses, width=finer, most_points=points)[0])
     return Bound(max(lowers), upper, ENGINE.name, budget)
 
 

@@ -138,7 +138,7 @@ def _bound_draws(size: int, total: int, mu: Range, c: float) -> float:
     out = (size - k) * math.log1p(-1 / total) if total > 1 else np.where(k < size, -INF, 0.0)
     logs = log_choose - k * math.log(total) + out + exponent.hi * k * k
     top = float(logs.max())
-    # Each logarithm: a cumulative sum of k terms, and products of numbers no larger than ``spread``.
+    # Each logarithm has a cumulative sum of k terms, and products of numbers no larger than ``spread``.
     spread = float(np.abs(log_choose).max()) + size * math.log(total) + 1 + exponent.hi * size * size
     slack = (size + 32) * 4 * ULP * spread
     whole = top + math.log(float(np.exp(logs - top).sum())) + slack

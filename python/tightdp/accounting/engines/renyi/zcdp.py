@@ -124,7 +124,7 @@ def _is_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> ND
         before = np.concatenate((np.zeros_like(last), c[:, :-1]), axis=1)
         spare = c * (xi + (c + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
         second = k <= spare
-        # The left end of the cell by the width of this cell, which is the wider of the two.
+        # The left end takes the width of this cell, which is wider than that of the cell before.
         at_left = np.concatenate((np.zeros_like(last), k[:, :-1]), axis=1)
         left = at_left <= before * (xi + (before + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
         first = k <= c * (xi + (1 + before) * rho) * (1 - _MARGIN)
