@@ -82,7 +82,6 @@ def good(draw):
                                                 "rng": rng, "out": None}  # fmt: skip
     yield "exact_release", dp.exact_release, {"grads": rows, "max_norm": 1.0, "noise_multiplier": 1.0, "rng": rng}
     yield "add_noise", dp.add_noise, {"total": rows[0].copy(), "deviation": 1.0, "rng": rng}
-    yield "ghost_norms", dp.ghost_norms, {"activations": rows, "signals": rows}
     yield "discrete_gaussian", dp.discrete_gaussian, {"sigma": 2.0, "size": 7, "rng": rng}
     yield "discrete_laplace", dp.discrete_laplace, {"scale": Fraction(7, 3), "size": (2, 3), "rng": rng}
     yield "rounded_gaussian", dp.rounded_gaussian, {"sigma": 2.5, "size": 7, "rng": rng}

@@ -28,7 +28,7 @@ FILES = [
     for path in sorted((ROOT / "tests").rglob("test_*.py"))
     if re.search(r"import .*\bgiven\b|mark\.hunt\b", path.read_text())
 ]
-"""Files with such tests: to import the others would take half a minute, PyTorch and its peers among them."""
+"""Files with such tests: to collect the others as well takes each process twice as long, ten seconds more."""
 GRACE = 600
 """Extra seconds after which a turn is taken to hang: it looks at the clock only between two tests."""
 

@@ -3,8 +3,8 @@
     python tools/mutations.py [number ...]
 
 Every row is a text that occurs once in the package, what it becomes, the test file, and a pytest expression that
-selects the tests, of which only those of `python3 dev.py test` are run. The same tests must pass without the error.
-Ends with 1 if an error stayed unseen.
+selects the tests, of which only those of `python3 dev.py test` are run; the last row's need dp_accounting as well. The
+same tests must pass without the error. Ends with 1 if an error stayed unseen.
 """
 
 import os
@@ -39,10 +39,8 @@ MUTATIONS = (
              ORACLE, f"{ABOVE} and BoundedRange and Laplace"),
     Mutation("a quotient rounds down where it has to round up", "up(1 / other.lo) if", "down(1 / other.lo) if",
              "tests/accounting/numerics/test_outward.py", ""),
-    Mutation("noise a unit of sensitivity rounds up",
-             "* Fraction(bound) > Fraction(deviation):\n        found = math.nextafter(found, 0.0)",
-             "* Fraction(bound) > Fraction(deviation):\n        found = math.nextafter(found, math.inf)",
-             "tests/adapters/test_pld.py", "largest_that_is_no_more"),
+    Mutation("a Poisson batch takes every record", "return None if probability >= 1.0 else",
+             "return None if probability >= 0.0 else", GATE, "with_probability_q"),
     Mutation("a replaced record moves discrete noise once, not twice", "m.DiscreteLaplace(scale, 2 * sensitivity)",
              "m.DiscreteLaplace(scale, sensitivity)", ORACLE, f"{ABOVE} and DiscreteLaplace"),
     Mutation("a cut sample forgets that another record leaves", 'fixed = law(replaced(inner), "remove").upper.poisson',
@@ -77,6 +75,10 @@ MUTATIONS = (
     Mutation("errors of losses do not reach what P lacks",
              "most = 1 - (found - rounding) * math.exp(-error)", "most = 1 - (found - rounding)",
              "tests/accounting/pairs/test_complete_pairs.py", "only_q_has"),
+    Mutation("noise a unit of sensitivity rounds up",
+             "* Fraction(bound) > Fraction(deviation):\n        found = math.nextafter(found, 0.0)",
+             "* Fraction(bound) > Fraction(deviation):\n        found = math.nextafter(found, math.inf)",
+             "tests/adapters/test_pld.py", "largest_that_is_no_more"),
 )  # fmt: skip
 
 

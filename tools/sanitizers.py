@@ -19,7 +19,7 @@ FLAGS = "-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=a
 LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")
 """Libraries to load first: the interpreter does not load them, and they must see exceptions from the start."""
 KERNELS = ("allocation", "batch_contour", "clipping", "clipping_properties", "contour", "device_clipping",
-           "device_kernels", "exact", "fft", "fuzz", "ghost", "grid", "grid_box", "grid_lattice", "grid_store", "prv",
+           "device_kernels", "exact", "fft", "fuzz", "grid", "grid_box", "grid_lattice", "grid_store", "prv",
            "random", "selection", "simd_math", "special")  # fmt: skip
 
 

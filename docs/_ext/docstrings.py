@@ -29,7 +29,7 @@ MODULES = (
 )
 
 PUBLIC = {name: f"{module.__name__}.{name}" for module in MODULES for name in module.__all__}
-FUNCTIONS = {"add_noise", "clip_and_noise", "clipped_sum", "exact_release", "ghost_clipped_sum", "coins"}
+FUNCTIONS = {"add_noise", "clip_and_noise", "clipped_sum", "exact_release", "coins"}
 """Those that are no names of parameters as well."""
 ENTRY = re.compile(r"([\w(),.* ]{1,60}?) : (.*)")
 PAGE = re.compile(r"docs/((?:(?:algorithms|howto|migrate|reference|theory|tutorials)/)?[\w-]+)\.md")

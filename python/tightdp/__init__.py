@@ -35,7 +35,7 @@ from .mechanisms import (
     TruncatedPoissonSampled,
     banded_factorization,
 )
-from .printed import format_down, format_up
+from .number_texts import format_down, format_up
 
 _Composable._open_question = _Question.of
 _Composable._see_as_group = _derived.group_composition
@@ -55,7 +55,6 @@ if _typing.TYPE_CHECKING:
     from .headers import get_cmake_dir, get_include, get_library
     from .ledger import Ledger, LedgerError
     from .release.exact_noise import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
-    from .release.ghost import ghost_clipped_sum, ghost_norms
     from .release.gradients import clip_and_noise, clipped_sum, exact_grid
     from .release.noise import Philox, RandomSource, SecureRandom
     from .release.noisy_sums import add_noise
@@ -118,8 +117,6 @@ __all__ = [
     "get_cmake_dir",
     "get_include",
     "get_library",
-    "ghost_clipped_sum",
-    "ghost_norms",
     "load",
     "noise_multiplier",
     "rounded_gaussian",
@@ -136,7 +133,6 @@ if not _typing.TYPE_CHECKING:
             "release.exact_noise": (
                 "ExactRelease", "discrete_gaussian", "discrete_laplace", "exact_release", "rounded_gaussian",
             ),
-            "release.ghost": ("ghost_clipped_sum", "ghost_norms"),
             "release.gradients": ("clip_and_noise", "clipped_sum", "exact_grid"),
             "release.noise": ("Philox", "RandomSource", "SecureRandom"),
             "release.noisy_sums": ("add_noise",),

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import stat
 from io import BytesIO, TextIOWrapper
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from . import _check
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def check_file(path: str | Path, most: int | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from . import printed
+from . import number_texts
 
 
 class ContradictionError(RuntimeError):
@@ -30,16 +30,16 @@ class Bound:
     that the printed number holds; ``interval`` prints both ends, and repr keeps everything.
 
     A comparison is true only if it is certain: ``bound <= x`` if the upper end is <= x, ``bound >= x`` if the lower end
-    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false. Every comparison
-    with an approximation (engine "gdp") is false. ``==`` compares the ends and the engine.
+    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false. ``==``
+    compares the ends and the engine.
 
     >>> bound = dp.Bound(0.25, 0.5, "grid")
     >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4
     ('0.500', True, False, False)
 
-    ``engine`` names the engine that computed it; "gdp" is an approximation and bounds nothing. ``error_budget`` says
-    how much each named term adds to the width, in the unit of the question; the terms add up to a finite width. An
-    infinite upper end means that no finite one is known, or that finding one would take too long.
+    ``engine`` names the engine that computed it. ``error_budget`` says how much each named term adds to the width, in
+    the unit of the question; the terms add up to a finite width. An infinite upper end means that no finite one is
+    known, or that finding one would take too long.
     """
 
     lower: float
@@ -60,10 +60,10 @@ class Bound:
         return self.upper
 
     def __str__(self) -> str:
-        return printed.format_up(self.upper)
+        return number_texts.format_up(self.upper)
 
     def __format__(self, spec: str) -> str:
-        return printed.format_up(self.upper, spec)
+        return number_texts.format_up(self.upper, spec)
 
     def interval(self, spec: str = ".6g") -> str:
         """Formats both ends, rounded outward; ``spec`` is a format specification of a float.
@@ -71,7 +71,7 @@ class Bound:
         >>> dp.Bound(0.12345, 0.12346, "grid").interval(".4f")
         '[0.1234, 0.1235]'
         """
-        return f"[{printed.format_down(self.lower, spec)}, {printed.format_up(self.upper, spec)}]"
+        return f"[{number_texts.format_down(self.lower, spec)}, {number_texts.format_up(self.upper, spec)}]"
 
     @overload
     def __round__(self, digits: None = None) -> int: ...
@@ -79,23 +79,19 @@ class Bound:
     def __round__(self, digits: SupportsIndex) -> float: ...
     def __round__(self, digits: SupportsIndex | None = None) -> float:
         """Returns the least number with so many digits that is at least ``upper``."""
-        return math.ceil(self.upper) if digits is None else printed.round_up(self.upper, operator.index(digits))
+        return math.ceil(self.upper) if digits is None else number_texts.round_up(self.upper, operator.index(digits))
 
     def __lt__(self, other: Bound | float) -> bool:
-        return self._is_certain_beside(other) and self.upper < (other.lower if isinstance(other, Bound) else other)
+        return self.upper < (other.lower if isinstance(other, Bound) else other)
 
     def __le__(self, other: Bound | float) -> bool:
-        return self._is_certain_beside(other) and self.upper <= (other.lower if isinstance(other, Bound) else other)
+        return self.upper <= (other.lower if isinstance(other, Bound) else other)
 
     def __gt__(self, other: Bound | float) -> bool:
-        return self._is_certain_beside(other) and self.lower > (other.upper if isinstance(other, Bound) else other)
+        return self.lower > (other.upper if isinstance(other, Bound) else other)
 
     def __ge__(self, other: Bound | float) -> bool:
-        return self._is_certain_beside(other) and self.lower >= (other.upper if isinstance(other, Bound) else other)
-
-    def _is_certain_beside(self, other: Bound | float) -> bool:
-        """Tells whether neither number is an approximation, about which nothing is certain."""
-        return "gdp" not in (self.engine, getattr(other, "engine", None))
+        return self.lower >= (other.upper if isinstance(other, Bound) else other)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON. It has no infinity: an infinite upper bound is None."""

@@ -34,7 +34,7 @@ from .mechanisms import Gaussian
 from .records.cells import NESTED, as_column, match_cells
 from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
-from .statement.words import AGAIN, list_values
+from .statement.wording import AGAIN, list_values
 
 __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 

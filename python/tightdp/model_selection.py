@@ -47,18 +47,18 @@ from .gate.shares import plan_with_remaining_budget
 from .ledger.ledger import name_of
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
-from .preprocessing.before import check_table, check_targets, check_weights
 from .preprocessing.cells import check_shape, check_width, select_rows, split_columns
+from .preprocessing.checks_before_charge import check_table, check_targets, check_weights
 from .preprocessing.steps import copy_unfitted
 from .records.blocks import Blocks, Lengths, Unweighted
-from .records.copied import cache_decoded_blocks
+from .records.decoded_copies import cache_decoded_blocks
 from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
 from .records.views import MappedBlocks, RandomSubset, SelectedRows
 from .release.noise import RandomSource
 from .statement import Statement
 from .statement.column_words import fact_of_labels
-from .statement.words import AGAIN, list_values
+from .statement.wording import AGAIN, list_values
 
 __all__ = ["PrivateSearchCV"]
 

@@ -34,16 +34,21 @@ from .gate.budget import Caps, Target
 from .gate.shares import FAILURE, NoiseShare, build_caps, check_within, plan_with_remaining_budget
 from .ledger.ledger import name_of
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.before import check_table, check_targets, is_learning_labels, scan_blocks_before_charge
 from .preprocessing.cells import check_shape, check_width, select_by_name, split_columns
+from .preprocessing.checks_before_charge import (
+    check_table,
+    check_targets,
+    is_learning_labels,
+    scan_blocks_before_charge,
+)
 from .preprocessing.steps import NamedParts, check_named_steps, copy_unfitted
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
-from .records.copied import cache_decoded_blocks
+from .records.decoded_copies import cache_decoded_blocks
 from .records.sources.estimator_input import as_blocks, is_sparse, split_sparse_rows
 from .records.views import MappedBlocks
 from .statement import Statement
-from .statement.words import AGAIN
+from .statement.wording import AGAIN
 
 __all__ = ["PrivatePipeline"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from . import _check
 from .composition import Composable, Composition
-from .printed import format_up
+from .number_texts import format_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -261,12 +261,6 @@ def test_steps_are_called_steps(capsys):
     assert "steps must be an integer >= 1" in capsys.readouterr().err
 
 
-def test_an_approximation_is_not_printed_as_a_bound(capsys):
-    assert cli.main(["epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--engine", "gdp"]) == 0
-    out = capsys.readouterr().out
-    assert "<=" not in out and ">=" not in out and "bounds nothing" in out
-
-
 def test_plot_of_what_has_no_finite_epsilon(tmp_path, capsys):
     assert cli.main(["plot", "--composition", "ApproximateDP(1.0, 1.0)", "--out", str(tmp_path / "a.png")]) == 0
     assert capsys.readouterr().err == ""

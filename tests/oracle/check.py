@@ -234,8 +234,6 @@ def disagreements(case: Case, epsilons: Sequence[float] = (0.0, 1.0, 3.0)) -> li
     for e, truth in zip(epsilons, least, strict=True):
         bounds = {}
         for name in NAMES:
-            if name == "gdp":  # an approximation, which bounds nothing
-                continue
             try:
                 bound = case.asked.delta(e, neighbors=case.relation, engine=name)
             except ValueError:

@@ -37,8 +37,6 @@ FUNCTIONS = {
     "get_cmake_dir": "()",
     "get_include": "()",
     "get_library": "()",
-    "ghost_clipped_sum": "(activations, signals, max_norm, *, weights=None, bias=False, norms=None)",
-    "ghost_norms": "(activations, signals, *, bias=False)",
     "noise_multiplier": f"(epsilon, delta, sampling_probability=1.0, steps=1, *, {OPTIONS})",
     "rounded_gaussian": "(sigma, size, *, rng=None)",
 }

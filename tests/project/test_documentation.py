@@ -19,6 +19,8 @@ MODULES = sorted(
 )
 KINDS = {"python", "bash", *pages.WITH}
 RUNNING = {page: kinds for page in pages.PAGES if (kinds := {block.kind for block in pages.blocks(page)}) & KINDS}
+SLOW = "docs/audit.md", "docs/howto/larger-than-memory.md", "docs/howto/tuning.md"
+"""Pages whose examples take seconds."""
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -32,7 +34,13 @@ def test_docstrings(name):
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.peers] * bool(kinds & pages.WITH)) for page, kinds in RUNNING.items()],
+    [
+        pytest.param(
+            page,
+            marks=[pytest.mark.peers] * bool(kinds & pages.WITH) + [pytest.mark.slow] * (pages.name_of(page) in SLOW),
+        )
+        for page, kinds in RUNNING.items()
+    ],
     ids=pages.name_of,
 )
 @pytest.mark.filterwarnings("ignore:Full backward hook")  # Opacus' hooks

@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp import audit
-from tightdp.algorithms.importance import TwoStages
+from tightdp.algorithms.shared.importance import TwoStages
 from tightdp.release.gradients import clipped_sum
 from tightdp.torch.step_sums.centered_sums import CenteredSums
 

@@ -16,7 +16,7 @@ from tightdp import _core
 from tightdp.accounting.engines.allocation import sums
 from tightdp.cli import main
 from tightdp.cli.files import reserve_file
-from tightdp.statement.recomputed import UNITS
+from tightdp.statement.recomputation import UNITS
 from tightdp.statement.verdict import build_verdict
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
@@ -177,7 +177,7 @@ def test_words_are_compared_with_the_claim(name, interval):
 
 @pytest.mark.parametrize("engine", ["certified by the board", "", "grid+", "gdp"])
 def test_an_engine_is_one_that_there_is(engine):
-    with pytest.raises(ValueError, match=r"engine must be of|an approximation"):
+    with pytest.raises(ValueError, match="engine must be of"):
         dp.Statement.from_dict({**STATED.to_dict(), "engine": engine})
 
 

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
-from tightdp.records import copied
-from tightdp.records.copied import CopiedBlocks
+from tightdp.records import decoded_copies
+from tightdp.records.decoded_copies import CopiedBlocks
 from tightdp.train import DPPCA, DPSGD, Blocks, CallableModel, FileBlocks, LogisticRegression, NoisyGD, Ridge, fit
 
 arrow = pytest.importorskip("pyarrow")
@@ -131,11 +131,11 @@ def test_where_no_copy_can_be_written_files_are_decoded_anew(table, passes, monk
         return (clf._w == expected._w).all() and len(passes)
 
     assert again() == 1
-    monkeypatch.setattr(copied, "RESERVE", 2**80)  # the disk is nearly full
+    monkeypatch.setattr(decoded_copies, "RESERVE", 2**80)  # the disk is nearly full
     assert again() == 4
     monkeypatch.undo()
     monkeypatch.setattr(FileBlocks, "__iter__", lambda self, read=FileBlocks.__iter__: passes.append(0) or read(self))
-    monkeypatch.setattr(copied.shutil, "disk_usage", no_such_folder)
+    monkeypatch.setattr(decoded_copies.shutil, "disk_usage", no_such_folder)
     assert again() == 4
     monkeypatch.undo()
     full = open("/dev/full", "r+b", 0)  # noqa: SIM115

@@ -10,7 +10,7 @@ from budgets import Unlimited
 from exactly import within
 
 import tightdp as dp
-from tightdp.algorithms.centering import can_be_centered, compute_center_noise, run_on_centered_features
+from tightdp.algorithms.shared.centering import can_be_centered, compute_center_noise, run_on_centered_features
 from tightdp.models.linear import Logistic, Multinomial
 from tightdp.train import DPSGD, CallableModel, Gate, LinearModel, LogisticRegression, NoisyGD, Oracle, Public, Records
 

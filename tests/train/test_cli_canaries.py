@@ -113,7 +113,9 @@ def scanned(folder, seen, canaries):
 
 
 @pytest.mark.parametrize("classes", ["--classes", "--learn-classes"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param(name, marks=[pytest.mark.slow] * (name == "dp-agd")) for name in ALGORITHMS]
+)
 def test_what_is_learned_holds_none(tmp_path, algorithm, classes, capfd):
     """Bounds, categories, medians, and labels or not, are learned: canaries are values of one record each, and the
     largest there are."""

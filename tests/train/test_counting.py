@@ -9,8 +9,8 @@ import pytest
 
 import tightdp as dp
 from tightdp import audit
-from tightdp.algorithms.algorithm import check_length
 from tightdp.algorithms.record_count import FREED, SHARE, _divide_target, check_plannable
+from tightdp.algorithms.shared.algorithm import check_length
 from tightdp.models.linear import Logistic
 from tightdp.models.records import Records
 from tightdp.train import (

@@ -11,8 +11,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.algorithms.algorithm import build_sampled_gaussian
 from tightdp.algorithms.dpis import EpochSettings, importance_sum_query
+from tightdp.algorithms.shared.algorithm import build_sampled_gaussian
 from tightdp.train import DPIS, CallableModel, LogisticRegression, Oracle, Public, Records, Target
 
 

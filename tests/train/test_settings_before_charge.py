@@ -111,7 +111,14 @@ def test_every_estimator_with_every_algorithm(estimator, algorithm, regularizati
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("algorithm", "name"), [(a, name) for a in QUICK for name in settings_of(a)])
+@pytest.mark.parametrize(
+    ("algorithm", "name"),
+    [
+        pytest.param(kind, name, marks=[pytest.mark.slow] * (kind is DPAGD or name == "batch_size"))
+        for kind in QUICK
+        for name in settings_of(kind)
+    ],
+)
 def test_every_setting_of_an_algorithm(algorithm, name):
     for value in values(name):
         if algorithm is DPIS and name == "norm_share" and value is None:

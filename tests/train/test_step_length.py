@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tightdp.algorithms.noisygd import _choose_momentum
-from tightdp.algorithms.step_length import bound_intercept_curvature, choose_plain_steps
+from tightdp.algorithms.shared.step_length import bound_intercept_curvature, choose_plain_steps
 from tightdp.models.linear import Logistic
 from tightdp.train import DPIS, DPSGD, SGD, AdaCliP, LinearModel, LogisticRegression, NoisyGD, Public, fit
 

@@ -52,6 +52,8 @@ constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
 // Of work, for one question. A thousand distinct laws, composed anew, take most of it; other questions a hundredth.
 constexpr std::int64_t kUnits = 6'000'000'000;
+// Work of a normal law, which may be asked beyond that: it takes a hundredth of this for a simple distribution.
+constexpr std::int64_t kNormalUnits = 1'500'000'000;
 
 bool nothing_finite(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& p) { return !p.law->density && p.law->atoms.empty(); });
@@ -90,6 +92,16 @@ void narrow(const Ends& by, Bounds& a) {
     uncrossed(a);
     a.lattice = a.upper - a.lower;
     a.rounding = a.wrapping = a.truncation = 0;
+}
+
+// The same by a normal law, which may be asked when the budget is spent: it has units of its own, which are charged.
+template <class Ask>
+void narrow_by_normal_law(Ask ask, Bounds& a) {
+    const work::Scoped<&work::Counter::limit> further(work::spent() + kNormalUnits);
+    try {
+        narrow(ask(), a);
+    } catch (const OutOfWork&) {
+    }
 }
 
 // A term of the budget; what is no number is not known.
@@ -375,8 +387,8 @@ Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width
         const work::Aside last;
         a.lower = std::max(a.lower, nearly_one(parts, epsilon));
         a.upper = std::min(a.upper, left_of_all(parts, epsilon));
-        if (asks_normal_law(parts, a, width)) narrow(normal_delta(parts, epsilon), a);
     }
+    if (asks_normal_law(parts, a, width)) narrow_by_normal_law([&] { return normal_delta(parts, epsilon); }, a);
     uncrossed(a);
     return a;
 }
@@ -395,8 +407,8 @@ Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::
             epsilon_within(parts, delta, width, most_points, best);
         } catch (const OutOfWork&) {
         }
-        const work::Aside last;
-        if (asks_normal_law(parts, best, width)) narrow(normal_epsilon(parts, delta), best);
+        if (asks_normal_law(parts, best, width))
+            narrow_by_normal_law([&] { return normal_epsilon(parts, delta); }, best);
     } catch (const Crossed&) {
         return {0, HUGE_VAL, 0, HUGE_VAL};
     }

@@ -16,6 +16,8 @@ constexpr double kFar = 39;
 constexpr double kStep = 0.1;
 // Pieces of one cell: some milliseconds.
 constexpr std::int64_t kMostPieces = 1 << 17;
+// The exponential of less is 0, also of what is rounded.
+constexpr double kNothing = -760;
 // The work of a piece, in units.
 constexpr std::int64_t kPieceUnits = 20;
 
@@ -133,8 +135,17 @@ class Gaussian final : public Density {
             return;
         }
         const double scale = -0.5 * nearest(whole.first - mu_, (beyond ? p_side : whole).last - mu_);
-        double s = 0, t = 0, s_error = 0, t_error = 0, pieces = static_cast<double>(whole.pieces);
-        each_piece(whole, mu_, mu_, [&](double z, double ps, double pt, double rel, double log) {
+        double s = 0, t = 0, s_error = 0, t_error = 0, pieces = 0;
+        // A side all of whose terms underflow beside the rest is left out: exponentials that underflow are slow.
+        const auto each = [&](const Reach& reach, double log_most, double mu, double mean, auto visit) {
+            if (log_most < kNothing) return;
+            each_piece(reach, mu, mean, visit);
+            pieces += static_cast<double>(reach.pieces);
+        };
+        const auto under_p = [&](const Reach& reach) {
+            return -0.5 * nearest(reach.first - mu_, reach.last - mu_) - scale;
+        };
+        each(whole, under_p(whole), mu_, mu_, [&](double z, double ps, double pt, double rel, double log) {
             const double w = mu_ * (z - z0), e = std::exp(-w), weight = std::exp(log - scale);
             const double more_s = weight * e * ps, more_t = weight * (-std::expm1(-w) * (ps + pt) + e * pt);
             s += more_s;
@@ -144,13 +155,14 @@ class Gaussian final : public Density {
         });
         if (beyond) {
             double p = 0, p_error = 0, q = 0, q_error = 0;
-            each_piece(p_side, 0, mu_, [&](double, double mass, double, double rel, double log) {
+            each(p_side, under_p(p_side), 0, mu_, [&](double, double mass, double, double rel, double log) {
                 p += mass * std::exp(log - scale);
                 p_error += mass * std::exp(log - scale) * rel;
             });
             // The density of s is that of Q times e^{loss at z0}: phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
             const double at_left = -0.5 * (z0 - mu_) * (z0 - mu_) - scale;
-            each_piece(q_side, 0, 0, [&](double z, double mass, double, double rel, double) {
+            const double most = at_left - 0.5 * (nearest(q_side.first, q_side.last) - z0 * z0);
+            each(q_side, most, 0, 0, [&](double z, double mass, double, double rel, double) {
                 const double fall = 0.5 * (z - z0) * (z + z0), more = mass * std::exp(at_left - fall);
                 q += more;
                 q_error += more * (rel + 4 * u * (std::abs(at_left) + std::abs(scale) + std::abs(fall)));
@@ -159,7 +171,6 @@ class Gaussian final : public Density {
             s_error += q_error;
             t += std::max(0.0, p - q);
             t_error += p_error + q_error;
-            pieces += static_cast<double>(p_side.pieces + q_side.pieces);
         }
         out.work += pieces;
         const double rel = std::max(s > 0 ? s_error / s : 0, t > 0 ? t_error / t : 0) + (2 * pieces + 64) * u;

@@ -6,6 +6,7 @@
 // losses >= 0 are asked for.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -20,9 +21,15 @@ namespace {
 constexpr double kFar = 39;
 constexpr double kStep = 0.1;
 constexpr double kMostNodes = 4000;
+// Nodes that are put between those where the loss bends: a bend between two components takes about a hundred. They are
+// close enough where the loss rises at either end within this part of how it rises between.
+constexpr std::size_t kMostFiner = 8000;
+constexpr double kBent = 0.25;
+constexpr int kMostHalvings = 48;
 constexpr int kMostSteps = 100;
-// The work of a component in a cell, in units.
-constexpr std::int64_t kComponentUnits = 300;
+// The work of a component in a cell or a tail, in units, with so many looks at the loss, and that of a further look.
+constexpr std::int64_t kComponentUnits = 300, kLookUnits = 60;
+constexpr int kFewLooks = 4;
 
 struct Component {
     bool ahead;    // else behind
@@ -108,7 +115,7 @@ class Mixture final : public Density {
     double top() const override { return top_ + 8 * u * std::abs(top_) + (std::isfinite(top_) ? 2 * rel_ : 0); }
 
     std::vector<double> sketch() const override {
-        std::vector<double> edges = losses_;
+        std::vector<double> edges = sketch_;
         if (shared_) edges.erase(edges.begin(), std::lower_bound(edges.begin(), edges.end(), 0.0));
         return edges;
     }
@@ -173,22 +180,93 @@ class Mixture final : public Density {
         return {p.log - q.log + constant_, p.mean - q.mean, p.error + q.error + 8 * u * std::abs(constant_)};
     }
 
-    void tabulate() {
-        const double from = -kFar - last_, to = kFar + first_;
-        const double count = std::min(kMostNodes, std::ceil((to - from) / kStep));
-        for (double i = 0; i <= count; ++i) {
-            const double z = from + (to - from) * (i / count);
-            const auto [y, slope, error] = value(z);
-            if (!std::isfinite(y) || y <= bottom_ || y >= top_) continue;
-            while (!losses_.empty() && losses_.back() >= y) {  // only where the ratio falls, or hardly rises
-                losses_.pop_back();
-                outputs_.pop_back();
-                slopes_.pop_back();
-            }
-            losses_.push_back(y);
-            outputs_.push_back(z);
-            slopes_.push_back(slope);
+    // An output with the loss there.
+    struct Node {
+        double z;
+        Value at;
+    };
+
+    // Whether even nodes over all outputs would be too many.
+    bool is_long() const { return first_ + last_ + 2 * kFar > kMostNodes * kStep; }
+
+    // Outputs from the far left to the far right, evenly; of many those within reach of a component's mean.
+    std::vector<double> even_outputs() const {
+        std::vector<double> means{0};
+        for (const Component& one : components_) means.push_back(one.ahead ? one.shift : -one.shift);
+        std::ranges::sort(means);
+        struct Stretch {
+            double from, to;
+        };
+        std::vector<Stretch> stretches;
+        double total = 0;
+        for (const double mean : means) {
+            if (!stretches.empty() && (!is_long() || mean - kFar <= stretches.back().to))
+                stretches.back().to = mean + kFar;
+            else
+                stretches.push_back({mean - kFar, mean + kFar});
         }
+        for (const auto& [from, to] : stretches) total += to - from;
+        const double nodes = std::min(kMostNodes, std::ceil(total / kStep));
+        std::vector<double> outputs;
+        for (const auto& [from, to] : stretches) {
+            const double count = std::ceil(nodes * ((to - from) / total));
+            for (double i = 0; i <= count; ++i) outputs.push_back(from + (to - from) * (i / count));
+        }
+        return outputs;
+    }
+
+    // Whether a cubic between two nodes, by their losses and slopes, is near the loss; it is known no better than
+    // within the nodes' errors.
+    bool is_straight(const Node& left, const Node& right) const {
+        const double rise = right.at.loss - left.at.loss, width = right.z - left.z;
+        if (!(rise > 4 * (left.at.error + right.at.error))) return true;
+        return std::abs(rise / (width * left.at.slope) - 1) < kBent &&
+               std::abs(rise / (width * right.at.slope) - 1) < kBent;
+    }
+
+    // Nodes between two others, until the loss is nearly straight between them: components whose means are far apart
+    // take turns within a small part of a deviation.
+    void refine(const Node& left, const Node& right, int halvings, std::vector<Node>& nodes) const {
+        if (halvings == 0 || nodes.size() >= kMostFiner || is_straight(left, right)) return;
+        const double z = 0.5 * (left.z + right.z);
+        const Node middle{z, value(z)};
+        refine(left, middle, halvings - 1, nodes);
+        nodes.push_back(middle);
+        refine(middle, right, halvings - 1, nodes);
+    }
+
+    void tabulate() {
+        std::vector<Node> even, finer;
+        for (const double z : even_outputs()) even.push_back({z, value(z)});
+        for (std::size_t i = 0; i + 1 < even.size(); ++i) refine(even[i], even[i + 1], kMostHalvings, finer);
+        sketch_ = ascending_losses(even);
+        std::vector<Node> all;
+        std::ranges::merge(even, finer, std::back_inserter(all), {}, &Node::z, &Node::z);
+        losses_ = ascending_losses(all);
+        for (const Node& node : all) {
+            outputs_.push_back(node.z);
+            slopes_.push_back(node.at.slope);
+        }
+        if (!is_long()) return;
+        // Also nodes where the loss bends, and no more than before.
+        const std::size_t nth = losses_.size() / static_cast<std::size_t>(kMostNodes) + 1;
+        sketch_.clear();
+        for (std::size_t i = 0; i < losses_.size(); i += nth) sketch_.push_back(losses_[i]);
+    }
+
+    // Losses of the nodes that are kept: those before a lower one are not, where the ratio falls or hardly rises.
+    std::vector<double> ascending_losses(std::vector<Node>& nodes) const {
+        std::vector<Node> kept;
+        for (const Node& node : nodes) {
+            const double y = node.at.loss;
+            if (!std::isfinite(y) || y <= bottom_ || y >= top_) continue;
+            while (!kept.empty() && kept.back().at.loss >= y) kept.pop_back();
+            kept.push_back(node);
+        }
+        nodes = std::move(kept);
+        std::vector<double> losses;
+        for (const Node& node : nodes) losses.push_back(node.at.loss);
+        return losses;
     }
 
     struct Output {
@@ -206,45 +284,38 @@ class Mixture final : public Density {
         const std::size_t size = outputs_.size();
         const std::size_t at =
             static_cast<std::size_t>(std::upper_bound(losses_.begin(), losses_.end(), y) - losses_.begin());
-        double low, high, z;
+        double low = at > 0 ? outputs_[at - 1] : -kInfinity, high = at < size ? outputs_[at] : kInfinity, z = 0;
         if (at > 0 && at < size) {
-            low = outputs_[at - 1];
-            high = outputs_[at];
             // Where it rises most of the way at the slopes of both ends, a cubic; else a chord.
             const double rise = losses_[at] - losses_[at - 1], share = (y - losses_[at - 1]) / rise;
             const double a = rise / ((high - low) * slopes_[at - 1]) - 1, b = 1 - rise / ((high - low) * slopes_[at]);
             const double bent = share + share * (1 - share) * ((1 - share) * a + share * b);
             z = low + (high - low) * (std::abs(a) < 0.5 && std::abs(b) < 0.5 ? bent : share);
-        } else if (size > 0 && at == size) {
-            low = outputs_.back();
-            high = low + 1;
-            for (double step = 2; value(high).loss < y; step *= 2) {
-                if (!(step < 1e300)) return {kInfinity, {}};
-                low = high;
-                high += step;
-            }
-            z = 0.5 * (low + high);
-        } else {
-            high = size > 0 ? outputs_.front() : 0;
-            low = high - 1;
-            for (double step = 2; value(low).loss > y; step *= 2) {
-                if (!(step < 1e300)) return {-kInfinity, {}};
-                high = low;
-                low -= step;
-            }
-            z = 0.5 * (low + high);
+        } else if (size > 0) {
+            z = at > 0 ? low : high;
         }
+        // No single step is longer than this beyond the outermost nodes.
+        double step = 1 + std::abs(z);
         Value here = value(z);
-        for (int i = 0; i < kMostSteps; ++i) {
+        int i = 0;
+        for (; i < kMostSteps; ++i) {
             const double gap = y - here.loss;
             if (std::abs(gap) <= here.error) break;
             (gap > 0 ? low : high) = z;
+            if (here.slope == 0 && !(std::isfinite(low) && std::isfinite(high))) return {gap > 0 ? high : low, {}};
             double next = z + gap / here.slope;
-            if (!(next > low && next < high)) next = 0.5 * (low + high);
-            if (next == z || !(high - low > 2 * u * (std::abs(low) + std::abs(high)))) break;
+            if (low == -kInfinity || high == kInfinity) {
+                next = std::clamp(next, z - step, z + step);
+                if (!(next > low && next < high)) next = gap > 0 ? z + step : z - step;
+                step *= 16;
+            } else {
+                if (!(next > low && next < high)) next = 0.5 * (low + high);
+                if (next == z || !(high - low > 2 * u * (std::abs(low) + std::abs(high)))) break;
+            }
             z = next;
             here = value(z);
         }
+        if (i > kFewLooks) work::spend(kLookUnits * (i - kFewLooks) * static_cast<std::int64_t>(components_.size()));
         return {z, here};
     }
 
@@ -355,6 +426,7 @@ class Mixture final : public Density {
     double bottom_ = -kInfinity, top_ = kInfinity;
     bool shared_ = false;
     std::vector<double> losses_, outputs_, slopes_;  // the first two ascending
+    std::vector<double> sketch_;
 };
 
 }  // namespace

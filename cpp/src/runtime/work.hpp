@@ -48,15 +48,18 @@ std::int64_t passed_by_all() noexcept;
 
 inline std::int64_t spent() noexcept { return counter().spent; }
 
-// OutOfWork beyond the limit; Interrupted where that is asked. Called where the next piece of work of so many
-// units begins, a piece being some milliseconds at most.
+// OutOfWork beyond the limit, of which one unit more is then spent; Interrupted where that is asked. Called where the
+// next piece of work of so many units begins, a piece being some milliseconds at most.
 inline void spend(std::int64_t units) {
     Counter& c = counter();
     c.passed += units;
     if (c.passed - c.looked >= kBetweenLooks) look(c);
     if (c.aside) return;
     c.spent += units;
-    if (c.spent > c.limit) throw OutOfWork{};
+    if (c.spent <= c.limit) return;
+    // The same count whatever piece it ended with: one piece, or all that something kept took to make.
+    c.spent = c.limit + 1;
+    throw OutOfWork{};
 }
 
 // Whether more was spent than the limit allows: spend would throw.

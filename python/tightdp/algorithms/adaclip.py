@@ -19,9 +19,9 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .algorithm import Plan, RepeatedRelease, batch_size, smallest_share
-from .optimizers import Optimizer, TailMean, check_optimizer
-from .step_length import FRACTION, resolve_optimizer
+from .shared.algorithm import Plan, RepeatedRelease, batch_size, smallest_share
+from .shared.optimizers import Optimizer, TailMean, check_optimizer
+from .shared.step_length import FRACTION, resolve_optimizer
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .algorithm import Plan, check_release_count
-from .centering import can_be_centered, check_center_share, run_on_centered_features
+from .shared.algorithm import Plan, check_release_count
+from .shared.centering import can_be_centered, check_center_share, run_on_centered_features
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ from ..models.dense import grid_for
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
-from .algorithm import Plan, RepeatedRelease, batch_size, build_sampled_gaussian, smallest_share
-from .importance import TwoStages
-from .optimizers import Optimizer, TailMean, check_optimizer
-from .step_length import FRACTION, check_stable, resolve_optimizer
+from .shared.algorithm import Plan, RepeatedRelease, batch_size, build_sampled_gaussian, smallest_share
+from .shared.importance import TwoStages
+from .shared.optimizers import Optimizer, TailMean, check_optimizer
+from .shared.step_length import FRACTION, check_stable, resolve_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 Choice = Callable[[int, Vector, float], tuple[float, float]]

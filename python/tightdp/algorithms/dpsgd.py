@@ -15,11 +15,11 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
-from .algorithm import Plan, batch_size, smallest_share
-from .centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
-from .descent import build_descent
-from .optimizers import Optimizer, check_optimizer
-from .step_length import FRACTION, resolve_optimizer
+from .shared.algorithm import Plan, batch_size, smallest_share
+from .shared.centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
+from .shared.descent import build_descent
+from .shared.optimizers import Optimizer, check_optimizer
+from .shared.step_length import FRACTION, resolve_optimizer
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from ..models.model import Model, Vector
 from ..models.records import Records
 from ..records.blocks import Blocks, resolve_largest_weight, scale_weights, validate_weights
 from ..records.cells import as_targets
-from ..records.copied import cache_decoded_blocks
+from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..release.noise import Philox, RandomSource, SecureRandom
-from .algorithm import Algorithm, check_length
 from .record_count import release_count_and_plan
+from .shared.algorithm import Algorithm, check_length
 
 Callback = Callable[[int, int | None], object]
 

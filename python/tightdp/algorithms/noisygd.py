@@ -18,11 +18,11 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
-from .algorithm import Plan, check_release_count
-from .centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
-from .descent import build_descent
-from .optimizers import SGD
-from .step_length import STRIDE, check_stable, choose_plain_steps, choose_total_length
+from .shared.algorithm import Plan, check_release_count
+from .shared.centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
+from .shared.descent import build_descent
+from .shared.optimizers import SGD
+from .shared.step_length import STRIDE, check_stable, choose_plain_steps, choose_total_length
 
 FEWEST, MOST = 20, 150
 """Range of the number of steps. Below 20 the last half has too few iterates to average; 150 bounds the time."""

@@ -20,7 +20,7 @@ from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .algorithm import Plan
+from .shared.algorithm import Plan
 
 CURVATURE_SHARE = 0.5
 """Largest part of epsilon that may pay for the change of curvature; if it would be more, the regularization is

@@ -31,8 +31,8 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
-from .algorithm import Algorithm, Plan, check_length
-from .step_length import check_stable
+from .shared.algorithm import Algorithm, Plan, check_length
+from .shared.step_length import check_stable
 
 SHARE = 0.01
 """Share of the budget, as mu^2, for the count: its noise is ten times that of the whole run over one record, 37 records

@@ -16,7 +16,7 @@ record. Proofs: docs/theory/audit.md; how to: docs/audit.md.
 from .binomial import lower_limit, upper_limit
 from .evidence import Evidence
 from .one_run import OneRun, coins, epsilon_from_guesses, one_run, p_value
-from .paired import paired, run_pairs
+from .paired_audit import paired, run_pairs
 
 __all__ = [
     "Evidence",

@@ -18,7 +18,7 @@ from .. import _check
 from ..accounting.numerics.root import crossing
 from ..release.noise import SecureRandom
 from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail_probability
-from .paired import convert_scores
+from .paired_audit import convert_scores
 
 _LARGEST = 100.0
 """The largest epsilon tried: no affordable number of guesses can show a probability of e^-100."""

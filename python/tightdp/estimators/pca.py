@@ -14,11 +14,11 @@ from ..algorithms.driver import make_random_source
 from ..models.dense import apply_affine_map
 from ..models.grid import exact_bound, grid_below
 from ..models.records import Records
-from ..records.copied import cache_decoded_blocks
+from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks_without_targets, is_sparse, refuse_weights, split_sparse_rows
 from ..records.stream import Stream
 from ..statement import Statement
-from ..statement.words import AGAIN
+from ..statement.wording import AGAIN
 from .second_moment import DIGITS, SecondMoment, second_moment_query, unpack_symmetric
 from .shared.all_or_nothing import fit_on_a_copy
 from .shared.ownership import check_free

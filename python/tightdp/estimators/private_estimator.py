@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.algorithm import Algorithm
 from ..algorithms.driver import Callback, check_fit_settings, check_records, fit, make_random_source, open_ledger
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import check_feasible, compute_total_charge, rehearse_plan
+from ..algorithms.shared.algorithm import Algorithm
 from ..bound import Bound
 from ..composition import Composition
 from ..gate.budget import Target
@@ -22,7 +22,7 @@ from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Array, Records
 from ..records.blocks import Blocks, resolve_largest_weight
-from ..records.copied import cache_decoded_blocks
+from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..statement import Statement

@@ -21,11 +21,11 @@ from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
 from ..models.records import Records
 from ..records.blocks import CHANGED
-from ..records.copied import cache_decoded_blocks
+from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks, is_sparse, refuse_weights, split_sparse_rows
 from ..records.stream import Stream
 from ..statement import Statement
-from ..statement.words import AGAIN
+from ..statement.wording import AGAIN
 from .scale import Scale
 from .second_moment import SecondMoment, second_moment_query, unpack_symmetric
 from .shared.all_or_nothing import fit_on_a_copy

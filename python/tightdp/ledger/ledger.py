@@ -14,8 +14,8 @@ from ..accounting.running_accounts.accountant import Accountant
 from ..accounting.running_accounts.filters import BudgetExceeded, PrivacyFilter, _Price, _Spent
 from ..composition import Composable
 from ..mechanisms import Mechanism
+from ..number_texts import format_up
 from ..options import Neighbors
-from ..printed import format_up
 from .budget import Budget, check_text, compute_digest, read_account, write_account
 from .place import open_store
 from .progress import TABLE, Progress, append_progress, read_last_progress

@@ -14,7 +14,7 @@ from ..composition import Composition
 from ..estimators.shared.statements import describe_bounds
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
-from ..statement.words import list_values
+from ..statement.wording import list_values
 from . import quantiles
 from .passes import Values, width_of
 from .scalers import _width

@@ -24,12 +24,12 @@ from ..ledger.ledger import name_of
 from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
 from ..records.cells import list_column_types
-from ..records.copied import cache_decoded_blocks
+from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import check_numbers
 from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement
-from ..statement.words import AGAIN, list_values
+from ..statement.wording import AGAIN, list_values
 from .cells import check_width, convert_to_blocks
 from .passes import stream_features
 

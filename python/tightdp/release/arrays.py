@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,11 +36,6 @@ class Examples:
     @property
     def out_dtype(self) -> npt.DTypeLike:
         return np.float64 if self.dtype == "float64" else np.float32
-
-    def select_arrays(self, indices: Sequence[int]) -> Examples:
-        """Some of the parameters."""
-        arrays, shapes = (tuple(x[i] for i in indices) for x in (self.arrays, self.shapes))
-        return Examples(arrays, shapes, self.batch, self.dtype, True, self.torch)
 
 
 def view_examples(name: str, value: Any) -> Examples:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _check, _core
-from .._renewed import RenewedLock
+from .._fork_lock import RenewedLock
 from . import kernels
 
 Size = int | tuple[int, ...]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..records.columns import Category, Column
-from .words import list_values
+from .wording import list_values
 
 DECLARED = "declared"
 OCCURRING = "those that occur"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bound import Curve
-from .words import format_above
+from .wording import format_above
 
 Vector = NDArray[np.float64]
 WIDTH, HEIGHT = 420, 300

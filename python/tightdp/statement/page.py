@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _core
 from . import curves
-from .words import ARITHMETIC, FALSE_ACCUSATIONS, NOISE, RELATIONS, format_above, format_below, make_one_line
+from .wording import ARITHMETIC, FALSE_ACCUSATIONS, NOISE, RELATIONS, format_above, format_below, make_one_line
 
 Statement = Any
 """A ``tightdp.Statement``, whose module imports this one."""

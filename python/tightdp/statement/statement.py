@@ -28,8 +28,8 @@ from ..accounting.running_accounts.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .recomputed import check_bound, read_account_within_limits, verify_claimed_bound
-from .words import (
+from .recomputation import check_bound, read_account_within_limits, verify_claimed_bound
+from .wording import (
     ARITHMETIC,
     NEVER_COVERED,
     NOISE,

@@ -20,14 +20,14 @@ How to add an algorithm: docs/architecture.md.
 """
 
 from ..algorithms.adaclip import AdaCliP
-from ..algorithms.algorithm import Algorithm, Plan
 from ..algorithms.dpagd import DPAGD
 from ..algorithms.dpis import DPIS
 from ..algorithms.dpsgd import DPSGD
 from ..algorithms.driver import Fit, fit
 from ..algorithms.noisygd import NoisyGD
-from ..algorithms.optimizers import SGD, Adam
 from ..algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
+from ..algorithms.shared.algorithm import Algorithm, Plan
+from ..algorithms.shared.optimizers import SGD, Adam
 from ..estimators.linear_models import LinearSVC, LogisticRegression, PrivateClassifier
 from ..estimators.network import MLPClassifier
 from ..estimators.pca import DPPCA

@@ -144,17 +144,6 @@ def test_bounded_range_composes_as_zcdp_and_not_as_its_envelope():
     assert long.epsilon(1e-5).lower == member.lower and long.epsilon(1e-5).upper <= 1.1 * member.upper
 
 
-def test_gdp_is_exact_for_gaussians_and_an_estimate_otherwise():
-    gaussian = dp.Gaussian(2.0)
-    assert gaussian.epsilon(1e-5, engine="gdp").upper == pytest.approx(gaussian.epsilon(1e-5).upper, rel=1e-14)
-    b = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).epsilon(1e-5, engine="gdp")
-    assert b.engine == "gdp" and "central limit theorem (no bound)" in b.error_budget
-    mu = math.sqrt(1000 * 0.01**2 * math.expm1(1.0))
-    assert b.upper == pytest.approx(dp.Gaussian(1 / mu).epsilon(1e-5).upper, rel=1e-12)
-    with pytest.raises(ValueError, match="engine 'gdp' cannot serve"):
-        dp.Laplace(1.0).epsilon(1e-5, engine="gdp")
-
-
 @pytest.mark.parametrize("q", [0.01, 0.3, 0.9])
 @pytest.mark.parametrize(("p", "r"), [(0.5, 0.2), (0.2, 0.5), (0.9, 0.6), (0.6, 0.9), (0.02, 0.01), (0.99, 0.98)])
 def test_a_sample_of_an_asymmetric_member_of_zcdp_in_both_directions(p, r, q):

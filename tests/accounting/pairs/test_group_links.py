@@ -93,7 +93,11 @@ def selected(law, order, mean):
 
 @pytest.mark.parametrize(
     ("q", "most", "n", "size"),
-    [pytest.param(0.5, 1, 3, 2, marks=pytest.mark.slow), (0.3, 2, 4, 3), (0.9, 1, 2, 2), (1.0, 2, 4, 2)],
+    [
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((0.5, 1, 3, 2), (0.9, 1, 2, 2))),
+        (0.3, 2, 4, 3),
+        (1.0, 2, 4, 2),
+    ],
 )
 def test_a_cut_sample_that_is_shown(q, most, n, size):
     """(0, 1)-DP tells the batch. Alone, composed, repeated and as groups of groups, at both directions."""

@@ -8,11 +8,13 @@ import tightdp as dp
 from tightdp.accounting.questions.question import shares
 
 STEP = dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
+CONTOUR = {"aliasing", "truncation", "quadrature", "rounding"}
 GRID = {"lattice", "rounding", "wrapping", "truncation"}
 RUNS = [
     (dp.Gaussian(1.0) * 5, "remove", {"rounding"}),
-    (STEP * 1000, "add_or_remove", {"aliasing", "truncation", "quadrature", "rounding"}),
-    (STEP * 3, "add_or_remove", GRID),
+    (STEP * 1000, "add_or_remove", CONTOUR),
+    (STEP * 3, "add_or_remove", CONTOUR),
+    (dp.PoissonSampled(dp.Laplace(1.0), 0.1) * 3, "add_or_remove", GRID),
     (dp.PureDP(0.3) + dp.PureDP(0.5) * 10, "add_or_remove", {"rounding"}),
     (dp.RandomAllocation(dp.Gaussian(1.0), 50), "add_or_remove", {"discretisation"}),
     (STEP * 10 + dp.ZCDP(0.01), "add_or_remove", {"conversion"}),

@@ -84,7 +84,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("mechanism", OTHERS, ids=repr)
-@pytest.mark.parametrize("counts", [(1, 10**9), pytest.param((3, 10**4), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("counts", [(10**9,), pytest.param((1, 3, 10**4), marks=pytest.mark.slow)])
 def test_every_mechanism_in_any_number(mechanism, counts):
     for count in counts:
         check(mechanism * count, 1e-6, 0.5)

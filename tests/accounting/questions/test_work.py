@@ -93,6 +93,30 @@ def test_the_least_discrete_noise(least):
             assert run.delta(1.0).upper > 0.1
 
 
+WORK_OF_EXHAUSTED = """
+import sys
+import tightdp as dp
+from tightdp import _core
+one = dp.Laplace(3.0) * 7 + dp.PoissonSampled(dp.Laplace(1.0), .01) * 1000
+if sys.argv[1] == "warm":
+    one.epsilon(1e-6)
+elif sys.argv[1] == "other":
+    (one + dp.Laplace(3.0)).epsilon(1e-6)
+for budget in (10, 10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7):
+    before = _core.work_spent()
+    with _core.Budget(budget):
+        one.epsilon(1e-6)
+    print(_core.work_spent() - before)
+"""
+
+
+def test_processes_that_kept_different_things_spend_the_same_on_a_question_that_ran_out():
+    """The budget ends in the middle of a piece of work, or at once where what it makes was kept."""
+    cold, *others = [alone(WORK_OF_EXHAUSTED, which).split() for which in ("cold", "warm", "other")]
+    assert others == [cold, cold]
+    assert cold[0] == "11"
+
+
 @pytest.mark.parametrize("budget", [1, 10**4, 10**6, 5 * 10**6, 2 * 10**7])
 def test_answers_out_of_work_are_sound_and_always_the_same(budget):
     runs = [

@@ -1,9 +1,8 @@
 """Answers a question by the engine that is named, or by "auto", which asks engines in the order of their predicted cost
 (docs/accounting.md).
 
-Every engine but "gdp" is sound, so the intervals of two engines contain the same truth, and so does their intersection.
-"auto" stops at the first engine that meets the asked width. If none does, the answer is the intersection of all
-intervals.
+Every engine is sound, so the intervals of two engines contain the same truth, and so does their intersection. "auto"
+stops at the first engine that meets the asked width. If none does, the answer is the intersection of all intervals.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from ..pairs.largest import largest_of, largest_within
 from ..pairs.looked_at import looked_at
 from ..pairs.members import members, reveals_nothing
 from ..pairs.neighbors import smaller
-from . import allocation, closed_form, contour, derived, fallback, fixed_size, gdp, grid, participations, prv, renyi
+from . import allocation, closed_form, contour, derived, fallback, fixed_size, grid, participations, prv, renyi
 from .base import Engine, Request
 
 ENGINES: dict[str, Engine] = {
-    module.ENGINE.name: module.ENGINE for module in (closed_form, contour, allocation, grid, renyi, gdp, prv)
+    module.ENGINE.name: module.ENGINE for module in (closed_form, contour, allocation, grid, renyi, prv)
 }
 """The engines that a user can ask for by name."""
 NAMES = tuple(ENGINES)
@@ -105,7 +104,7 @@ def _delta_with_known_points(
         found = _intersect_bounds(
             found, replace(found, lower=0.0, upper=most), _build_delta_question(parts, direction, epsilon, request)
         )
-    if found.upper == 0 and engine != "gdp" and epsilon < largest_of(parts, direction):
+    if found.upper == 0 and epsilon < largest_of(parts, direction):
         return replace(found, upper=TINY)  # positive, and less than any double
     return found
 

@@ -71,7 +71,7 @@ def calibrate(
     low, high = _check.positive("low", low), _check.positive("high", high)
     if not low < high:
         raise ValueError(f"low must be a number below high, got low={low!r} and high={high!r}")
-    asked = _asked(options)
+    asked = Question.of(Composition(), **options)
     if integer:
         low, high = math.ceil(low), math.floor(min(high, _check.MAX_COUNT))
 
@@ -97,14 +97,6 @@ def calibrate(
     if found is None:
         raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
     return found
-
-
-def _asked(options: Any) -> Question:
-    """The question of a calibration; ValueError where its answer would meet no target."""
-    asked = Question.of(Composition(), **options)
-    if asked.engine == "gdp":
-        raise ValueError("engine must be one that proves its bounds: 'gdp' is an approximation, which meets no target")
-    return asked
 
 
 class _Search:
@@ -260,7 +252,7 @@ def noise_multiplier(
     delta = _check.open_unit("delta", delta)
     q = _check.probability("sampling_probability", sampling_probability)
     steps = _check.count("steps", steps)
-    asked = _asked(options)
+    asked = Question.of(Composition(), **options)
     gap = partial(_training_gap, q=q, steps=steps, target=target, delta=delta, asked=asked)
     start = _limit(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
     found = boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)

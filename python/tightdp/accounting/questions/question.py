@@ -197,8 +197,6 @@ class Question(NamedTuple):
                         answers.append(ask(*pair))
         worst = max(answers, key=lambda answer: answer.upper)
         lower, upper = max(answer.lower for answer in answers) + 0.0, worst.upper  # + 0.0: -0.0 is 0
-        if worst.engine == "gdp":  # its term is infinite, whatever the width
-            return Bound(lower, upper, worst.engine, dict(worst.error_budget))
         if not worst.error_budget:
             rest = "unknown"
         else:

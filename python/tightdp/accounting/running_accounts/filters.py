@@ -18,8 +18,8 @@ import numpy as np
 from ... import _check, _core
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism, PoissonSampled
+from ...number_texts import format_up
 from ...options import NEIGHBORS, Neighbors
-from ...printed import format_up
 from ..engines.renyi.engine import remove_failure
 from ..numerics.outward import INF, Range, down, log1p
 from .costs import Family, GaussianCap, RenyiOrder, ZeroConcentrated, charged

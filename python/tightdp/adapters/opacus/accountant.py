@@ -11,7 +11,7 @@ import numpy as np
 from opacus.accountants import IAccountant, RDPAccountant, register_accountant
 
 from ... import _check
-from ..._renewed import RenewedLock
+from ..._fork_lock import RenewedLock
 from ...accounting.running_accounts import accountant, small_noise
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 
 from ...accounting.questions.calibration import noise_multiplier
-from ...printed import format_up
+from ...number_texts import format_up
 from . import composition as shared
-from .number import parse_number
+from .number import parse_real
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    p.add_argument("--epsilon", type=parse_number, required=True)
-    p.add_argument("--delta", type=parse_number, required=True)
+    p.add_argument("--epsilon", type=parse_real, required=True)
+    p.add_argument("--delta", type=parse_real, required=True)
     shared.add_training(p, noise=False)
     shared.add_options(p)
 

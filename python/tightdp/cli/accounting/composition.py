@@ -15,10 +15,10 @@ from ...accounting.engines.auto import NAMES
 from ...bound import Bound
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
+from ...number_texts import format_down, format_up
 from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
-from ...printed import format_down, format_up
 from .expression import parse_composition
-from .number import parse_integer, parse_number
+from .number import parse_integer, parse_real
 
 DIGITS = ".12g"
 """Format of the printed ends of bounds, which are rounded outward."""
@@ -29,16 +29,14 @@ def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
     if noise:
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument(
-            "--noise-multiplier", type=parse_number, metavar="SIGMA", help="of the Gaussian, over the L2 norm"
+            "--noise-multiplier", type=parse_real, metavar="SIGMA", help="of the Gaussian, over the L2 norm"
         )
         what.add_argument(
             "--composition",
             metavar="EXPRESSION",
             help="any composition, as in 'PoissonSampled(Gaussian(1.0), 0.01) * 1000 + Laplace(20.0)'",
         )
-    parser.add_argument(
-        "--sampling-probability", type=parse_number, metavar="Q", help="of a Poisson batch (default: 1)"
-    )
+    parser.add_argument("--sampling-probability", type=parse_real, metavar="Q", help="of a Poisson batch (default: 1)")
     parser.add_argument("--steps", type=parse_integer, metavar="K", help="how often it is released (default: 1)")
 
 
@@ -60,11 +58,11 @@ def add_query(parser: argparse.ArgumentParser) -> None:
         "--engine", choices=("auto", *NAMES), default="auto", help="what computes the bound (default: %(default)s)"
     )
     parser.add_argument(
-        "--width", type=parse_number, default=WIDTH, help="relative width aimed at (default: %(default)s)"
+        "--width", type=parse_real, default=WIDTH, help="relative width aimed at (default: %(default)s)"
     )
     prv = parser.add_argument_group("of --engine prv alone")
-    prv.add_argument("--eps-error", type=parse_number, default=EPS_ERROR, help="in epsilon (default: %(default)s)")
-    prv.add_argument("--delta-error", type=parse_number, default=DELTA_ERROR, help="in delta (default: %(default)s)")
+    prv.add_argument("--eps-error", type=parse_real, default=EPS_ERROR, help="in epsilon (default: %(default)s)")
+    prv.add_argument("--delta-error", type=parse_real, default=DELTA_ERROR, help="in delta (default: %(default)s)")
 
 
 def build_composition(arguments: argparse.Namespace) -> Composition:
@@ -95,7 +93,7 @@ def make_bound_command(
 
     def add_arguments(p: argparse.ArgumentParser) -> None:
         add_training(p)
-        p.add_argument(f"--{at}", type=parse_number, required=True, help=_GIVEN_HELP[at])
+        p.add_argument(f"--{at}", type=parse_real, required=True, help=_GIVEN_HELP[at])
         add_options(p)
 
     def run(arguments: argparse.Namespace) -> int:
@@ -126,10 +124,6 @@ def print_bound(
         print(json.dumps(plain, allow_nan=False))
         return
     at = ", ".join(f"{name} = {value!r}" for name, value in given.items())
-    if bound.engine == "gdp":
-        print(f"{quantity} is about {format_up(bound.upper, DIGITS)}   at {at}")
-        print(f"An approximation that bounds nothing (engine gdp, neighbors {arguments.neighbors}).")
-        return
     print(f"{quantity} <= {format_up(bound.upper, DIGITS)}   at {at}")
     print(
         f"{quantity} >= {format_down(bound.lower, DIGITS)}   (engine {bound.engine}, neighbors {arguments.neighbors})"

@@ -11,7 +11,7 @@ MOST_IN_RANGE = 100_000
 """Largest number of values of a range. A longer table is better written by a program."""
 
 
-def parse_number(text: str) -> float:
+def parse_real(text: str) -> float:
     """Returns a decimal number, or a fraction ``a/b`` rounded to the nearest double."""
     top, slash, bottom = text.partition("/")
     try:
@@ -25,7 +25,7 @@ def parse_integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        value = parse_number(text)
+        value = parse_real(text)
     if not value.is_integer():
         raise argparse.ArgumentTypeError(f"expected an integer, got {text!r}")
     return int(value)
@@ -39,9 +39,7 @@ def parse_numbers(text: str) -> list[float]:
     >>> numbers(".6:.9:.1"), numbers("1,256/60000"), numbers("10:1000:x10")
     ([0.6, 0.7, 0.8, 0.9], [1.0, 0.004266666666666667], [10.0, 100.0, 1000.0])
     """
-    return [
-        value for item in text.split(",") for value in (_parse_range(item) if ":" in item else [parse_number(item)])
-    ]
+    return [value for item in text.split(",") for value in (_parse_range(item) if ":" in item else [parse_real(item)])]
 
 
 def _parse_range(text: str) -> list[float]:

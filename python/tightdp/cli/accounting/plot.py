@@ -13,7 +13,7 @@ from pathlib import Path
 from ..progress import Progress
 from . import composition as shared
 from .expression import parse_composition
-from .number import parse_integer, parse_number
+from .number import parse_integer, parse_real
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
     p.add_argument(
-        "--least-delta", type=parse_number, default=1e-12, help="where the profile ends (default: %(default)s)"
+        "--least-delta", type=parse_real, default=1e-12, help="where the profile ends (default: %(default)s)"
     )
     p.add_argument("--points", type=parse_integer, default=161, help="of each curve (default: %(default)s)")
     shared.add_options(p)

@@ -12,15 +12,15 @@ from pathlib import Path
 from ...frequent import frequent_values
 from ...records.sources.rows import Rows
 from .. import files
-from ..accounting.number import parse_number
+from ..accounting.number import parse_real
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--column", required=True)
-    p.add_argument("--epsilon", type=parse_number, required=True)
-    p.add_argument("--delta", type=parse_number, required=True)
+    p.add_argument("--epsilon", type=parse_real, required=True)
+    p.add_argument("--delta", type=parse_real, required=True)
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     files.add_arguments(p)
     p.add_argument("--json", action="store_true", help="print the values and the statement as JSON")

@@ -14,12 +14,12 @@ from ... import mechanisms
 from ...accounting.running_accounts.filters import FAMILIES
 from ...gate.shares import FAILURE
 from ...ledger import Ledger
+from ...number_texts import format_up
 from ...options import NEIGHBORS
-from ...printed import format_up
-from ...statement.words import make_one_line
+from ...statement.wording import make_one_line
 from ..accounting import composition as shared
 from ..accounting.expression import parse_composition
-from ..accounting.number import parse_number
+from ..accounting.number import parse_real
 
 EPILOG = """\
 A spend that the budget does not cover is refused, with exit code 3, and charges nothing. Release only after exit code
@@ -38,14 +38,14 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
     create = add_action("create", "make a ledger, whose budget, relation and data set are then fixed")
     create.add_argument("--dataset", required=True, metavar="TEXT", help="which data the budget is about")
-    create.add_argument("--epsilon", type=parse_number, required=True)
-    create.add_argument("--delta", type=parse_number, required=True)
+    create.add_argument("--epsilon", type=parse_real, required=True)
+    create.add_argument("--delta", type=parse_real, required=True)
     create.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
     create.add_argument("--family", choices=FAMILIES, default="renyi", help="what is added up (default: %(default)s)")
     create.add_argument("--expected", metavar="EXPRESSION", help="steers the Renyi order, never the guarantee")
     create.add_argument(
         "--failure",
-        type=parse_number,
+        type=parse_real,
         help="part of delta for what may fail, as learned labels and frequent values (default: a tenth of delta)",
     )
     spend = add_action("spend", "charge releases, before they are made")

@@ -14,19 +14,19 @@ import numpy as np
 
 from ...metrics import Accuracy, ConfusionMatrix, accuracy, confusion_matrix
 from ...records.sources.rows import Rows
-from ...statement.words import list_values
+from ...statement.wording import list_values
 from ...tables.model import load
 from .. import files
-from ..accounting.number import parse_number
+from ..accounting.number import parse_real
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("model", type=Path, help="model file that tightdp train wrote")
     p.add_argument("data", type=Path, help="CSV file with the model's columns and its label, or Parquet or Arrow")
-    p.add_argument("--epsilon", type=parse_number, required=True)
-    p.add_argument("--delta", type=parse_number, required=True)
-    p.add_argument("--confidence", type=parse_number, default=0.95, help="of the error bars (default: 0.95)")
+    p.add_argument("--epsilon", type=parse_real, required=True)
+    p.add_argument("--delta", type=parse_real, required=True)
+    p.add_argument("--confidence", type=parse_real, default=0.95, help="of the error bars (default: 0.95)")
     p.add_argument("--matrix", action="store_true", help="release the confusion matrix in place of the accuracy")
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
     files.add_arguments(p)

@@ -21,21 +21,21 @@ from ..._strict_json import parse_json
 from ...estimators.catalog import ALGORITHMS, MODELS
 from ...estimators.regression import Ridge
 from ...ledger import Ledger
-from ...printed import format_up
+from ...number_texts import format_up
 from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
 from ...records.schema import MOST
 from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...statement import Statement
 from ...statement.column_words import ColumnFact, fact_of_bounds, fact_of_categories, fact_of_labels, fact_of_missing
-from ...statement.words import AGAIN, list_values, make_one_line
+from ...statement.wording import AGAIN, list_values, make_one_line
 from ...tables.model import REGRESSION, TableModel
 from .. import files
 from ..accounting.composition import check_writable
-from ..accounting.number import parse_integer, parse_number
+from ..accounting.number import parse_integer, parse_real
 from ..progress import Progress
-from . import declared
-from .learned import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
+from . import declarations
+from .learned_columns import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 
 KEPT_FACTS = ("number of records", "bounds of the target")
 """Names of public facts that a table's statement takes over from that of its fit."""
@@ -64,23 +64,23 @@ not printed, because it is not private. What is printed on standard error is for
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
-    declared.add_arguments(p)
+    declarations.add_arguments(p)
     p.add_argument("--model", choices=[*MODELS, REGRESSION], default=next(iter(MODELS)))
     p.add_argument("--target-bounds", metavar="LOW:HIGH", help="public bounds of the label, for --model ridge")
     p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
     p.add_argument(
-        "--epsilon", type=parse_number, help="target; without it, the algorithm's noise_multiplier sets the noise"
+        "--epsilon", type=parse_real, help="target; without it, the algorithm's noise_multiplier sets the noise"
     )
     p.add_argument(
-        "--delta", type=parse_number, required=True, help="of the guarantee; below one over the number of records"
+        "--delta", type=parse_real, required=True, help="of the guarantee; below one over the number of records"
     )
     p.add_argument(
         "--public-size", type=parse_integer, help="a public number of records (default: a noisy count is released)"
     )
     p.add_argument(
         "--regularization",
-        type=parse_number,
+        type=parse_real,
         help="of the weights (default: 0, and for --model ridge what the noise takes)",
     )
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
@@ -122,7 +122,7 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     regressor, values, written = (
         _make_regressor(arguments),
-        declared.read_declarations(arguments),
+        declarations.read_declarations(arguments),
         files.read_format(arguments),
     )
     rows = Rows.read(arguments.data, written)
@@ -326,7 +326,7 @@ def _build_algorithm(name: str, settings: list[str]) -> Any:
 
 
 def _describe_columns(
-    values: declared.Declarations,
+    values: declarations.Declarations,
     classes: tuple[str, ...],
     columns: tuple[Column, ...],
     planned: tuple[Column | LearnedColumn, ...],

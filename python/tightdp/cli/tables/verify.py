@@ -22,7 +22,7 @@ from ...statement import Statement
 from ...statement.page import find_statement_in_page
 from ...statement.parameters import READERS
 from ...statement.verdict import Verdict, build_verdict
-from ...statement.words import make_one_line
+from ...statement.wording import make_one_line
 from ...tables.model import TableModel
 
 EPILOG = """\

@@ -16,7 +16,7 @@ from ...ledger.ledger import name_of
 from ...records.cells import describe_type
 from ...statement import Statement
 from ...statement.column_words import OCCURRING, fact_of_labels
-from ...statement.words import AGAIN, list_values
+from ...statement.wording import AGAIN, list_values
 
 UNSCALED = (
     "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "

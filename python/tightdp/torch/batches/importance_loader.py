@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from ...algorithms.dpis import DPIS
-from ...algorithms.importance import TwoStages
+from ...algorithms.shared.importance import TwoStages
 from ...release.noise import RandomSource
 from ..plan.account import Account
 from ..plan.plan import Plan

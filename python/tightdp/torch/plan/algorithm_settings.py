@@ -8,8 +8,8 @@ from typing import Any
 
 from ... import _check
 from ...algorithms.adaclip import AdaCliP
-from ...algorithms.algorithm import RepeatedRelease, build_sampled_gaussian
 from ...algorithms.dpis import DPIS
+from ...algorithms.shared.algorithm import RepeatedRelease, build_sampled_gaussian
 from ...gate.budget import Target, resolve_noise_multiplier
 from ...gate.oracle import Public
 from ..adam import DPAdam

@@ -14,10 +14,10 @@ import numpy as np
 from ... import _check
 from ...accounting.questions.calibration import calibrate
 from ...algorithms.adaclip import AdaCliP, limit_batch
-from ...algorithms.algorithm import RepeatedRelease, build_sampled_gaussian
-from ...algorithms.algorithm import batch_size as check_batch_size
 from ...algorithms.dpis import DPIS, EpochSettings
 from ...algorithms.record_count import NUMBERS, PLAIN_SHARE
+from ...algorithms.shared.algorithm import RepeatedRelease, build_sampled_gaussian
+from ...algorithms.shared.algorithm import batch_size as check_batch_size
 from ...composition import Composition
 from ...gate.budget import FixedPlan, Target, check_noise_or_epsilon
 from ...gate.gate import Gate

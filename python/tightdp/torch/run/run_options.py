@@ -28,7 +28,7 @@ class Batches:
         and nothing else. So nothing of a record can enter another. Records of equal shape go through the model
         together: to have all of them go together, pad to a fixed length
     options : of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``: those that decide where and when
-        records are read, and neither which nor in what order (``SAFE_OPTIONS`` in ``loader.py``)
+        records are read, and neither which nor in what order (``SAFE_OPTIONS`` in ``poisson_loader.py``)
 
     >>> Batches(physical_size=64, options={"num_workers": 2}).physical_size
     64

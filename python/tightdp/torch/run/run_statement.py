@@ -11,7 +11,7 @@ from ...ledger import Ledger
 from ...ledger.ledger import name_of
 from ...statement import Statement
 from ...statement.parameters import hash_state
-from ...statement.words import AGAIN
+from ...statement.wording import AGAIN
 from ..model_checks.model_checks import is_sharded
 from ..plan.plan import Plan
 

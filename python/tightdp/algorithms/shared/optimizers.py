@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import _check
-from ..models.model import Vector
+from ... import _check
+from ...models.model import Vector
 
 
 class Optimizer(Protocol):

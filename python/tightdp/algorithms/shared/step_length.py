@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from ..gate.oracle import Public
+from ...gate.oracle import Public
 from .optimizers import SGD, Optimizer
 
 FRACTION = 0.02

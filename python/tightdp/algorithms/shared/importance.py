@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..release.noise import RandomSource
+from ...release.noise import RandomSource
 
 COIN = 2.0**-50
 """Subtracted from every probability: more than the resolution 2^-53 of the uniforms that are compared with it

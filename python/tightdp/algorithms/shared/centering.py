@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _check
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public
-from ..models.model import Vector
+from ... import _check
+from ...gate.gate import Gate
+from ...gate.oracle import Oracle, Public
+from ...models.model import Vector
 from .algorithm import Run
 
 LEAST_SHARE = 1e-6

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle
-from ..models.model import Vector
+from ...gate.gate import Gate
+from ...gate.oracle import Oracle
+from ...models.model import Vector
 from .algorithm import Run
 from .optimizers import Optimizer, TailMean
 

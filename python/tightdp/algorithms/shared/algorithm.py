@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from .. import _check
-from ..composition import Composition
-from ..gate.budget import ReleaseBudget, Target
-from ..gate.gate import Gate
-from ..gate.oracle import Oracle, Public
-from ..mechanisms import Gaussian, Mechanism, PoissonSampled
-from ..models.model import Vector
+from ... import _check
+from ...composition import Composition
+from ...gate.budget import ReleaseBudget, Target
+from ...gate.gate import Gate
+from ...gate.oracle import Oracle, Public
+from ...mechanisms import Gaussian, Mechanism, PoissonSampled
+from ...models.model import Vector
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 """(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""

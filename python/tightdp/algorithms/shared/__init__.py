@@ -1,0 +1,1 @@
+"""Parts that several algorithms share: plans, optimizers, step lengths, centring, and the loop of a run."""
