@@ -10,7 +10,7 @@ import pytest
 import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.closed_form.binomial import PureFold
-from tightdp.accounting.engines.closed_form.gaussian import Gaussian
+from tightdp.accounting.engines.closed_form.gaussian import GaussianCurve
 from tightdp.accounting.numerics.outward import Range
 
 
@@ -41,7 +41,7 @@ def test_gaussian_delta_at_random_places():
     for _ in range(1500):
         mu = 10 ** draw.uniform(-6, 2)
         eps = (mu * mu / 2 + mu * draw.uniform(-8, 36)) * draw.choice([1, 1, 1, -1])
-        holds(Gaussian(mu * mu).delta(eps), gaussian_delta(mp.sqrt(mu * mu), mp.mpf(eps)), 1e-9)
+        holds(GaussianCurve(mu * mu).delta(eps), gaussian_delta(mp.sqrt(mu * mu), mp.mpf(eps)), 1e-9)
 
 
 @pytest.mark.parametrize("sigma", [1e-3, 0.3, 1.0, 30.0, 1e6])

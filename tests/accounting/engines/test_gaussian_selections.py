@@ -14,7 +14,12 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.closed_form import engine as closed_form
 from tightdp.accounting.engines.closed_form.bounded_range import BoundedRangeFold
-from tightdp.accounting.engines.closed_form.gaussian_selections import _CELLS, GaussianSelections, masses, servable
+from tightdp.accounting.engines.closed_form.gaussian_selections import (
+    _CELLS,
+    GaussianSelections,
+    build_node_masses,
+    can_serve_selections,
+)
 from tightdp.accounting.numerics.outward import Range
 
 
@@ -34,7 +39,7 @@ def test_it_is_the_selections_curve_smoothed_by_the_gaussian(mu, eta, count):
         u = eps - (mu * mu / 2 + mu * z)
         inside = np.interp(np.exp(u), np.exp(nodes), curve, right=0.0)
         value = (weight * np.where(u < nodes[0], -np.expm1(u), inside)).sum()
-        assert law.at(float(eps)).hi == pytest.approx(value, rel=1e-6)
+        assert law.evaluate_delta(float(eps)).hi == pytest.approx(value, rel=1e-6)
 
 
 @settings(max_examples=25, deadline=None)
@@ -57,7 +62,7 @@ def test_no_adaptive_run_exceeds_it(mu, eta, places, eps):
         chance = np.expm1(later - eta) / math.expm1(-eta)
         rest = chance * gaussian(half, eps - y - later) + (1 - chance) * gaussian(half, eps - y - later + eta)
         total += m1 * float((weight * rest).sum())
-    assert total <= law.at(eps).hi * (1 + 1e-6) + 1e-9
+    assert total <= law.evaluate_delta(eps).hi * (1 + 1e-6) + 1e-9
 
 
 def test_it_is_below_zcdp_and_above_its_members():
@@ -96,7 +101,7 @@ def test_without_gaussians_it_is_the_curve_of_the_selections(eta, count, node, s
 @settings(max_examples=30, deadline=None)
 @given(st.floats(1e-4, 2.0), st.integers(1, 60))
 def test_masses_are_a_law_and_the_factor_is_rounding(eta, count):
-    losses, weights, factor, floor = masses(eta, count)
+    losses, weights, factor, floor = build_node_masses(eta, count)
     assert (weights >= 0).all() and weights.sum() == pytest.approx(1, abs=1e-3)
     assert 1 <= factor < 1 + 1e-8 and floor < 1e-280
     if eta * count < 5:  # beyond, e^-L magnifies the rounding of masses that carry nothing
@@ -131,9 +136,9 @@ def test_more_of_anything_never_costs_less(sigma, eta, count, more):
 
 
 def test_what_it_does_not_serve_goes_to_others():
-    assert not servable(Range(0.01), 0.1, 10_000)
-    assert not servable(Range(0.01), 10.0, 100)
+    assert not can_serve_selections(Range(0.01), 0.1, 10_000)
+    assert not can_serve_selections(Range(0.01), 10.0, 100)
     long = dp.Gaussian(10.0) + dp.BoundedRange(0.001) * 10_000
     assert long.epsilon(1e-6).engine == "grid"
     mixed = (dp.BoundedRange(0.1), 1), (dp.BoundedRange(0.2), 1), (dp.Gaussian(2.0), 1)
-    assert closed_form.law(mixed, "remove") is None
+    assert closed_form.find_formula(mixed, "remove") is None

@@ -188,7 +188,7 @@ def check(parts, direction, target, epsilons, request):
         assert second.lower <= first.upper, (here, first, second)
     loose = list_class_members(parts) != (parts,)
     for engine in (contour.ENGINE, renyi.ENGINE, closed_form.ENGINE):
-        if engine.refuse(parts, direction) is None:
+        if engine.explain_refusal(parts, direction) is None:
             pairs = [(inverse, engine.epsilon(parts, direction, target, request))]
             pairs += [(found, engine.delta(parts, direction, epsilon, request)) for epsilon, found in curve.items()]
             for found, other in pairs:
@@ -213,7 +213,7 @@ def test_a_fresh_sample_of_the_box(settings):
     draw = Draw(random.randrange(10**9))
     for _ in range(settings):
         parts, direction = draw.parts(), draw.random.choice(["add", "remove"])
-        if ENGINE.refuse(parts, direction) is None:
+        if ENGINE.explain_refusal(parts, direction) is None:
             request = Request(width=draw.random.choice([1e-3, 1e-6]), max_bytes=draw.random.choice([1 << 23, 1 << 30]))
             check(parts, direction, draw.delta(), (draw.epsilon(), draw.epsilon()), request)
 

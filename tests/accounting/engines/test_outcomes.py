@@ -214,12 +214,12 @@ def test_replacing_a_record_of_a_class():
 
 
 def test_the_number_of_outcomes_is_bounded_before_any_work():
-    assert outcomes.law(((dp.PureDP(1.0), 10**15),), "remove") is None
-    assert outcomes.law(((dp.RandomizedResponse(0.5, 3), 10**4),), "remove") is None
-    assert outcomes.law(((dp.DiscreteGaussian(1.0), 4),), "remove") is None
-    assert outcomes.law(((dp.RandomAllocation(dp.DiscreteGaussian(1.0), 100, 50), 1),), "remove") is None
+    assert outcomes.find_outcome_curve(((dp.PureDP(1.0), 10**15),), "remove") is None
+    assert outcomes.find_outcome_curve(((dp.RandomizedResponse(0.5, 3), 10**4),), "remove") is None
+    assert outcomes.find_outcome_curve(((dp.DiscreteGaussian(1.0), 4),), "remove") is None
+    assert outcomes.find_outcome_curve(((dp.RandomAllocation(dp.DiscreteGaussian(1.0), 100, 50), 1),), "remove") is None
     many = tuple((dp.PureDP(1.0 + i), 1) for i in range(1000))
-    assert outcomes.law(many, "remove") is None
+    assert outcomes.find_outcome_curve(many, "remove") is None
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-20, 1e-300])

@@ -161,7 +161,7 @@ def test_replaced_where_none_of_the_steps_is_likely_to_have_the_record(q, n, eps
 
 
 def test_numbers_of_participations_are_told_apart_from_epsilon_0_on():
-    curve = participations.above(participations.Participations(3, 0.1), Range(100.0), Range(0.0))
+    curve = participations.build_mixture_above(participations.Participations(3, 0.1), Range(100.0), Range(0.0))
     with pytest.raises(ValueError, match=r"^epsilon must be at least 0"):
         curve(-0.1)
 
@@ -186,10 +186,10 @@ def test_epsilon_is_where_the_curve_crosses_delta(direction, sigma, q, n, delta)
 
 def test_what_it_refuses():
     small = dp.PoissonSampled(dp.Gaussian(0.01), 0.5)
-    assert ENGINE.refuse(((small, 1), (dp.Laplace(1.0), 1)), "remove")
-    assert ENGINE.refuse(((small, 10**15),), "remove")
-    assert ENGINE.refuse(((dp.PoissonSampled(dp.Gaussian(1.0), 0.5), 1),), "remove")
-    assert ENGINE.refuse(((small, 1),), "remove") is None
+    assert ENGINE.explain_refusal(((small, 1), (dp.Laplace(1.0), 1)), "remove")
+    assert ENGINE.explain_refusal(((small, 10**15),), "remove")
+    assert ENGINE.explain_refusal(((dp.PoissonSampled(dp.Gaussian(1.0), 0.5), 1),), "remove")
+    assert ENGINE.explain_refusal(((small, 1),), "remove") is None
 
 
 def test_masses_far_out():

@@ -1,4 +1,5 @@
-"""The engines: each turns (parts, direction, query) into a certified bound, or refuses with a reason.
+"""The engines: each turns the parts of a composition, a direction and a question into a certified bound, or explains
+why it cannot.
 
-``base`` holds the seam they share; ``auto`` picks one.
+``base`` holds the interface that they share; ``auto`` chooses among them.
 """

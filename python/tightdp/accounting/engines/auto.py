@@ -1,7 +1,8 @@
-"""Which engine answers: by name, or "auto", which asks them in the order of predicted cost (docs/accounting.md).
+"""Answers a question by the engine that is named, or by "auto", which asks engines in the order of their predicted cost
+(docs/accounting.md).
 
-Every engine is sound, so two of them bound the same truth and the intersection of their intervals does as well. "auto"
-stops at the first that meets the asked width. Where none does, the answer is what all of them know.
+Every engine is sound, so the intervals of two engines contain the same truth, and so does their intersection. "auto"
+stops at the first engine that meets the asked width. If none does, the answer is the intersection of all intervals.
 """
 
 from __future__ import annotations
@@ -34,68 +35,81 @@ from .base import Engine, Request
 ENGINES: dict[str, Engine] = {
     module.ENGINE.name: module.ENGINE for module in (closed_form, contour, allocation, grid, renyi, prv)
 }
-"""Those that can be asked for, by their names."""
+"""The engines that a user can ask for by name."""
 NAMES = tuple(ENGINES)
 _AUTO: tuple[Engine, ...] = tuple(
     module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi, fallback)
 )
-"""What "auto" asks, in the order of cost: microseconds, then milliseconds, then what always answers."""
+"""The engines that "auto" asks, in the order of their cost: first those of microseconds, then those of milliseconds,
+last those that answer every question."""
 ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", known_curve.NAME, "trivial"))
-"""Names that ``Bound.engine`` joins by "+"."""
+"""The names that ``Bound.engine`` joins by "+"."""
 
 
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
-"""Units of work of one step of a search that Python does, of one whose run is made of another one (both ends, and the
-upper one alone), and of one answer of the engine "renyi": about a millisecond each million, as measured."""
+"""Units of work of one step of a search in Python; of one such step if its run is itself made of another run (both
+ends, and the upper end alone); and of one answer of the engine "renyi". A million units take about a millisecond, as
+measured."""
 _WHOLE_CURVE, _DEEPER = 10**9, 8
-"""Units of work of all curves that are looked at everywhere for one composition: a second. Where it is within a run
-that another curve is made of, they are divided by so much."""
+"""Units of work of all whole curves that one composition needs, about a second, and the divisor for a curve within a
+run that another curve is made of."""
 _NOTHING = Bound(0.0, INF, "trivial", {})
-"""What is known of any epsilon."""
+"""The trivial bound on epsilon, which always holds."""
 
 
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
-    """Bounds on epsilon(delta) for one direction; of "auto" with all that is known of the curve."""
+    """Returns bounds on epsilon(delta) for one direction; "auto" adds the limits that it knows without asking."""
     if not has_any_type(parts, Derived):
-        return _known_epsilon(engine, parts, direction, delta, request)
+        return _epsilon_with_known_points(engine, parts, direction, delta, request)
     with share_work():
-        return _known_epsilon(engine, parts, direction, delta, request)
+        return _epsilon_with_known_points(engine, parts, direction, delta, request)
 
 
-def _known_epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
+def _epsilon_with_known_points(
+    engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request
+) -> Bound:
+    """Asks for epsilon, then narrows an answer of "auto" that is too wide by what is known of the curve."""
     before = _core.work_spent()
-    found = _epsilon(engine, parts, direction, delta, request)
+    found = _epsilon_of_direction(engine, parts, direction, delta, request)
     if found.upper == INF and found.lower < INF and engine == "auto":
         most = largest_loss_within_delta(parts, delta)
         found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
-    if engine != "auto" or _narrow(found, request.width):
+    if engine != "auto" or _is_narrow_enough(found, request.width):
         return found
     work = _core.work_spent() - before
-    return _cut(found, "epsilon", delta, parts, direction, request, work)
+    return _cut_by_known_curve(found, "epsilon", delta, parts, direction, request, work)
 
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
-    """Bounds on delta(epsilon) for one direction; of "auto" with all that is known of the curve."""
+    """Returns bounds on delta(epsilon) for one direction; "auto" adds the limits that it knows without asking."""
     if not has_any_type(parts, Derived):
-        return _known_delta(engine, parts, direction, epsilon, request)
+        return _delta_with_known_points(engine, parts, direction, epsilon, request)
     with share_work():
-        return _known_delta(engine, parts, direction, epsilon, request)
+        return _delta_with_known_points(engine, parts, direction, epsilon, request)
 
 
-def _known_delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
+def _delta_with_known_points(
+    engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request
+) -> Bound:
+    """Asks for delta, then narrows an answer of "auto" by what is known of the curve.
+
+    Delta is positive below the largest loss: there an upper end that rounded to 0 becomes the smallest double.
+    """
     before = _core.work_spent()
-    found = _delta(engine, parts, direction, epsilon, request)
-    if engine == "auto" and not _narrow(found, request.width):
+    found = _delta_of_direction(engine, parts, direction, epsilon, request)
+    if engine == "auto" and not _is_narrow_enough(found, request.width):
         work = _core.work_spent() - before
-        found = _cut(found, "delta", epsilon, parts, direction, request, work)
+        found = _cut_by_known_curve(found, "delta", epsilon, parts, direction, request, work)
     elif engine == "auto" and epsilon >= 0 and (most := inclusion_probability(parts)) < found.upper:
-        found = _both(found, replace(found, lower=0.0, upper=most), _about_delta(parts, direction, epsilon, request))
+        found = _intersect_bounds(
+            found, replace(found, lower=0.0, upper=most), _build_delta_question(parts, direction, epsilon, request)
+        )
     if found.upper == 0 and epsilon < bound_largest_loss(parts, direction):
         return replace(found, upper=TINY)  # positive, and less than any double
     return found
 
 
-def _cut(
+def _cut_by_known_curve(
     found: Bound,
     curve: str,
     at: float,
@@ -104,78 +118,91 @@ def _cut(
     request: Request,
     work: int,
 ) -> Bound:
-    """An answer with what is known of its curve without asking, and what others are about it: nothing where all
-    answers are of the same lines."""
+    """Narrows ``found`` by the limits that are known without asking, and by answers at other points of the curve.
+
+    A group asks for no other points, because all its answers come from the same lines.
+    """
     asks: dict[str, Ask] = {}
-    if not isinstance(derived.single(parts), Group):
-        asks["delta"] = lambda at: _delta("auto", parts, direction, at, request)
-        asks["epsilon"] = lambda at: _epsilon("auto", parts, direction, at, request)
+    if not isinstance(derived.get_single_mechanism(parts), Group):
+        asks["delta"] = lambda at: _delta_of_direction("auto", parts, direction, at, request)
+        asks["epsilon"] = lambda at: _epsilon_of_direction("auto", parts, direction, at, request)
     return narrow_by_known_curve(
         found, curve, at, KnownCurve(inclusion_probability(parts), bound_largest_loss(parts, direction)), asks, work
     )
 
 
-def _epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
+def _epsilon_of_direction(
+    engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request
+) -> Bound:
+    """Bounds epsilon by the engines, and for one repeated run or one group also by the curves it is made of."""
 
-    def ask(candidate: Engine, parts: Parts) -> Bound:
-        return candidate.epsilon(_ordered(candidate, parts), direction, delta, request)
+    def ask_engine(candidate: Engine, parts: Parts) -> Bound:
+        return candidate.epsilon(_order_parts(candidate, parts), direction, delta, request)
 
     question = _Question(parts, direction, "epsilon", delta, _NOTHING, request)
-    found = _answer(engine, question, ask)
-    if engine == "auto" and (alone := derived.single(parts)):
-        found = _both(
-            found, derived.epsilon(alone, _links(alone, direction, request), delta, _known(parts, direction)), question
+    found = _ask_with_members(engine, question, ask_engine)
+    if engine == "auto" and (alone := derived.get_single_mechanism(parts)):
+        found = _intersect_bounds(
+            found,
+            derived.epsilon(alone, _list_links(alone, direction, request), delta, _get_known_limits(parts, direction)),
+            question,
         )
     return found
 
 
-def _delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
+def _delta_of_direction(
+    engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request
+) -> Bound:
+    """Bounds delta by the engines, and for one repeated run or one group also by the curves it is made of."""
 
-    def ask(candidate: Engine, parts: Parts) -> Bound:
-        return candidate.delta(_ordered(candidate, parts), direction, epsilon, request)
+    def ask_engine(candidate: Engine, parts: Parts) -> Bound:
+        return candidate.delta(_order_parts(candidate, parts), direction, epsilon, request)
 
-    question = _about_delta(parts, direction, epsilon, request)
-    found = _answer(engine, question, ask)
-    if engine == "auto" and (alone := derived.single(parts)):
-        links = _links(alone, direction, request)
-        known = _known(parts, direction)
-        found = _both(found, derived.delta(alone, links, epsilon, known, request.above), question)
+    question = _build_delta_question(parts, direction, epsilon, request)
+    found = _ask_with_members(engine, question, ask_engine)
+    if engine == "auto" and (alone := derived.get_single_mechanism(parts)):
+        links = _list_links(alone, direction, request)
+        known = _get_known_limits(parts, direction)
+        found = _intersect_bounds(found, derived.delta(alone, links, epsilon, known, request.above), question)
     return found
 
 
-def _about_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> _Question:
-    return _Question(parts, direction, "delta", epsilon, any_delta(epsilon), request)
+def _build_delta_question(parts: Parts, direction: Direction, epsilon: float, request: Request) -> _Question:
+    return _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
 
 
-def _known(parts: Parts, direction: Direction) -> derived.Known:
-    return derived.Known(inclusion_probability(parts), bound_largest_loss(parts, direction))
+def _get_known_limits(parts: Parts, direction: Direction) -> derived.KnownLimits:
+    return derived.KnownLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
 
 
-def _links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.Run]:
-    """What the runs are known to be that a mechanism repeats, or that link the data sets of a group."""
+def _list_links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.KnownRun]:
+    """Returns the known curves of the run that is repeated, or of the runs that link the data sets of a group."""
     if not isinstance(mechanism, Group):
-        return [_run(mechanism.parts, direction, request)]
-    if mechanism.any_size:  # one pair at every link
-        return [_run(mechanism.parts, direction, request)] * mechanism.size
-    # A record fewer at every link: a probability with none of the group comes first to the smallest of them.
-    links = [_run(remove_records(mechanism.parts, gone), direction, request) for gone in range(mechanism.size)]
+        return [_ask_inner_run(mechanism.parts, direction, request)]
+    if mechanism.any_size:  # every link has the same pair
+        return [_ask_inner_run(mechanism.parts, direction, request)] * mechanism.size
+    # Each link has one record fewer than the one before. A probability under the data set without the group passes the
+    # smallest one first.
+    links = [
+        _ask_inner_run(remove_records(mechanism.parts, gone), direction, request) for gone in range(mechanism.size)
+    ]
     return links if direction == "add" else links[::-1]
 
 
-def _run(run: Parts, direction: Direction, request: Request) -> derived.Run:
-    """One and the same for all parts of a question."""
+def _ask_inner_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
+    """Returns the known curves of ``run``, which are computed once for all parts of a question."""
     with share_work() as kept:
         key = run, direction, request
         if key not in kept:
-            kept[key] = _unseen_run(*key)
-        found: derived.Run = kept[key]
+            kept[key] = _compute_inner_run(*key)
+        found: derived.KnownRun = kept[key]
         return found
 
 
 def _list_dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
-    """Compositions that dominate ``parts``, cheap ones first."""
+    """Yields compositions that dominate ``parts``, cheap ones first."""
     yield from list_dominating_compositions(parts)
-    if has_any_type(parts, Derived) and derived.single(parts) is None:
+    if has_any_type(parts, Derived) and derived.get_single_mechanism(parts) is None:
         units = _WHOLE_CURVE // sum(isinstance(mechanism, Derived) for mechanism, _ in parts)
         yield from list_dominating_compositions(
             parts, lambda mechanism: _dominating_loss(mechanism, direction, request, units)
@@ -183,43 +210,48 @@ def _list_dominating(parts: Parts, direction: Direction, request: Request) -> It
 
 
 def _dominating_loss(mechanism: Derived, direction: Direction, request: Request, units: int) -> PrivacyLoss:
-    """A loss that stands for a repeated run or a group beside others, once for all parts of a question."""
+    """Returns a loss that stands for a repeated run or a group inside a composition, computed once a question."""
     with share_work() as kept:
         key = "loss", mechanism, direction, request
         if key not in kept:
-            depth = kept["depth"] = kept.get("depth", 0) + 1  # a curve within a curve leaves most of the work to it
+            depth = kept["depth"] = kept.get("depth", 0) + 1  # an inner curve leaves most of the work to the outer one
             with _core.Budget(units // _DEEPER ** (depth - 1)):
-                links = _links(mechanism, direction, replace(request, above=True))
-                known = _known(((mechanism, 1),), direction)
+                links = _list_links(mechanism, direction, replace(request, above=True))
+                known = _get_known_limits(((mechanism, 1),), direction)
                 kept[key] = derived.build_dominating_loss(mechanism, links, known, direction)
             kept["depth"] = depth - 1
         found: PrivacyLoss = kept[key]
         return found
 
 
-def _unseen_run(run: Parts, direction: Direction, request: Request) -> derived.Run:
+def _compute_inner_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
+    """Builds the functions that bound the curve of ``run`` in both directions, each within a budget of work."""
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
-    units = _SEARCHED if derived.single(parts) is None else _NESTED
+    units = _SEARCHED if derived.get_single_mechanism(parts) is None else _NESTED
 
-    def deltas(direction: Direction, request: Request) -> Ask:
+    def ask_deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units
-        return _Kept(lambda at: _delta("auto", parts, direction, at, request), any_delta, work)
+        return _BudgetedAnswers(
+            lambda at: _delta_of_direction("auto", parts, direction, at, request), bound_any_delta, work
+        )
 
-    forth = deltas(direction, rough)
-    return derived.Run(
+    forth = ask_deltas(direction, rough)
+    return derived.KnownRun(
         delta=forth,
-        back=forth if back == direction else deltas(back, rough),
-        above=deltas(direction, replace(rough, above=True)),
-        epsilon=_Kept(lambda at: _epsilon("auto", parts, direction, at, request), lambda _: _NOTHING, units),
+        back=forth if back == direction else ask_deltas(back, rough),
+        above=ask_deltas(direction, replace(rough, above=True)),
+        epsilon=_BudgetedAnswers(
+            lambda at: _epsilon_of_direction("auto", parts, direction, at, request), lambda _: _NOTHING, units
+        ),
         largest=bound_largest_loss(parts, direction),
         largest_back=bound_largest_loss(parts, back),
     )
 
 
-class _Kept:
-    """Answers that searches ask for, within their budget: once that is spent, what is known of anything."""
+class _BudgetedAnswers:
+    """The answers that a search asks for. Once its budget of work is spent, each new answer is the trivial bound."""
 
     def __init__(self, ask: Ask, nothing: Ask, units: int) -> None:
         self._ask, self._nothing, self._units = ask, nothing, units
@@ -231,37 +263,44 @@ class _Kept:
         if not try_to_spend_work(self._units):
             return self._nothing(at)
         found = self._ask(at)
-        if try_to_spend_work(0):  # and it is all that the engines know
+        if try_to_spend_work(0):  # otherwise the budget cut the answer short
             self._known[at] = found
         return found
 
 
-def any_delta(epsilon: float) -> Bound:
-    """What is known of any delta."""
+def bound_any_delta(epsilon: float) -> Bound:
+    """Returns the trivial bound on delta at ``epsilon``, which holds for every mechanism."""
     return Bound(0.0 if epsilon >= 0 else max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
 
 
 _BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add"}
 _ROUGH = 1e-4
-"""Relative width of deltas from which another bound is made, in which more digits could not be seen."""
+"""Relative width of the deltas that another bound is made from: more digits would not change it visibly."""
 
 
-def _both(one: Bound, other: Bound, question: _Question) -> Bound:
-    """What two sound bounds know together."""
+def _intersect_bounds(one: Bound, other: Bound, question: _Question) -> Bound:
+    """Returns the intersection of two sound bounds; raises ContradictionError if it is empty."""
     tighter = other if other.upper < one.upper else one
     lower = max(one.lower, other.lower)
     if not lower <= tighter.upper:
-        raise ContradictionError(f"{_named(question)}: {one.engine} and {other.engine} have {one!r} and {other!r}")
+        raise ContradictionError(
+            f"{_describe_question(question)}: {one.engine} and {other.engine} have {one!r} and {other!r}"
+        )
     return Bound(lower, tighter.upper, tighter.engine, tighter.error_budget)
 
 
-def _ordered(engine: Engine, parts: Parts) -> Parts:
-    """The grid engine goes on from what it kept of a shorter run; to all others order means nothing but roundings, and
-    the contour engine has an order of its own."""
+def _order_parts(engine: Engine, parts: Parts) -> Parts:
+    """Sorts the parts of a long composition, so that roundings do not depend on the order in which they came.
+
+    The grid engine continues from the last shorter run, and the contour engine has an order of its own: both get the
+    parts as they are.
+    """
     return parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_parts(parts)
 
 
 class _Question(NamedTuple):
+    """A question about one direction, with the trivial bound that always answers it."""
+
     parts: Parts
     direction: Direction
     curve: str
@@ -270,63 +309,76 @@ class _Question(NamedTuple):
     request: Request
 
 
-def _answer(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Bound]) -> Bound:
+def _ask_with_members(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Bound]) -> Bound:
+    """Answers a question about mechanisms or classes of mechanisms, by one engine or by all of them in turn.
+
+    The upper end of "auto" is the least for the parts and for compositions that dominate them. If the parts stand for a
+    class, the lower end is the largest that a member of the class attains.
+    """
     parts, direction = question.parts, question.direction
     known = list_class_members(parts)
     loose = known != (parts,)
     if engine == "auto":
-        found = _auto(question, ask, loose or question.request.above)
+        found = _ask_engines_in_order(question, ask, loose or question.request.above)
         for other in _list_dominating(parts, direction, question.request):
-            upper = _auto(question._replace(parts=other), ask, loose=True)
+            upper = _ask_engines_in_order(question._replace(parts=other), ask, loose=True)
             if upper.upper < found.upper:
                 found = Bound(min(found.lower, upper.upper), upper.upper, upper.engine, upper.error_budget)
         if not loose or question.request.above:
             return found
-        each = [_auto(question._replace(parts=member), ask, loose=False).lower for member in known]
-        return _raised(found, max(each), question)
+        each = [_ask_engines_in_order(question._replace(parts=member), ask, loose=False).lower for member in known]
+        return _raise_lower_end(found, max(each), question)
     chosen = ENGINES[engine] if isinstance(engine, str) else engine
-    reason = chosen.refuse(parts, direction)
+    reason = chosen.explain_refusal(parts, direction)
     if reason:
         raise ValueError(f"engine {chosen.name!r} cannot serve: {reason}")
     found = ask(chosen, parts)
     if loose:
-        served = [member for member in known if chosen.refuse(member, direction) is None]
+        served = [member for member in known if chosen.explain_refusal(member, direction) is None]
         lower = max((ask(chosen, member).lower for member in served), default=question.trivial.lower)
-        found = _raised(found, lower, question)
+        found = _raise_lower_end(found, lower, question)
     return found
 
 
-def _raised(bound: Bound, lower: float, question: _Question) -> Bound:
-    """The bound of a class with the lower end that a member attains."""
+def _raise_lower_end(bound: Bound, lower: float, question: _Question) -> Bound:
+    """Returns the bound of a class with the lower end that a member attains."""
     if not lower <= bound.upper:
-        raise ContradictionError(f"{_named(question)}: a member of the class has {lower!r}, above {bound.upper!r}")
+        raise ContradictionError(
+            f"{_describe_question(question)}: a member of the class has {lower!r}, above {bound.upper!r}"
+        )
     return Bound(lower, bound.upper, bound.engine, bound.error_budget)
 
 
-def _named(question: _Question) -> str:
+def _describe_question(question: _Question) -> str:
+    """Describes a question in the message of an error."""
     run = " + ".join(f"{mechanism!r} * {count}" for mechanism, count in question.parts)
     return f"{question.curve}({question.at!r}) of {run or 'nothing'}, direction {question.direction!r}"
 
 
-def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: bool) -> Bound:
+def _ask_engines_in_order(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: bool) -> Bound:
+    """Intersects the answers of the engines, until the interval is narrow enough or all engines were asked.
+
+    ``loose``: the parts stand for a class, or only the upper end counts, so that lower ends of their pair are left out.
+    """
     names: list[str] = []
     best = question.trivial
     for engine in _AUTO:
-        if engine.refuse(question.parts, question.direction) is not None:
+        if engine.explain_refusal(question.parts, question.direction) is not None:
             continue
         if engine is renyi.ENGINE:
-            # Asked for whatever is left, as it has an upper end. For one zCDP mechanism it searches the best member.
+            # It is asked even if the budget is spent, because it has an upper end. For one zCDP mechanism it also
+            # searches for the best member.
             try_to_spend_work(
                 _IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1)
             )
         found = ask(engine, question.parts)
-        below = best.lower if loose else found.lower  # a lower bound of the pair is none of the class
+        below = best.lower if loose else found.lower  # the class may be below its pair
         if below > best.lower or found.upper < best.upper:
             lower, upper = max(below, best.lower), min(found.upper, best.upper)
             if not lower <= upper:
                 raise ContradictionError(
-                    f"{_named(question)}: engine {engine.name} has {(below, found.upper)} where {names} have "
-                    f"{(best.lower, best.upper)}"
+                    f"{_describe_question(question)}: engine {engine.name} has {(below, found.upper)} where {names} "
+                    f"have {(best.lower, best.upper)}"
                 )
             names.append(engine.name)
             tighter = found.upper < best.upper or not best.error_budget
@@ -334,19 +386,20 @@ def _auto(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: boo
                 best = found
             else:
                 best = Bound(lower, upper, "+".join(names), found.error_budget if tighter else best.error_budget)
-        if engine is closed_form.ENGINE or (not loose and _narrow(best, question.request.width)):
+        if engine is closed_form.ENGINE or (not loose and _is_narrow_enough(best, question.request.width)):
             break
-        if question.request.above and _narrow(found, question.request.width) and _has_one_pair(question):
+        if question.request.above and _is_narrow_enough(found, question.request.width) and _has_one_pair(question):
             break
     return best
 
 
 def _has_one_pair(question: _Question) -> bool:
-    """Whether all engines bound the same pair of laws: of a sample of a fixed size one of them knows more."""
-    return fixed_size.ENGINE.refuse(question.parts, question.direction) is not None
+    """Tells whether all engines bound the same pair: the engine "fixed_size" uses more than the pair of one step."""
+    return fixed_size.ENGINE.explain_refusal(question.parts, question.direction) is not None
 
 
-def _narrow(bound: Bound, width: float) -> bool:
+def _is_narrow_enough(bound: Bound, width: float) -> bool:
+    """Tells whether a bound meets the relative ``width``."""
     if bound.lower == bound.upper:
         return True
     return math.isfinite(bound.upper) and bound.upper - bound.lower <= width * bound.upper

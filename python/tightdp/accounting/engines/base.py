@@ -1,4 +1,4 @@
-"""The seam between a composition and the engines."""
+"""The interface between a composition and the engines."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ...options import Direction as Direction
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How exact an answer is asked for."""
+    """The wanted exactness of an answer, and the memory that it may take."""
 
     width: float = WIDTH
     """Relative width that ``auto`` tries to meet."""
     eps_error: float = EPS_ERROR
     delta_error: float = DELTA_ERROR
-    """What the ``prv`` engine's theorem takes."""
+    """Errors in epsilon and delta that the ``prv`` engine may make (docs/theory/prv.md)."""
     above: bool = False
-    """Whether the upper end alone is asked for: the interval may then be that of a dominating pair."""
+    """Whether only the upper end counts. The interval may then be that of a dominating pair."""
     max_bytes: int = 1 << 30
-    """Memory an engine may take; it refuses, with the figure, what needs more."""
+    """Memory in bytes that an engine may take. It refuses a question that needs more, and names the figure."""
 
 
 DEFAULT = Request()
@@ -32,16 +32,17 @@ DEFAULT = Request()
 class Engine(Protocol):
     """One way to account. All methods are pure; each module of this package has one instance, ``ENGINE``.
 
-    The error budget of a bound names each error term, absolute and in the unit asked. Here a bound is of one direction.
+    The error budget of a bound names each error term, absolute and in the unit of the answer. A bound is of one
+    direction.
     """
 
     name: str
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        """Why this engine cannot serve, or None."""
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
+        """Returns the reason why this engine cannot serve the parts, or None if it can."""
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
+        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        """Bounds on delta(epsilon), any finite epsilon."""
+        """Returns bounds on delta(epsilon) at any finite epsilon."""

@@ -1,10 +1,10 @@
-"""The contour engine: Poisson-subsampled and plain Gaussians, any mixture, certified (docs/theory/contour.md).
+"""The contour engine: any composition of plain and Poisson-subsampled Gaussians, certified (docs/theory/contour.md).
 
-The moment generating function of the privacy loss is inverted along a vertical line through its saddle point. The
-cost does not depend on the number of steps nor on the size of delta. It serves laws whose loss is an analytic function
-of a Gaussian variable and has no atom. For few steps with a small sampling probability the characteristic function
-decays slowly: removals are then inverted along two rays (docs/theory/rays.md). What neither contour serves gets the
-trivial interval, and the grid engine answers.
+The moment generating function of the privacy loss is inverted along a vertical line through its saddle point. The cost
+depends neither on the number of steps nor on the size of delta. The engine serves losses that are analytic functions of
+a Gaussian variable and have no atoms. For few steps with a small sampling probability the characteristic function
+decays slowly: removals are then inverted along two rays (docs/theory/rays.md). If neither contour serves, the answer is
+the trivial interval, and the grid engine is asked next.
 """
 
 from __future__ import annotations
@@ -22,68 +22,75 @@ from .base import DEFAULT, Bound, Direction, Parts, Request
 
 _TERMS = ("aliasing", "truncation", "quadrature", "rounding")
 TOLERANCE = 1e-11
-"""Relative error of delta aimed at: rounding alone costs about this at a million steps, and less buys no speed."""
+"""Relative error of delta that is aimed at. At a million steps rounding alone costs about as much, and a larger error
+saves no time."""
 
 
 LEAST, MOST = 1e-6, 1e12
-"""Noise multipliers far beyond use, where squares of them or of their inverses still do not over- or underflow."""
+"""Least and largest noise multiplier, far beyond use: their squares and the inverses of these are normal doubles."""
 
 
 class Contour:
+    """Inverts the Laplace transform of delta along a contour."""
+
     name = "contour"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        losses = _losses(parts)
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
+        losses = _collect_losses(parts)
         return losses if isinstance(losses, str) else None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        status, lower, upper, terms, _, _ = _core.contour_epsilon(*_asked(parts, direction), delta, TOLERANCE)
+        status, lower, upper, terms, _, _ = _core.contour_epsilon(
+            *_prepare_core_arguments(parts, direction), delta, TOLERANCE
+        )
         if status != "certified":
             return Bound(0.0, math.inf, self.name)
-        return Bound(lower, upper, self.name, both_sides(terms))
+        return Bound(lower, upper, self.name, build_error_budget(terms))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        status, lower, upper, terms, _, _ = _core.contour_delta(*_asked(parts, direction), epsilon, TOLERANCE)
+        status, lower, upper, terms, _, _ = _core.contour_delta(
+            *_prepare_core_arguments(parts, direction), epsilon, TOLERANCE
+        )
         if status != "certified":
             return Bound(0.0, 1.0, self.name)
-        return Bound(lower, upper, self.name, both_sides(terms))
+        return Bound(lower, upper, self.name, build_error_budget(terms))
 
-    def above(self, parts: Parts, direction: Direction, epsilon: float) -> float:
-        """The upper end of ``delta`` alone, in half the time: for callers with thousands of epsilons."""
-        status, _, upper, _, _, _ = _core.contour_delta(*_asked(parts, direction), epsilon, TOLERANCE)
+    def bound_delta_from_above(self, parts: Parts, direction: Direction, epsilon: float) -> float:
+        """Returns the upper end of ``delta`` alone in half the time, for callers with thousands of epsilons."""
+        status, _, upper, _, _, _ = _core.contour_delta(*_prepare_core_arguments(parts, direction), epsilon, TOLERANCE)
         return upper if status == "certified" else 1.0
 
 
 ENGINE = Contour()
 
 
-def beside(
+def bound_epsilon_beside_gaussian(
     parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
 ) -> tuple[float, float]:
-    """An upper bound on epsilon(delta) that a further Gaussian of ``mu_squared`` takes part in, and its work: how many
-    products of nodes and abscissae. Infinity where there is none.
+    """Returns an upper bound on epsilon(delta) of the parts and a further Gaussian of ``mu_squared``, infinite if there
+    is none, and its work: the product of the numbers of nodes and abscissae.
 
-    Who sees more learns no less, and with the Gaussian the characteristic function decays, whatever the steps are
-    (docs/theory/contour.md section 12).
+    Whoever sees more learns no less, so the bound holds without the Gaussian too. With it the characteristic function
+    decays, whatever the steps are (docs/theory/contour.md section 12).
     """
-    sampled, plain, of = _asked(parts, direction)
+    sampled, plain, of = _prepare_core_arguments(parts, direction)
     status, _, upper, _, nodes, abscissae = _core.contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)
     return (upper if status == "certified" else math.inf), float(nodes) * abscissae
 
 
-def both_sides(terms: Sequence[float]) -> dict[str, float]:
-    """Errors in either direction are as much to both ends of the interval."""
+def build_error_budget(terms: Sequence[float]) -> dict[str, float]:
+    """Names the error terms; each counts twice, because it moves both ends of the interval."""
     return {name: 2 * term for name, term in zip(_TERMS, terms, strict=True)}
 
 
 _Losses: TypeAlias = tuple[list[tuple[float, float, float]], float, bool]
-"""(sigma, q, count) of the sampled; sum of count / sigma^2 of the plain, within 4u (contour.md 5.3); whether the pairs
-are those of replacing a record."""
+"""The arguments of the core: (sigma, q, count) of each sampled Gaussian; the sum of count / sigma^2 over the plain
+ones, within 4u (contour.md 5.3); and whether the pairs are those of replacing a record."""
 
 
 @cache_by_composition
-def _losses(parts: Parts) -> _Losses | str:
-    """What the engine is asked about, or why it cannot serve."""
+def _collect_losses(parts: Parts) -> _Losses | str:
+    """Returns the losses of a composition as the core takes them, or the reason why the engine cannot serve it."""
     sampled: list[tuple[float, float, float]] = []
     plain: list[float] = []
     for mechanism, count in parts:
@@ -108,8 +115,9 @@ def _losses(parts: Parts) -> _Losses | str:
     return (sampled, math.fsum(plain), replaced) if parts else "nothing was composed"
 
 
-def _asked(parts: Parts, direction: Direction) -> tuple[list[tuple[float, float, float]], float, str]:
-    losses = _losses(parts)
+def _prepare_core_arguments(parts: Parts, direction: Direction) -> tuple[list[tuple[float, float, float]], float, str]:
+    """Returns the losses and the direction of parts that were not refused."""
+    losses = _collect_losses(parts)
     assert not isinstance(losses, str), losses
     sampled, plain, replaced = losses
     return sampled, plain, "replace" if replaced else direction

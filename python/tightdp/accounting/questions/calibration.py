@@ -13,7 +13,7 @@ from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Gaussian, PoissonSampled
 from ...options import Options, accept_question_options
-from ..engines.closed_form.gaussian import Gaussian as GaussianCurve
+from ..engines.closed_form.gaussian import GaussianCurve
 from ..numerics.root import find_boundary
 from .question import Question
 
@@ -72,7 +72,7 @@ def calibrate(
     low, high = _check.positive("low", low), _check.positive("high", high)
     if not low < high:
         raise ValueError(f"low must be a number below high, got low={low!r} and high={high!r}")
-    asked = _ask_for_proved_bounds(), **options)
+    asked = Question.from_options(Composition(), **options)
     if integer:
         low, high = math.ceil(low), math.floor(min(high, _check.MAX_COUNT))
 
@@ -98,14 +98,6 @@ def calibrate(
     if found is None:
         raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
     return found
-
-
-def _ask_for_proved_bounds(options: Any) -> Question:
-    """Returns the question that a calibration asks. Raises ValueError for an engine that only approximates."""
-    asked = Question.from_options(Composition(), **options)
-    if asked.engine == "gdp":
-        raise ValueError("engine must be one that proves its bounds: 'gdp' is an approximation, which meets no target")
-    return asked
 
 
 class _CalibrationSearch:
@@ -265,7 +257,7 @@ def noise_multiplier(
     delta = _check.open_unit("delta", delta)
     q = _check.probability("sampling_probability", sampling_probability)
     steps = _check.count("steps", steps)
-    asked = _ask_for_proved_bounds(Composition(), **options)
+    asked = Question.from_options(Composition(), **options)
     gap = partial(_compare_training_to_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
     start = _estimate_noise_multiplier(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
     found = find_boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)

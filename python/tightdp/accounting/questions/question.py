@@ -22,7 +22,7 @@ from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neig
 from ..engines import auto
 from ..engines.base import DEFAULT, Engine, Request
 from ..engines.grid import ENGINE as grid
-from ..engines.renyi.engine import divergence
+from ..engines.renyi.engine import bound_divergence
 from ..numerics.outward import widen_down, widen_up
 from ..numerics.work import share_work, try_to_spend_work
 from ..pairs import neighbors as relations
@@ -116,7 +116,7 @@ class Question(NamedTuple):
         order = np.argsort(at, axis=None)
         with share_work():
             bounds = [
-                self.delta(float(eps)) if try_to_spend_work(0) else auto.any_delta(float(eps))
+                self.delta(float(eps)) if try_to_spend_work(0) else auto.bound_any_delta(float(eps))
                 for eps in at.ravel()[order]
             ]
         lower, upper = np.empty(at.size), np.empty(at.size)
@@ -130,10 +130,12 @@ class Question(NamedTuple):
         If the grid engine answers for all pairs, many epsilons take little more time than one.
         """
         pairs = self.dominating_pairs()
-        if any(grid.refuse(*pair) is not None for pair in pairs):
+        if any(grid.explain_refusal(*pair) is not None for pair in pairs):
             return np.array([self.delta(float(epsilon)).upper for epsilon in epsilons])
         with _core.Budget(_UNITS):
-            found: NDArray[np.float64] = np.max([grid.above(*pair, epsilons, self.request) for pair in pairs], axis=0)
+            found: NDArray[np.float64] = np.max(
+                [grid.bound_deltas_from_above(*pair, epsilons, self.request) for pair in pairs], axis=0
+            )
         return found
 
     def bayes_risk(self, prior: ArrayLike) -> Curve:
@@ -161,7 +163,7 @@ class Question(NamedTuple):
         pairs = self.dominating_pairs()
         ends = np.zeros((at.size, 2))
         for i in ascending:
-            each = [divergence(*pair, float(at.ravel()[i])) for pair in pairs]
+            each = [bound_divergence(*pair, float(at.ravel()[i])) for pair in pairs]
             ends[i] = max(lower for lower, _ in each), max(upper for _, upper in each)
         ends[ascending, 0] = np.maximum.accumulate(ends[ascending, 0])
         ends[ascending, 1] = np.minimum.accumulate(ends[ascending[::-1], 1])[::-1]

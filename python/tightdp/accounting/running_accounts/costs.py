@@ -13,8 +13,8 @@ from ... import mechanisms as m
 from ...composition import Composable, Composition
 from ...options import Neighbors
 from ..engines.renyi import engine as renyi
-from ..engines.renyi.conversion import log_kappa, minimum
-from ..engines.renyi.two_sided import binary
+from ..engines.renyi.conversion import log_kappa, minimize_over_orders
+from ..engines.renyi.two_sided import compute_binary_moment
 from ..numerics.outward import INF, Range, log, sqrt
 from ..pairs.largest import bound_largest_loss
 from ..pairs.neighbors import explain_unproved_relation, translate_parts_to_zeroing, translate_to_replacement
@@ -45,11 +45,11 @@ class RenyiOrder(CostFamily):
         self.cap = _cap_of_order(self.c, epsilon, delta).lo
 
     def bound_cost(self, mechanism: m.Mechanism) -> float:
-        found = renyi.total(((mechanism, 1),), self.c)
+        found = renyi.sum_moments(((mechanism, 1),), self.c)
         if found < INF:
             return found
         largest = bound_largest_loss(((mechanism, 1),), "remove")  # a mechanism with no larger loss than e is e-DP
-        return binary(Range(largest), self.c).hi if largest < INF else INF
+        return compute_binary_moment(Range(largest), self.c).hi if largest < INF else INF
 
 
 class ZeroConcentrated(CostFamily):
@@ -136,7 +136,7 @@ def choose_order(epsilon: float, delta: float, expected: Composable | None) -> f
     def score_order(c: float) -> float:
         """Returns minus the number of repetitions that the cap pays for; positive if it pays for none."""
         allowed = _cap_of_order(c, epsilon, delta).lo
-        cost = c * (c + 1) if parts is None else renyi.total(parts, c)
+        cost = c * (c + 1) if parts is None else renyi.sum_moments(parts, c)
         if not 0 < cost < INF:
             return INF
         return -allowed / cost if allowed > 0 else 1 + 1 / c
@@ -150,7 +150,7 @@ def choose_order(epsilon: float, delta: float, expected: Composable | None) -> f
             best, at = found, log_c_price
         return found
 
-    minimum(remember_best)
+    minimize_over_orders(remember_best)
     if not best < 0:
         raise ValueError(f"epsilon={epsilon!r} and delta={delta!r} leave no budget at any Renyi order")
     return at

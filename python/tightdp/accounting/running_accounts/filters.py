@@ -20,7 +20,7 @@ from ...composition import Composable, Composition
 from ...mechanisms import Mechanism, PoissonSampled
 from ...number_texts import format_up
 from ...options import NEIGHBORS, Neighbors
-from ..engines.renyi.engine import without_failure
+from ..engines.renyi.engine import remove_failure
 from ..numerics.outward import INF, Range, log1p, widen_down
 from .costs import CostFamily, GaussianCap, RenyiOrder, ZeroConcentrated, resolve_charged_mechanism
 from .shared_state import Entries, SharedState, list_entries
@@ -54,11 +54,11 @@ class _ReleaseCost:
 
     @cached_property
     def release_cost(self) -> float:
-        return self.family.bound_cost(without_failure(self.paid)[0])
+        return self.family.bound_cost(remove_failure(self.paid)[0])
 
     @cached_property
     def failure_probability(self) -> float:
-        return without_failure(self.paid)[1]
+        return remove_failure(self.paid)[1]
 
 
 class CappedFilter:
@@ -266,7 +266,7 @@ class PrivacyFilter(CappedFilter):
 def _translate_to_charge(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
     """Returns the composition of the charged mechanisms, ``without`` the failures of approximate ones if asked."""
     parts = () if run is None else run._to_composition().parts
-    kept = ((without_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
+    kept = ((remove_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
     return Composition((resolve_charged_mechanism(mechanism, neighbors), n) for mechanism, n in kept)
 
 

@@ -43,20 +43,20 @@ def bound_epsilon_of_little_noise(account: Accountant, delta: float) -> float | 
                 pass
             case _:
                 return None
-    if noise > _LITTLE or closed_form.ENGINE.refuse(parts, "remove") is None:
+    if noise > _LITTLE or closed_form.ENGINE.explain_refusal(parts, "remove") is None:
         return None
     with _core.Budget(_UNITS):
         kept = account._kept_epsilon(account._shared.state, account.neighbors, delta)
     if kept is not None:
         return kept.upper
     known = math.inf
-    if participations.ENGINE.refuse(parts, "remove") is None:
+    if participations.ENGINE.explain_refusal(parts, "remove") is None:
         seen = Question(composition, engine=participations.ENGINE).epsilon(delta)
         if seen.width <= _NARROW * seen.upper < math.inf:
             return seen.upper
         known = seen.upper
     removed, added = math.inf, _bound_epsilon_of_adding(parts, delta)
-    if contour.ENGINE.refuse(parts, "remove") is None:
+    if contour.ENGINE.explain_refusal(parts, "remove") is None:
         with _core.Budget(_EXACT_UNITS if noise >= _LEAST else _UNITS):
             exact = Question(composition, engine=contour.ENGINE).epsilon(delta)
         if exact.width <= _NARROW * exact.upper < math.inf:
@@ -90,7 +90,7 @@ def _bound_epsilon_by_smoothing(parts: Parts, direction: Direction, delta: float
     before: tuple[float, float] | None = None
     while True:
         with _core.Budget(_UNITS):
-            found, products = contour.beside(parts, direction, delta, mu * mu, _TOLERANCE)
+            found, products = contour.bound_epsilon_beside_gaussian(parts, direction, delta, mu * mu, _TOLERANCE)
         if found == 0 or math.isinf(found):
             return min(best, found)
         best, left, wanted = min(best, found), left - products, 0.5 * mu

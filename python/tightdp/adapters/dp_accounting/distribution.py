@@ -109,11 +109,11 @@ def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: floa
     tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
     question = Question.from_options(run._to_composition(), neighbors, width=tolerance / 4)
     pairs = question.dominating_pairs()
-    fast = cheap and first.engine == "contour" and all(contour.refuse(*pair) is None for pair in pairs)
+    fast = cheap and first.engine == "contour" and all(contour.explain_refusal(*pair) is None for pair in pairs)
 
     def bound_deltas(multiples: list[int]) -> dict[int, float]:
         if fast:
-            found = [max(contour.above(*pair, k * interval) for pair in pairs) for k in multiples]
+            found = [max(contour.bound_delta_from_above(*pair, k * interval) for pair in pairs) for k in multiples]
             found = [question.delta(k * interval).upper if v == 1 else v for k, v in zip(multiples, found, strict=True)]
         elif cheap:  # microseconds each
             found = [question.delta(k * interval).upper for k in multiples]

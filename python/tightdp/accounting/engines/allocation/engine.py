@@ -1,8 +1,9 @@
 """Random allocation: each record takes part in some of the steps, drawn at random (docs/theory/allocation.md).
 
-One allocation with one step selected is answered from its own law, put on a lattice from above and from below. Several
-of them, or one beside other mechanisms, are composed by the grid engine's transforms. Where more than one step is
-selected the upper bound is that of as many independent allocations of fewer steps, and the lower one that of a test.
+One allocation with one step selected is answered from its own loss distribution, put on a grid from above and from
+below. Several of them, or one beside other mechanisms, are composed by the transforms of the grid engine. If more than
+one step is selected, the upper bound is that of as many independent allocations of fewer steps, and the lower one that
+of a test.
 """
 
 from __future__ import annotations
@@ -20,33 +21,37 @@ from ...numerics.work import try_to_spend_work
 from ...pairs.members import has_no_privacy_loss, is_or_wraps
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
-from ..closed_form.law import Law
+from ..closed_form.law import PrivacyCurve
 from ..grid import laws as grid_laws
 from ..grid.engine import BYTES_PER_POINT, MOST_POINTS, MOST_STEPS
 from . import laws as allocation_laws
 from . import sums as allocation_sums
-from .laws import COARSEST, FINEST, Allocation, Atoms
+from .laws import COARSEST, FINEST, Allocation, RoundedAtoms
 
-_Laws = list[tuple[_core.GridLaw, float]]
+_Losses = list[tuple[_core.GridLaw, float]]
 _Found = tuple[float, float, dict[str, float], int, int]
 COMPOSED_LEVEL = 9
+"""Level of the grid for the width below (see ``COARSEST``)."""
 COMPOSED_WIDTH = 1e-4
-"""Composed laws are no better than this."""
+"""Least relative width of composed distributions."""
 
 
 class RandomAllocations:
+    """Serves compositions with random allocations."""
+
     name = "allocation"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
+        """Returns the reason for the first mechanism without a distribution, or for too many steps."""
         if not any(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts):
             return "it serves compositions with RandomAllocation"
         for mechanism, count in parts:
             if isinstance(mechanism, m.RandomAllocation):
-                reason = allocation_laws.refuse(mechanism.mechanism)
+                reason = allocation_laws.explain_missing_ratios(mechanism.mechanism)
                 if reason is None and mechanism.steps >= MOST_STEPS:
                     reason = f"it allocates to fewer than 2^53 steps, not {mechanism.steps}"
             else:
-                reason = grid_laws.refuse(mechanism, direction)
+                reason = grid_laws.explain_missing_distribution(mechanism, direction)
             if reason is None and count * getattr(mechanism, "selected", 1) >= MOST_STEPS:
                 reason = f"it composes fewer than 2^53 steps, not {count}"
             if reason:
@@ -54,76 +59,89 @@ class RandomAllocations:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        floor = allocation_laws.floor_for(delta)
-        known = [closed_form.ENGINE.epsilon(one, direction, delta) for one in _above(parts, direction)]
+        """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
+        floor = allocation_laws.choose_floor(delta)
+        # Bounds by formulas, which may be better than those of the grid.
+        known = [
+            closed_form.ENGINE.epsilon(one, direction, delta) for one in _list_dominating_formulas(parts, direction)
+        ]
         upper = min((one.upper for one in known), default=INF)
-        known = [closed_form.ENGINE.epsilon(one, direction, delta) for one in _below(parts, direction)]
+        known = [
+            closed_form.ENGINE.epsilon(one, direction, delta) for one in _list_dominated_formulas(parts, direction)
+        ]
         lower = max((one.lower for one in known), default=0.0)
-        for one, log_choices in _largest(parts, direction):
+        for one, log_choices in _list_largest_products(parts, direction):
             alone = closed_form.ENGINE.epsilon(one, direction, delta).lower
             lower = max(lower, (Range(alone) - log_choices).lo if alone < INF else INF)
-        for sums in _sums(parts, direction):
+        for sums in _list_score_sums(parts, direction):
             lower = max(lower, sums.epsilon(delta))
-        single = _single(parts)
+        single = _get_single_allocation(parts)
         if single is None:
-            found = _composed(
-                parts, direction, floor, request, lambda laws, *size: _core.grid_epsilon(laws, delta, *size)
+            found = _compose_by_grid(
+                parts, direction, floor, request, lambda losses, *size: _core.grid_epsilon(losses, delta, *size)
             )
-            if few := _coarse(parts, direction, floor):
+            if few := _ask_coarse_curve(parts, direction, floor):
                 ends = few.epsilon(delta)
                 lower, upper = max(lower, ends.lo), min(upper, ends.hi)
         else:
-            found = _refined(
-                single, floor, request.width, lambda one: _epsilons(one.lower, one.upper, direction, delta)
+            found = _refine_grid(
+                single, floor, request.width, lambda one: _solve_epsilons(one.lower, one.upper, direction, delta)
             )
-        return _combined(parts, found, lower, max(upper, lower))
+        return _combine_bounds(parts, found, lower, max(upper, lower))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        known = [closed_form.ENGINE.delta(one, direction, epsilon) for one in _above(parts, direction)]
+        """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
+        known = [
+            closed_form.ENGINE.delta(one, direction, epsilon) for one in _list_dominating_formulas(parts, direction)
+        ]
         upper = min((one.upper for one in known), default=1.0)
-        known = [closed_form.ENGINE.delta(one, direction, epsilon) for one in _below(parts, direction)]
+        known = [
+            closed_form.ENGINE.delta(one, direction, epsilon) for one in _list_dominated_formulas(parts, direction)
+        ]
         lower = max((one.lower for one in known), default=0.0)
         lower = max(lower, (-expm1(epsilon)).lo)
         upper = max(upper, lower)
-        for one, log_choices in _largest(parts, direction):
+        for one, log_choices in _list_largest_products(parts, direction):
             at = Range(epsilon) + log_choices
             lower = max(lower, closed_form.ENGINE.delta(one, direction, at.hi).lower)
-        for sums in _sums(parts, direction):
+        for sums in _list_score_sums(parts, direction):
             lower = max(lower, sums.delta(epsilon))
-        single = _single(parts)
+        single = _get_single_allocation(parts)
         if single is None:
-            floor = allocation_laws.floor_for(max(lower, min(upper, 1e-20)))
-            found = _composed(
-                parts, direction, floor, request, lambda laws, *size: _core.grid_delta(laws, epsilon, *size)
+            floor = allocation_laws.choose_floor(max(lower, min(upper, 1e-20)))
+            found = _compose_by_grid(
+                parts, direction, floor, request, lambda losses, *size: _core.grid_delta(losses, epsilon, *size)
             )
-            if few := _coarse(parts, direction, floor):
+            if few := _ask_coarse_curve(parts, direction, floor):
                 ends = few.delta(epsilon)
                 lower, upper = max(lower, ends.lo), min(upper, ends.hi)
-            return _combined(parts, found, lower, upper)
-        # What may be lost follows from the answer: found on a coarse lattice first.
+            return _combine_bounds(parts, found, lower, upper)
+        # The probability that may be lost depends on the answer, which is found on a coarse grid first.
         floor = 1e-20
         for guess in (1e-20, 1e-100, allocation_laws.LEAST_FLOOR):
-            rough = allocation_laws.allocation(single.mechanism, single.steps, COARSEST, guess)
+            rough = allocation_laws.build_allocation(single.mechanism, single.steps, COARSEST, guess)
             if rough is None:
                 break
-            floor = allocation_laws.floor_for(max(rough.lower.delta(epsilon, direction), lower))
+            floor = allocation_laws.choose_floor(max(rough.lower.delta(epsilon, direction), lower))
             if floor >= guess:
                 break
 
-        def deltas(one: Allocation) -> tuple[float, float]:
+        def evaluate_deltas(one: Allocation) -> tuple[float, float]:
             return one.lower.delta(epsilon, direction), one.upper.delta(epsilon, direction)
 
-        return _combined(parts, _refined(single, floor, request.width, deltas), lower, upper)
+        return _combine_bounds(parts, _refine_grid(single, floor, request.width, evaluate_deltas), lower, upper)
 
 
 ENGINE = RandomAllocations()
 
 
-def _combined(parts: Parts, found: tuple[float, float, dict[str, float]] | None, lower: float, upper: float) -> Bound:
-    """What a lattice and formulas know together.
+def _combine_bounds(
+    parts: Parts, found: tuple[float, float, dict[str, float]] | None, lower: float, upper: float
+) -> Bound:
+    """Returns the intersection of the bounds of a grid and of formulas.
 
-    Of a class whose pair no member attains, formulas may bound the class below the pair's lower ends. Those count for
-    nothing (pairs/members.py), and are cut.
+    If no member of a class attains its pair, formulas may bound the class below the lower end of the pair. Such lower
+    ends count for nothing (pairs/members.py), and are cut.
     """
     if any(is_or_wraps(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
@@ -133,146 +151,160 @@ def _combined(parts: Parts, found: tuple[float, float, dict[str, float]] | None,
     budget = found[2] if found[1] < upper else {"part": upper - lower}
     low, high = max(lower, found[0]), min(upper, found[1])
     if not low <= high:
-        raise ContradictionError(f"random allocation: a lattice has {found[:2]} where formulas have {(lower, upper)}")
+        raise ContradictionError(f"random allocation: a grid has {found[:2]} where formulas have {(lower, upper)}")
     return Bound(low, high, ENGINE.name, budget)
 
 
-def _single(parts: Parts) -> m.RandomAllocation | None:
+def _get_single_allocation(parts: Parts) -> m.RandomAllocation | None:
+    """Returns the allocation with one step selected that a composition consists of, or None."""
     (mechanism, count), *rest = parts
     if not rest and count == 1 and isinstance(mechanism, m.RandomAllocation) and mechanism.selected == 1:
         return mechanism
     return None
 
 
-def _refined(
+def _refine_grid(
     single: m.RandomAllocation,
     floor: float,
     width: float,
     ask: Callable[[Allocation], tuple[float, float]],
 ) -> tuple[float, float, dict[str, float]] | None:
-    """A coarse lattice tells how fine one is needed: the width is that of the spacing squared."""
-    found = allocation_laws.finest(single.mechanism, single.steps, floor, COARSEST + 1)
+    """Asks a coarse grid how fine a grid is needed: the width is proportional to the square of the spacing."""
+    found = allocation_laws.build_finest_allocation(single.mechanism, single.steps, floor, COARSEST + 1)
     if found is None:
         return None
     lower, upper = ask(found)
     gap = (upper - lower) / upper if 0 < upper < INF else 1.0
     if gap > width:
         more = math.ceil(0.5 * math.log2(2 * gap / max(width, 1e-9))) + 1
-        better = allocation_laws.finest(single.mechanism, single.steps, floor, min(COARSEST + 1 + more, FINEST))
+        better = allocation_laws.build_finest_allocation(
+            single.mechanism, single.steps, floor, min(COARSEST + 1 + more, FINEST)
+        )
         if better is not None:
             again = ask(better)
             lower, upper = max(lower, again[0]), min(upper, again[1])
     return lower, upper, {"discretisation": upper - lower}
 
 
-def _epsilons(below: Atoms, above: Atoms, direction: Direction, delta: float) -> tuple[float, float]:
-    return _solve(below, direction, delta)[0], _solve(above, direction, delta)[1]
+def _solve_epsilons(
+    below: RoundedAtoms, above: RoundedAtoms, direction: Direction, delta: float
+) -> tuple[float, float]:
+    """Returns epsilon of the atoms from below and of those from above."""
+    return _bracket_epsilon(below, direction, delta)[0], _bracket_epsilon(above, direction, delta)[1]
 
 
-def _solve(atoms: Atoms, direction: Direction, delta: float) -> tuple[float, float]:
-    """Neighbouring epsilons >= 0 with the curve above ``delta`` at the first and not at the second."""
+def _bracket_epsilon(atoms: RoundedAtoms, direction: Direction, delta: float) -> tuple[float, float]:
+    """Returns neighbouring epsilons >= 0 with the curve above ``delta`` at the first and not at the second."""
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
-    if atoms.beyond(direction) > delta:
+    if atoms.delta_far_out(direction) > delta:
         return INF, INF
     return bracket_crossing(lambda epsilon: atoms.delta(epsilon, direction) > delta, 1.0, 4e-15, most=4096.0)
 
 
-def _composed(
+def _compose_by_grid(
     parts: Parts,
     direction: Direction,
     floor: float,
     request: Request,
-    ask: Callable[[_Laws, float, int], _Found],
+    ask: Callable[[_Losses, float, int], _Found],
 ) -> tuple[float, float, dict[str, float]] | None:
-    """Bounds by the grid engine; the lower one for selections of one step alone."""
+    """Returns bounds by the grid engine.
+
+    If several steps are selected, a single step or the sum of the outputs replaces the allocation in the lower bound.
+    """
     points = min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
     above, below, sums = [], [], []
     work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
     width = max(request.width, COMPOSED_WIDTH)
-    level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))  # the width is that of the spacing squared
+    level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))  # as the spacing squared
     for mechanism, count in parts:
         if has_no_privacy_loss(mechanism):
             continue
         if not isinstance(mechanism, m.RandomAllocation):
-            pair = grid_laws.law(mechanism, direction)
+            pair = grid_laws.loss_distribution(mechanism, direction)
             above.append((pair.upper, float(count)))
             below.append((pair.lowers[0], float(count)))
             sums.append(below[-1])
             continue
-        for steps, times in blocks(mechanism.steps, mechanism.selected):
+        for steps, times in divide_into_blocks(mechanism.steps, mechanism.selected):
             if steps == 1:
-                above.append((grid_laws.law(mechanism.mechanism, direction).upper, float(times * count)))
+                above.append((grid_laws.loss_distribution(mechanism.mechanism, direction).upper, float(times * count)))
                 continue
-            found = allocation_laws.finest(mechanism.mechanism, steps, floor, level, work)
-            if found is None or not found.upper.proper:
+            found = allocation_laws.build_finest_allocation(mechanism.mechanism, steps, floor, level, work)
+            if found is None or not found.upper.is_proper:
                 return None
-            above.append((found.upper.law(direction), float(times * count)))
-            if mechanism.selected == 1 and found.lower.proper:
-                below.append((found.lower.law(direction), float(count)))
+            above.append((found.upper.as_grid_distribution(direction), float(times * count)))
+            if mechanism.selected == 1 and found.lower.is_proper:
+                below.append((found.lower.as_grid_distribution(direction), float(count)))
                 sums.append(below[-1])
         if mechanism.selected > 1:
             share = (Range(mechanism.selected) / mechanism.steps).lo
-            pair = grid_laws.law(m.PoissonSampled(mechanism.mechanism, share), direction)
+            pair = grid_laws.loss_distribution(m.PoissonSampled(mechanism.mechanism, share), direction)
             below.append((pair.lowers[0], float(count)))
-            sums.append((_gaussian_sum(mechanism, direction) or pair.lowers[0], float(count)))
+            sums.append((_build_gaussian_sum(mechanism, direction) or pair.lowers[0], float(count)))
     _, upper, budget, _, _ = ask(above, width, points)
     choices = (below,) if sums == below else (below, sums)
-    lower = max(ask(laws, width, points)[0] for laws in choices) if below else 0.0
+    lower = max(ask(losses, width, points)[0] for losses in choices) if below else 0.0
     lower, upper = max(lower, 0.0), max(upper, 0.0)
     return lower, upper, {**budget, "discretisation": max(upper - lower, 0.0)}
 
 
-def _gaussian_sum(mechanism: m.RandomAllocation, direction: Direction) -> _core.GridLaw | None:
-    """Of the sum of all outputs, which is a Gaussian's (allocation.md section 1); None where steps are no Gaussians."""
+def _build_gaussian_sum(mechanism: m.RandomAllocation, direction: Direction) -> _core.GridLaw | None:
+    """Returns the distribution of the sum of all outputs, which is a Gaussian's (allocation.md section 1); None if
+    steps are not Gaussian."""
     if not isinstance(mechanism.mechanism, m.Gaussian):
         return None
-    noise = _noise_of_sum(mechanism)
-    return grid_laws.law(m.Gaussian(noise), direction).lowers[0] if noise < 1e300 else None
+    noise = _compute_noise_of_sum(mechanism)
+    return grid_laws.loss_distribution(m.Gaussian(noise), direction).lowers[0] if noise < 1e300 else None
 
 
-def _noise_of_sum(mechanism: m.RandomAllocation) -> float:
+def _compute_noise_of_sum(mechanism: m.RandomAllocation) -> float:
+    """Returns the noise multiplier of the sum of all outputs, rounded up."""
     assert isinstance(mechanism.mechanism, m.Gaussian)
     sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps
     return (Range(sigma) * math.sqrt(steps) * (1 + 2**-51) / mechanism.selected).hi
 
 
-def blocks(steps: int, selected: int) -> list[tuple[int, int]]:
-    """Sizes of ``selected`` blocks, as equal as they can be, that make up all steps; with their numbers."""
+def divide_into_blocks(steps: int, selected: int) -> list[tuple[int, int]]:
+    """Returns the sizes of ``selected`` blocks, as equal as they can be, that make up all steps, and how many have each
+    size."""
     size, larger = divmod(steps, selected)
     return [one for one in ((size, selected - larger), (size + 1, larger)) if one[1]]
 
 
-def _above(parts: Parts, direction: Direction) -> list[Parts]:
-    """Compositions with a formula that dominate: taking part in the selected steps for sure."""
+def _list_dominating_formulas(parts: Parts, direction: Direction) -> list[Parts]:
+    """Returns dominating compositions with a formula: the record takes part in the selected steps for sure."""
     found = tuple(
         (mechanism.mechanism, count * mechanism.selected)
         if isinstance(mechanism, m.RandomAllocation)
         else (mechanism, count)
         for mechanism, count in parts
     )
-    return _with_formula(Composition(found).parts, direction)
+    return _keep_with_formula(Composition(found).parts, direction)
 
 
-def _below(parts: Parts, direction: Direction) -> list[Parts]:
-    """Compositions with a formula that are dominated: a single step, or for Gaussians the sum over the steps."""
+def _list_dominated_formulas(parts: Parts, direction: Direction) -> list[Parts]:
+    """Returns dominated compositions with a formula: a single step, or for Gaussians the sum over the steps."""
     found: list[Parts] = []
     for mechanism, count in parts:
         if not isinstance(mechanism, m.RandomAllocation):
             continue
         inner, steps, selected = mechanism.mechanism, mechanism.steps, mechanism.selected
         share = (Range(selected) / steps).lo
-        found += _with_formula(((m.PoissonSampled(inner, share), 1),), direction)
+        found += _keep_with_formula(((m.PoissonSampled(inner, share), 1),), direction)
         if isinstance(inner, m.Gaussian):
-            noise = _noise_of_sum(mechanism)
+            noise = _compute_noise_of_sum(mechanism)
             if noise < 1e300:
                 found.append(((m.Gaussian(noise), count),))
     return found
 
 
-def _largest(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
-    """Compositions with a formula whose delta at epsilon + ln(choices) is a lower bound: the largest product of ratios
-    alone, of one allocation or of all parts."""
+def _list_largest_products(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
+    """Returns compositions with a formula whose delta at epsilon + ln(choices) is a lower bound.
+
+    They are the largest product of ratios alone, of one allocation or of all parts.
+    """
     if direction != "remove":
         return []
     found: list[tuple[Parts, Range]] = []
@@ -282,23 +314,27 @@ def _largest(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
             choices = _log_choices(mechanism.steps, mechanism.selected)
             whole += count * choices
             alone = ((mechanism.mechanism, mechanism.selected),)
-            found += [(one, choices) for one in _with_formula(alone, direction)]
-    return found + [(one, whole) for one in _above(parts, direction)]
+            found += [(one, choices) for one in _keep_with_formula(alone, direction)]
+    return found + [(one, whole) for one in _list_dominating_formulas(parts, direction)]
 
 
-def _coarse(parts: Parts, direction: Direction, floor: float) -> Law | None:
-    """Of one allocation with several steps selected, whose ratios are put on a coarse lattice; not of Gaussians, whose
-    ratios spread over too many cells."""
+def _ask_coarse_curve(parts: Parts, direction: Direction, floor: float) -> PrivacyCurve | None:
+    """Returns the curve of one allocation with several steps selected, whose ratios are put on a coarse grid; or None.
+
+    The ratios of Gaussians spread over too many cells.
+    """
     (mechanism, count), *rest = parts
     if rest or count > 1 or not isinstance(mechanism, m.RandomAllocation) or mechanism.selected == 1:
         return None
     if isinstance(mechanism.mechanism, m.Gaussian):
         return None
-    return allocation_laws.coarse(mechanism.mechanism, mechanism.steps, mechanism.selected, direction, floor)
+    return allocation_laws.build_coarse_curve(
+        mechanism.mechanism, mechanism.steps, mechanism.selected, direction, floor
+    )
 
 
 def _log_choices(steps: int, selected: int) -> Range:
-    """ln C(steps, selected), or for many selected a little more: the entropy."""
+    """Returns ln C(steps, selected), or if many are selected a little more: the entropy."""
     few = min(selected, steps - selected)
     if few <= _FEW_SELECTED:
         return log(Range(math.comb(steps, few) * (1 - 2.0**-50), math.comb(steps, few) * (1 + 2.0**-50)))
@@ -306,12 +342,14 @@ def _log_choices(steps: int, selected: int) -> Range:
 
 
 _FEW_SELECTED = 16
-"""Of 2^53 steps, so many can be chosen in a number of ways that is a double."""
+"""Largest number of selected steps of 2^53 for which the number of choices is a double."""
 
 
-def _sums(parts: Parts, direction: Direction) -> list[allocation_sums.Sums]:
-    """Sums of scores over the steps of each Gaussian allocation that selects several, as far as the question's budget
-    goes: they raise lower ends alone."""
+def _list_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.ScoreSums]:
+    """Returns sums of scores over the steps of each Gaussian allocation that selects several.
+
+    They raise lower ends alone, and are left out once the question's budget is spent.
+    """
     found = []
     for mechanism, count in parts:
         if not (isinstance(mechanism, m.RandomAllocation) and isinstance(mechanism.mechanism, m.Gaussian)):
@@ -320,11 +358,12 @@ def _sums(parts: Parts, direction: Direction) -> list[allocation_sums.Sums]:
         usual = allocation_sums.LEAST_SIGMA <= sigma <= allocation_sums.MOST_SIGMA
         served = mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS
         if served and try_to_spend_work(allocation_sums.UNITS):
-            found.append(allocation_sums.sums(sigma, steps, mechanism.selected * count, direction))
+            found.append(allocation_sums.build_score_sums(sigma, steps, mechanism.selected * count, direction))
     return found
 
 
-def _with_formula(parts: Parts, direction: Direction) -> list[Parts]:
+def _keep_with_formula(parts: Parts, direction: Direction) -> list[Parts]:
+    """Returns the parts if the closed-form engine serves them quickly, else nothing."""
     if len(parts) > 1 and any(isinstance(mechanism, m.BoundedRange) for mechanism, _ in parts):
-        return []  # Gaussians beside selections: a sum over cells, too slow for an aside
-    return [parts] if closed_form.ENGINE.refuse(parts, direction) is None else []
+        return []  # with Gaussians it is a sum over cells, which is too slow here
+    return [parts] if closed_form.ENGINE.explain_refusal(parts, direction) is None else []

@@ -1,4 +1,4 @@
-"""The privacy loss of one random allocation with one step selected, on a lattice (docs/theory/allocation.md)."""
+"""The loss distribution of one random allocation with one step selected, on a grid (docs/theory/allocation.md)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ....losses import PrivacyLoss
 from ...numerics.outward import Range
 from ..base import Direction
 from ..closed_form import outcomes
-from ..closed_form.atoms import Atom, Few
+from ..closed_form.atoms import Atom, FiniteLossDistribution
 from ..closed_form.binomial import CONTEXT
-from ..closed_form.law import Law
+from ..closed_form.law import PrivacyCurve
 from ..grid import laws as grid_laws
 
 U = 2.0**-53
 COARSEST, FINEST = 5, 12
-"""Lattices have the spacing 2^-level in the logarithm of the likelihood ratio."""
+"""Coarsest and finest level. The grid of a level has the spacing 2^-level in the logarithm of the likelihood ratio."""
 MOST_CELLS = 1 << 16
 _TABLE_ERROR = 2e-9
-"""Bound on how far the probabilities of a user's table are from adding up to 1, with room."""
+"""Bound on the distance from 1 of the sum of the probabilities of a user's table, with room."""
 MOST_WORK = 3e8
-"""Products of cells for one law: a third of a second or so."""
+"""Largest number of products of cells for one distribution: about a third of a second."""
 LEAST_FLOOR = 1e-280
-"""Any number is correct. Every upper law has 1e-290 at infinity for products that underflow (mean.cpp): less than this
-would hardly be seen beside it."""
+"""Least probability that is cut off. Any number is correct. Every distribution from above has 1e-290 at infinity for
+products that underflow (mean.cpp), beside which less than this would hardly be visible."""
 
 
 @dataclass(frozen=True)
-class Atoms:
+class RoundedAtoms:
     """Atoms of a privacy loss at ascending ``losses``, from above or from below: errors are rounded outward on use."""
 
     losses: NDArray[np.float64]
@@ -47,9 +47,9 @@ class Atoms:
     upper: bool
 
     def delta(self, epsilon: float, direction: Direction) -> float:
-        """The curve, rounded outward."""
+        """Returns delta, rounded outward."""
         sign = 1 if self.upper else -1
-        # The slack, and the roundings of losses in the differences below.
+        # Losses move by the slack and by their roundings in the differences below.
         moved = sign * (self.slack + 4 * U * (1 + abs(epsilon) + float(np.abs(self.losses).max(initial=0.0))))
         if direction == "remove":
             start = int(np.searchsorted(self.losses, epsilon - moved))
@@ -57,40 +57,44 @@ class Atoms:
             beyond = self.infinity
         else:
             stop = int(np.searchsorted(self.losses, moved - epsilon))
-            weights = self._reversed[:stop]
+            weights = self._reversed_masses[:stop]
             gaps = self.losses[:stop] + (epsilon - moved)
             beyond = self.minus_infinity
         total = float(np.dot(weights, np.maximum(-np.expm1(gaps), 0.0))) + beyond
         relative = self.relative + (len(weights) + 64) * U
         return min(total * (1 + relative), 1.0) if self.upper else total / (1 + relative)
 
-    def beyond(self, direction: Direction) -> float:
-        """The curve far out, rounded outward."""
+    def delta_far_out(self, direction: Direction) -> float:
+        """Returns the limit of the curve for large epsilons, rounded outward."""
         end = self.infinity if direction == "remove" else self.minus_infinity
         return end * (1 + self.relative) if self.upper else end / (1 + self.relative)
 
     @property
-    def proper(self) -> bool:
-        """Whether it is about the law of a pair, most of it finite, and worth composing: at both ends of the range of
-        parameters all that is known may be that nothing is."""
-        return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._totals)
+    def is_proper(self) -> bool:
+        """Whether the atoms have about the masses of a pair, most of them finite, and are worth composing.
+
+        At both ends of the range of parameters the trivial bound may be all that is known.
+        """
+        return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._total_masses)
 
     def require_all_mass(self, steps: int) -> None:
-        """Raises RuntimeError if atoms from above have less of P's or Q's mass than 1, or those from below more, by
-        more than their errors and what a table of each step's losses may be off by."""
+        """Raises RuntimeError if atoms from above have less of P's or Q's mass than 1, or those from below more.
+
+        The errors of the atoms, and of a table of each step's losses, are allowed.
+        """
         error = self.relative + self.slack + (len(self.masses) + 64) * U + _TABLE_ERROR * steps
-        low, high = min(self._totals) * (1 + error), max(self._totals) * (1 - error)
+        low, high = min(self._total_masses) * (1 + error), max(self._total_masses) * (1 - error)
         if not low >= 1 if self.upper else high > 1:
-            raise RuntimeError(f"the masses of an allocation's losses are on the wrong side of 1: {self._totals}")
+            raise RuntimeError(f"the masses of an allocation's losses are on the wrong side of 1: {self._total_masses}")
 
     @property
-    def _totals(self) -> tuple[float, float]:
-        """Total masses of P and Q: 1 but for roundings and what was lost at the ends."""
-        return self.infinity + float(self.masses.sum()), self.minus_infinity + float(self._reversed.sum())
+    def _total_masses(self) -> tuple[float, float]:
+        """Total masses of P and Q: 1 except for roundings and the mass that was cut off at the ends."""
+        return self.infinity + float(self.masses.sum()), self.minus_infinity + float(self._reversed_masses.sum())
 
     @property
-    def _reversed(self) -> NDArray[np.float64]:
-        """Q's masses."""
+    def _reversed_masses(self) -> NDArray[np.float64]:
+        """The masses of Q."""
         found = self.__dict__.get("_q")
         if found is None:
             with np.errstate(over="ignore"):
@@ -98,28 +102,29 @@ class Atoms:
             object.__setattr__(self, "_q", found)
         return found
 
-    def few(self, infinity: Range) -> Few:
-        """These atoms with their errors, and with this for P's mass where Q has none."""
+    def as_finite_distribution(self, infinity: Range) -> FiniteLossDistribution:
+        """Returns these atoms with their errors; ``infinity`` is P's mass where Q has none."""
         error = self.relative + 8 * U
         found = [
             Atom(Decimal(float(y)), Decimal(float(p)).ln(CONTEXT), self.slack + 2 * U * abs(float(y)), error)
             for y, p in zip(self.losses, self.masses, strict=True)
         ]
         hidden = Range(self.minus_infinity / (1 + error), self.minus_infinity * (1 + error))
-        return Few(found, infinity, hidden)
+        return FiniteLossDistribution(found, infinity, hidden)
 
-    def law(self, direction: Direction) -> _core.GridLaw:
+    def as_grid_distribution(self, direction: Direction) -> _core.GridLaw:
+        """Returns these atoms as a distribution of the grid engine, in which equal losses are one."""
         logs = np.log(self.masses)
         relative = self.relative + (8 + 2 * np.abs(logs)) * U
         keep = np.append(np.diff(self.losses) > 0, True)
-        if not keep.all():  # equal losses: the masses of all go to the last
+        if not keep.all():  # the last of equal losses gets the masses of all
             ends = np.flatnonzero(keep)
             merged = np.add.reduceat(self.masses, np.append(0, ends[:-1] + 1))
-            return Atoms(
+            return RoundedAtoms(
                 self.losses[keep], merged, self.infinity, self.minus_infinity, self.slack,
                 self.relative + len(logs) * U, self.upper,
-            ).law(direction)  # fmt: skip
-        total = 1e-8 + 2 * max(abs(end - 1) for end in self._totals)
+            ).as_grid_distribution(direction)  # fmt: skip
+        total = 1e-8 + 2 * max(abs(end - 1) for end in self._total_masses)
         found = _core.GridLaw.atoms(
             self.losses, logs, relative, self.infinity, self.minus_infinity, self.relative, self.slack, 0.0, 0.0, total
         )
@@ -128,23 +133,23 @@ class Atoms:
 
 @dataclass(frozen=True)
 class Allocation:
-    """One mechanism's laws at one level."""
+    """The atoms of one mechanism at one level, from above and from below."""
 
-    upper: Atoms
-    lower: Atoms
+    upper: RoundedAtoms
+    lower: RoundedAtoms
     work: float
 
 
-def refuse(mechanism: m.Mechanism) -> str | None:
-    """Why the ratios of this inner mechanism have no law here, or None."""
+def explain_missing_ratios(mechanism: m.Mechanism) -> str | None:
+    """Returns the reason why the ratios of this inner mechanism have no distribution here, or None if they have one."""
     if isinstance(mechanism, PrivacyLoss) and mechanism.relation == "replace":
         return "a user-defined pair for replacing a record says nothing about leaving one out"
-    return grid_laws.refuse(mechanism, "remove")
+    return grid_laws.explain_missing_distribution(mechanism, "remove")
 
 
 @lru_cache(maxsize=32)
-def allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allocation | None:
-    """Laws of the mean of ``steps`` ratios; None where they would take more than ``MOST_CELLS`` cells."""
+def build_allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allocation | None:
+    """Returns the atoms of the mean of ``steps`` ratios; None if they would take more than ``MOST_CELLS`` cells."""
     found = _bound_allocation(inner, steps, 2.0**-level, floor)
     if found is None:
         return None
@@ -156,8 +161,8 @@ def _bound_allocation(
     inner: m.Mechanism, steps: int, spacing: float, floor: float
 ) -> tuple[_core.AllocationAtoms, _core.AllocationAtoms, float] | None:
     """Returns atoms from above of the pair that dominates the inner one, from below of the one that it dominates, and
-    the work; None where there would be more than ``MOST_CELLS`` cells."""
-    pair = grid_laws.law(inner, "remove")
+    the work; None if there would be more than ``MOST_CELLS`` cells."""
+    pair = grid_laws.loss_distribution(inner, "remove")
     try:
         above, below, work = _core.allocation(pair.upper, steps, spacing, floor, MOST_CELLS)
         if pair.lowers[0] is not pair.upper:
@@ -168,14 +173,16 @@ def _bound_allocation(
     return above, below, work
 
 
-def finest(inner: m.Mechanism, steps: int, floor: float, most: int, work: float = MOST_WORK) -> Allocation | None:
-    """The finest laws up to level ``most`` that ``work`` allows."""
-    found = allocation(inner, steps, COARSEST, floor)
+def build_finest_allocation(
+    inner: m.Mechanism, steps: int, floor: float, most: int, work: float = MOST_WORK
+) -> Allocation | None:
+    """Returns the finest atoms up to level ``most`` that ``work`` allows."""
+    found = build_allocation(inner, steps, COARSEST, floor)
     if found is None:
         return None
     level = min(most, COARSEST + int(math.log(max(work / max(found.work, 1.0), 1.0), 4)))
     while level > COARSEST:
-        better = allocation(inner, steps, level, floor)
+        better = build_allocation(inner, steps, level, floor)
         if better is not None:
             return better
         level -= 1
@@ -183,41 +190,50 @@ def finest(inner: m.Mechanism, steps: int, floor: float, most: int, work: float 
 
 
 @lru_cache(maxsize=32)
-def coarse(inner: m.Mechanism, steps: int, selected: int, direction: Direction, floor: float) -> Law | None:
-    """The law of several steps selected, with the ratios of one step on so coarse a lattice that all outcomes can be
-    looked at (allocation.md section 9); None where that takes too many."""
+def build_coarse_curve(
+    inner: m.Mechanism, steps: int, selected: int, direction: Direction, floor: float
+) -> PrivacyCurve | None:
+    """Returns the curve of several steps selected; None if it has too many outcomes.
+
+    The ratios of one step are on so coarse a grid that all outcomes can be summed (allocation.md section 9).
+    """
     for level in _COARSE:
         found = _bound_allocation(inner, 1, 2.0**-level, floor / steps)
         if found is None:
             continue
         above, below, _ = found
         high, low = _build_atoms(above, 1, True), _build_atoms(below, 1, False)
-        excess = steps * max(abs(end - 1) for one in (high, low) for end in one._totals)
+        excess = steps * max(abs(end - 1) for one in (high, low) for end in one._total_masses)
         if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
             continue
-        less, more = low.few(Range(0.0)), high.few(Range(0.0, high.infinity * (1 + 1e-4)))
-        law = outcomes.allocated(less, more, steps, selected, direction, _MOST_OUTCOMES)
-        if law is not None:
-            return law
+        less, more = (
+            low.as_finite_distribution(Range(0.0)),
+            high.as_finite_distribution(Range(0.0, high.infinity * (1 + 1e-4))),
+        )
+        curve = outcomes.build_allocated_curve(less, more, steps, selected, direction, _MOST_OUTCOMES)
+        if curve is not None:
+            return curve
     return None
 
 
 _COARSE = range(4, -4, -1)
-"""Levels that are tried: of the finest, sixteen points for a factor of e; of the coarsest, one for e^8."""
+"""Levels that are tried: the finest has sixteen points for a factor of e, the coarsest one point for e^8."""
 _MOST_ATOMS = 128
 _MOST_OUTCOMES = 1 << 15
-"""Some hundredths of a second."""
+"""Largest number of outcomes: some hundredths of a second."""
 
 
-def floor_for(delta: float) -> float:
-    """What may be lost at either end where ``delta`` is asked for; of few values, so that laws are found again."""
+def choose_floor(delta: float) -> float:
+    """Returns the probability that may be cut off at either end if ``delta`` is asked for. It has few values, so that
+    results are found again."""
     exponent = 4 * math.ceil((9 - math.log10(delta)) / 4) if delta > 0 else 300
     return max(10.0**-exponent, LEAST_FLOOR)
 
 
-def _build_atoms(found: _core.AllocationAtoms, steps: int, upper: bool) -> Atoms:
+def _build_atoms(found: _core.AllocationAtoms, steps: int, upper: bool) -> RoundedAtoms:
+    """Sorts the atoms of the core and checks their total masses."""
     losses, masses, infinity, minus_infinity, slack, relative = found
     order = np.argsort(losses, kind="stable")
-    atoms = Atoms(losses[order], masses[order], infinity, minus_infinity, slack, relative, upper)
+    atoms = RoundedAtoms(losses[order], masses[order], infinity, minus_infinity, slack, relative, upper)
     atoms.require_all_mass(steps)
     return atoms

@@ -1,7 +1,9 @@
-"""Lower bounds where several steps are selected: the law of a sum of scores (docs/theory/allocation.md, section 7).
+"""Lower bounds if several steps are selected: the distribution of a sum of scores (docs/theory/allocation.md, section
+7).
 
-Each output of a Gaussian step gets an integer score, and the adversary looks at their sum modulo n alone. Its law with
-the record (``selected`` outputs shifted, the others not) and without it are convolutions, found by transforms.
+Each output of a Gaussian step gets an integer score, and the adversary looks at their sum modulo n alone. Its
+distributions with the record (``selected`` outputs are shifted, the others not) and without it are convolutions, found
+by transforms.
 """
 
 from __future__ import annotations
@@ -21,22 +23,23 @@ from ..base import Direction
 U = 2.0**-53
 POINTS = 1 << 16
 UNITS = 2 * 10**8
-"""Work of ``sums``, about a nanosecond each: up to ``_MOST_SCORES`` scores, whose moments take most of it."""
+"""Units of work of ``build_score_sums``, about a nanosecond each. The moments of the scores take most of it."""
 MOST_STEPS = 10**7
-"""Rounding grows with the steps; beyond, it is all that is left."""
+"""Largest number of steps. Rounding grows with them, and with more it exceeds the result."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
-"""Where the errors of ``_masses`` cover those of 1/sigma."""
+"""Least and largest noise multiplier for which the errors of ``_bound_normal_masses`` cover those of 1/sigma."""
 MOST_EPSILON = 700.0
-"""Nothing is claimed beyond, where e^epsilon is no double."""
+"""Largest epsilon with a lower bound above 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS
 _FAR = 37.0
-"""Standard deviations with a score of their own; further outputs get the last one."""
+"""Standard deviations with a score of their own; outputs farther out get the last one."""
 
 _Array = NDArray[np.float64]
 
 
-class Sums(NamedTuple):
-    """Laws of the sum under both data sets, by residue: ``first`` from below, ``weight * tilted`` from above."""
+class ScoreSums(NamedTuple):
+    """Distributions of the sum under both data sets, by residue: ``first`` from below, ``weight * tilted`` from
+    above."""
 
     first: _Array
     first_error: float
@@ -46,11 +49,11 @@ class Sums(NamedTuple):
     outside: float
 
     def delta(self, epsilon: float) -> float:
-        """A lower bound of the hockey-stick divergence of first from second."""
+        """Returns a lower bound of the hockey-stick divergence of the first distribution from the second."""
         if epsilon > MOST_EPSILON:
             return 0.0
         x = math.exp(epsilon) * (1 + 4 * U)
-        # Points that gain less than the error of one are left out.
+        # Points are left out if they gain less than the error of one point.
         with np.errstate(over="ignore", invalid="ignore"):
             gain = self.first - x * (self.weight * self.tilted)
             inside = gain > (self.first_error + x * self.second_error * self.weight) / math.sqrt(POINTS)
@@ -65,22 +68,23 @@ class Sums(NamedTuple):
         return max(kept - lost - 1.01 * error, 0.0) * (1 - 8 * U)
 
     def epsilon(self, delta: float) -> float:
-        """A lower bound of the epsilon of ``delta``."""
+        """Returns a lower bound of the epsilon of ``delta``."""
         if not self.delta(0.0) > delta:
             return 0.0
         return bracket_crossing(lambda epsilon: self.delta(epsilon) > delta, 1.0, 2.0**-45)[0]
 
 
 @lru_cache(maxsize=16)
-def sums(sigma: float, steps: int, selected: int, direction: Direction) -> Sums:
-    """The sum of the rounded log ratios ln(1 - q + q L) of one Poisson step, q = selected / steps."""
-    scale, edges, start = _scores(sigma, steps, selected)
-    plain_low, plain_high = _masses(edges)
-    shifted_low, shifted_high = _masses(edges - 1 / sigma)
+def build_score_sums(sigma: float, steps: int, selected: int, direction: Direction) -> ScoreSums:
+    """Returns the distributions of the sum of the rounded log ratios ln(1 - q + q L) of one Poisson step, q = selected
+    / steps."""
+    scale, edges, start = _choose_scores(sigma, steps, selected)
+    plain_low, plain_high = _bound_normal_masses(edges)
+    shifted_low, shifted_high = _bound_normal_masses(edges - 1 / sigma)
     scores: _Array = scale * (start + np.arange(len(edges) + 1, dtype=np.float64))
     counts = {"remove": ((selected, steps - selected), (0, steps)), "add": ((0, steps), (selected, steps - selected))}
     (p1, q1), (p2, q2) = counts[direction]
-    first, first_error = _power([(shifted_low, p1), (plain_low, q1)], start)
+    first, first_error = _compute_convolution([(shifted_low, p1), (plain_low, q1)], start)
     lean = 1.0 if direction == "remove" else -1.0
     log_total, factors = 0.0, []
     for masses, count in ((shifted_high, p2), (plain_high, q2)):
@@ -88,8 +92,8 @@ def sums(sigma: float, steps: int, selected: int, direction: Direction) -> Sums:
         total = float(heavy.sum()) * (1 + len(heavy) * U)
         factors.append((heavy / total, count))
         log_total += count * math.log(total) * (1 if count else 0)
-    tilted, second_error = _power(factors, start)
-    # The window of residues: where the sum is, under either law, but for what the moment bound below says.
+    tilted, second_error = _compute_convolution(factors, start)
+    # The window of residues holds the sum under either data set, except for the tail that the moment bound covers.
     mean_plain, mean_shifted = float(np.dot(plain_high, scores)), float(np.dot(shifted_high, scores))
     centre = 0.5 * selected * (mean_shifted - mean_plain) + steps * mean_plain
     bottom = round(centre / scale) - POINTS // 2
@@ -101,16 +105,16 @@ def sums(sigma: float, steps: int, selected: int, direction: Direction) -> Sums:
         weight = np.exp(exponent) * (1 + rounding)
     # On the other side of the window the weight would be larger.
     end = scale * (bottom if direction == "remove" else bottom + POINTS)
-    log_moment = _log_moment([(shifted_high, p2), (plain_high, q2)], scores)
+    log_moment = _build_log_moment([(shifted_high, p2), (plain_high, q2)], scores)
     tails = (log_moment(-lean * s) + lean * s * end for s in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
     outside = min(math.exp(min(tail, 0.0)) for tail in tails)
-    return Sums(
+    return ScoreSums(
         np.maximum(first[order], 0.0), first_error, np.maximum(tilted[order], 0.0), weight, second_error, 1.01 * outside
     )
 
 
-def _scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int]:
-    """Size of a score of one, the outputs (in units of sigma) between scores, and the lowest score."""
+def _choose_scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int]:
+    """Returns the size of a score of one, the outputs (in units of sigma) between scores, and the lowest score."""
     q = selected / steps
 
     def log_ratio(z: _Array) -> _Array:
@@ -137,22 +141,23 @@ def _scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int
     return scale, np.maximum.accumulate(edges), start
 
 
-def _masses(edges: _Array) -> tuple[_Array, _Array]:
-    """Lower and upper bounds of the masses of N(0, 1) between ``edges`` and beyond them."""
+def _bound_normal_masses(edges: _Array) -> tuple[_Array, _Array]:
+    """Returns lower and upper bounds of the masses of N(0, 1) between ``edges`` and outside them."""
     left, right = _core.ndtr(edges), _core.ndtr(-edges)
     ends = np.concatenate(([0.0], left)), np.concatenate((left, [1.0]))
     tails = np.concatenate(([1.0], right)), np.concatenate((right, [0.0]))
     low_side = ends[1] < 0.5
     masses = np.where(low_side, ends[1] - ends[0], tails[0] - tails[1])
     size = np.where(low_side, ends[1] + ends[0], tails[0] + tails[1])
-    # ndtr within 16 u; the argument within u |z| or so, which moves a tail by a relative u z^2 and a little.
+    # ndtr errs by 16 u. The argument errs by about u |z|, which moves a tail by about a relative u z^2.
     place = np.concatenate((edges[:1], edges)) ** 2 + np.concatenate((edges, edges[-1:])) ** 2
     error = size * (32 + 8 * place) * U
     return np.maximum(masses - error, 0.0), np.maximum(masses, 0.0) + error
 
 
-def _power(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
-    """The convolution of powers modulo ``POINTS``, and a bound on the 2-norm of its error (grid.md section 5.1)."""
+def _compute_convolution(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
+    """Returns the convolution of powers modulo ``POINTS``, and a bound on the 2-norm of its error (grid.md section
+    5.1)."""
     kappa = _core.rfft_rounding_bound(POINTS)
     spectrum, error, total, rounding = None, 0.0, 1.0, 0.0
     for masses, count in factors:
@@ -162,7 +167,7 @@ def _power(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float
         at = (start + np.arange(len(masses))) % POINTS
         np.add.at(wound, at, masses)
         size = float(wound.sum()) * (1 + POINTS * U)
-        shrink = 1 / (max(size, 1.0) * (1 + 2 * kappa))  # so that no coefficient exceeds one
+        shrink = 1 / (max(size, 1.0) * (1 + 2 * kappa))  # then no coefficient exceeds one
         wound *= shrink
         total /= shrink**count
         error += count * (kappa + 8 * U * len(masses) / POINTS + 8 * U) * float(np.linalg.norm(wound))
@@ -177,8 +182,10 @@ def _power(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float
     return found * total, 1.02 * error * total * math.exp(4 * steps * U)
 
 
-def _log_moment(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
-    def at(s: float) -> float:
+def _build_log_moment(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
+    """Returns the function that bounds the logarithm of E[e^{s sum}] from above; infinite if it may overflow."""
+
+    def evaluate_log_moment(s: float) -> float:
         total = 0.0
         for masses, count in factors:
             if count:
@@ -187,4 +194,4 @@ def _log_moment(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[
                 total += count * math.log(float(np.dot(masses, np.exp(s * scores))) * (1 + 1e-10))
         return total
 
-    return at
+    return evaluate_log_moment

@@ -21,15 +21,16 @@ from ..base import Direction
 from .binomial import CONTEXT
 
 MOST_ATOMS = 256
-"""Of one mechanism: each takes some tens of microseconds. The grid engine is faster beyond."""
+"""Largest number of atoms of one mechanism, each of which takes some tens of microseconds. The grid engine is faster
+for more."""
 _FAR = 40
-"""Standard deviations of a discrete Gaussian that are kept: beyond lies less than e^-800."""
+"""Standard deviations of a discrete Gaussian that are kept: less than e^-800 lies farther out."""
 _LARGEST_LOSS = 1e30
-"""Of a mechanism that is served: its sum with a logarithm of a mass keeps thirty digits behind the point."""
+"""Largest loss that is served: its sum with the logarithm of a mass keeps thirty digits after the point."""
 _LEAST_DIGIT = 1e-57
-"""More than the logarithm of a number near 1 errs by."""
+"""Bound on the error of the logarithm of a number near 1."""
 LOST = 1e-307
-"""What an upper delta counts for outputs that are not kept, of any number of steps that is served here."""
+"""Amount by which outputs that are not kept raise an upper delta, for every number of steps that is served."""
 
 
 class Atom(NamedTuple):
@@ -41,20 +42,20 @@ class Atom(NamedTuple):
     log_error: float = 0.0
 
 
-class Few(NamedTuple):
-    """All atoms of a pair (P, Q), P's mass where Q has none, and Q's where P has none."""
+class FiniteLossDistribution(NamedTuple):
+    """The atoms of a pair (P, Q), the mass of P where Q has none, and that of Q where P has none."""
 
     atoms: list[Atom]
     infinity: Range = Range(0.0)
     hidden: Range = Range(0.0)
 
-    def reversed(self) -> Few:
-        """Those of (Q, P)."""
+    def reverse_pair(self) -> FiniteLossDistribution:
+        """Returns the atoms of (Q, P)."""
         turned = [Atom(-y, p - y, e, e + f) for y, p, e, f in self.atoms]
-        return Few(turned, self.hidden, self.infinity)
+        return FiniteLossDistribution(turned, self.hidden, self.infinity)
 
-    def sampled(self, q: float, add: bool) -> Few:
-        """((1-q) Q + q P, Q), or (P, (1-q) P + q Q) where the record is added (grid.md section 6.1)."""
+    def take_poisson_sample(self, q: float, add: bool) -> FiniteLossDistribution:
+        """Returns ((1-q) Q + q P, Q) or, if the record is added, (P, (1-q) P + q Q) (grid.md section 6.1)."""
         if q == 1:
             return self
         with localcontext(CONTEXT):
@@ -69,28 +70,28 @@ class Few(NamedTuple):
                     for z, (y, p, e, f) in zip(mixed, self.atoms, strict=True)
                 ]
                 infinity, hidden, single, sign = self.infinity * q, Range(0.0), self.hidden, 1
-            if single.lo > 0:  # where one of the two has nothing, the mixture has 1 - q of the other
-                log_p = _middle(single).ln() + (0 if add else rest.ln())
-                found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, widen_up(_radius(single) / single.lo)))
-            else:  # what is lost far out is little: it may count as an infinite loss
+            if single.lo > 0:  # where one of the two has no mass, the mixture has 1 - q times the other's
+                log_p = _take_middle(single).ln() + (0 if add else rest.ln())
+                found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, widen_up(_measure_radius(single) / single.lo)))
+            else:  # the little mass that is not kept counts as an infinite loss
                 infinity += single
-            return Few(found, infinity, hidden)
+            return FiniteLossDistribution(found, infinity, hidden)
 
 
 def _log_mixed(loss: Decimal, share: Decimal) -> Decimal:
-    """ln(1 - q + q e^loss), however large the loss."""
+    """Returns ln(1 - q + q e^loss), however large the loss is."""
     if loss > 0:
         return loss + (share + (1 - share) * (-loss).exp()).ln()
     return (1 - share + share * loss.exp()).ln()
 
 
-def number_of_atoms(mechanism: m.Mechanism) -> int | None:
-    """How many ``atoms`` would find at the most, without computing them; None where it has no such form."""
-    match mechanism:  # the commonest first: every question of microseconds asks
+def count_atoms(mechanism: m.Mechanism) -> int | None:
+    """Returns how many atoms ``list_atoms`` would find at most, without computing them; None if it cannot serve."""
+    match mechanism:  # the commonest comes first, because every fast question passes here
         case m.Gaussian():
             return None
         case m.PoissonSampled(inner, _):
-            found = number_of_atoms(inner)
+            found = count_atoms(inner)
             return None if found is None else found + may_fail(inner)
         case m.ApproximateDP() if mechanism.nominal_delta == 1:
             return 0
@@ -117,100 +118,113 @@ def number_of_atoms(mechanism: m.Mechanism) -> int | None:
 
 
 def may_fail(mechanism: m.Mechanism) -> bool:
-    """Whether P may have mass where Q has none: that is one atom more on a sample."""
+    """Tells whether P may have mass where Q has none, which is one more atom on a sample."""
     return isinstance(mechanism, (m.ApproximateDP, PrivacyLoss))
 
 
 @lru_cache(maxsize=256)
-def atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> Few:
-    """The pair of a mechanism that has a ``number_of_atoms``; ``high`` says which one, where rounding leaves two."""
+def list_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> FiniteLossDistribution:
+    """Returns the pair of a mechanism that ``count_atoms`` counts; ``high`` chooses between two, if two bound it."""
     with localcontext(CONTEXT):
         match mechanism:
             case m.PureDP() | m.ApproximateDP():
-                return _two_points(mechanism.nominal_epsilon, getattr(mechanism, "nominal_delta", 0.0))
+                return _build_two_points(mechanism.nominal_epsilon, getattr(mechanism, "nominal_delta", 0.0))
             case m.RandomizedResponse(p, buckets):
-                return _randomized_response(Decimal(p), buckets)
+                return _build_randomized_response(Decimal(p), buckets)
             case m.DiscreteLaplace(scale, sensitivity):
-                return _discrete_laplace(Decimal(scale), sensitivity)
+                return _build_discrete_laplace(Decimal(scale), sensitivity)
             case m.DiscreteGaussian(sigma, sensitivity):
-                return _discrete_gaussian(Decimal(sigma), sensitivity)
+                return _build_discrete_gaussian(Decimal(sigma), sensitivity)
             case BinaryRange():
-                found = _of_ranges(mechanism.list_atoms())
-                return found.reversed() if direction == "add" else found
+                found = _center_ranges(mechanism.list_atoms())
+                return found.reverse_pair() if direction == "add" else found
             case ReplacedClass():
                 of_class = bracket_losses(mechanism)[high]
-                return _of_ranges(of_class.list_atoms(), of_class.infinity)
+                return _center_ranges(of_class.list_atoms(), of_class.infinity)
             case PrivacyLoss():
                 found = _atoms_of_pair(mechanism.dominating if high else mechanism.dominated)
-                return found.reversed() if direction == "add" and not mechanism.mirrored else found
+                return found.reverse_pair() if direction == "add" and not mechanism.mirrored else found
             case m.PoissonSampled(inner, q):
-                return atoms(inner, direction, high).sampled(q, direction == "add")
+                return list_atoms(inner, direction, high).take_poisson_sample(q, direction == "add")
     raise AssertionError(mechanism)
 
 
-def _two_points(epsilon: float, delta: float) -> Few:
+def _build_two_points(epsilon: float, delta: float) -> FiniteLossDistribution:
+    """Returns the atoms of (epsilon, delta)-DP: losses +-epsilon, and delta at infinity."""
     e, kept = Decimal(epsilon), 1 - Decimal(delta)
     failure = Range(delta)
     if kept == 0:
-        return Few([], failure, failure)
+        return FiniteLossDistribution([], failure, failure)
     if e == 0:
-        return Few([Atom(e, kept.ln())], failure, failure)
+        return FiniteLossDistribution([Atom(e, kept.ln())], failure, failure)
     right = kept.ln() - (1 + (-e).exp()).ln()
-    return Few([Atom(-e, right - e), Atom(e, right)], failure, failure)
+    return FiniteLossDistribution([Atom(-e, right - e), Atom(e, right)], failure, failure)
 
 
-def _randomized_response(p: Decimal, buckets: int) -> Few:
-    """The true answer, the other one that is compared, and all the rest, which say nothing."""
+def _build_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistribution:
+    """Returns the atoms of the true answer, of the compared one, and of all others, whose loss is 0."""
     if p == 0:
-        return Few([], Range(1.0), Range(1.0))
+        return FiniteLossDistribution([], Range(1.0), Range(1.0))
     wrong = p / buckets
     right = 1 - p + wrong
     loss = right.ln() - wrong.ln()
     found = [Atom(-loss, wrong.ln()), Atom(loss, right.ln())]
     if buckets > 2:
         found.append(Atom(Decimal(0), ((buckets - 2) * wrong).ln()))
-    return Few(found)
+    return FiniteLossDistribution(found)
 
 
-def _discrete_laplace(scale: Decimal, s: int) -> Few:
-    """Outputs 0 < n < s have the loss (2n - s)/b, all from s on s/b, and all up to 0 -s/b."""
+def _build_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
+    """Returns the atoms of discrete Laplace noise: (2n - s)/b for outputs 0 < n < s, s/b from s on, and -s/b up to
+    0."""
     t = (-1 / scale).exp()
     end = -(1 + t).ln()
     middle = (1 - t).ln() + end
     found = [Atom(s / scale, end), Atom(-s / scale, end - s / scale)]
-    return Few(found + [Atom((2 * n - s) / scale, middle - (s - n) / scale) for n in range(1, s)])
+    return FiniteLossDistribution(found + [Atom((2 * n - s) / scale, middle - (s - n) / scale) for n in range(1, s)])
 
 
-def _discrete_gaussian(sigma: Decimal, s: int) -> Few:
-    """Of P around 0 and Q around -s, the integers that are not far from both."""
+def _build_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
+    """Returns atoms of P around 0 and Q around -s, at the integers that are not far from both."""
     reach = math.ceil(_FAR * sigma) + 1
     half = -1 / (2 * sigma * sigma)
     exponents = [half * (n * n) for n in range(reach + s + 1)]
     total = (1 + 2 * sum((one.exp() for one in exponents[1 : reach + 1]), Decimal(0))).ln()
     found = [Atom(-half * (s * (2 * n + s)), exponents[abs(n)] - total) for n in range(-reach - s, reach + 1)]
-    return Few(found, Range(0.0, LOST), Range(0.0, LOST))
+    return FiniteLossDistribution(found, Range(0.0, LOST), Range(0.0, LOST))
 
 
-def _of_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> Few:
+def _center_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> FiniteLossDistribution:
+    """Returns atoms at the middles of ranges, with the radii of the ranges as errors."""
     beyond = as_range(infinity)
-    return Few([Atom(_middle(y), _middle(p), _radius(y), _radius(p)) for y, p in given], beyond, beyond)
+    return FiniteLossDistribution(
+        [Atom(_take_middle(y), _take_middle(p), _measure_radius(y), _measure_radius(p)) for y, p in given],
+        beyond,
+        beyond,
+    )
 
 
-def _middle(x: Range) -> Decimal:
+def _take_middle(x: Range) -> Decimal:
+    """Returns the middle of a range."""
     return Decimal(0.5 * (x.lo + x.hi))
 
 
-def _radius(x: Range) -> float:
+def _measure_radius(x: Range) -> float:
+    """Returns a bound on the distance of any point of a range from its middle."""
     return 0.0 if x.lo == x.hi else widen_up(x.hi - x.lo)
 
 
-def _atoms_of_pair(pair: CompletePair) -> Few:
+def _atoms_of_pair(pair: CompletePair) -> FiniteLossDistribution:
+    """Returns the atoms of a pair of arrays."""
     found = [
         Atom(Decimal(y), Decimal(p).ln(), pair.slack, pair.relative)
         for y, p in zip(pair.losses.tolist(), pair.masses.tolist(), strict=True)
     ]
-    return Few(found, _range_around(pair.infinity, pair.relative_ends), _range_around(pair.hidden, pair.relative_ends))
+    return FiniteLossDistribution(
+        found, _range_around(pair.infinity, pair.relative_ends), _range_around(pair.hidden, pair.relative_ends)
+    )
 
 
 def _range_around(mass: float, relative: float) -> Range:
+    """Returns the range of a mass with a relative error."""
     return Range(max(widen_down(mass, relative), 0.0), widen_up(mass, relative)) if mass > 0 else Range(0.0)

@@ -1,8 +1,9 @@
 """k-fold binary randomised response (docs/theory/closed-forms.md section 4).
 
-Kairouz, Oh and Viswanath (2015), Theorem 3.3: the loss is (2i - k) e with i of law Bin(k, p), p = 1/(1 + e^{-e}). So
-delta(eps) is a sum over all i above (k + eps/e)/2. Above the mode its terms fall. Below it the complement is summed, in
-two sums that fall away from there. Either way some ten standard deviations of the binomial are summed, never k terms.
+Kairouz, Oh and Viswanath (2015), Theorem 3.3: the loss is (2i - k) e, where i has the distribution Bin(k, p), p = 1/(1
++ e^{-e}). So delta(eps) is a sum over all i above (k + eps/e)/2. Above the mode its terms fall. Below it the complement
+is summed, in two sums that fall away from there. Either way some ten standard deviations of the binomial are summed,
+never k terms.
 """
 
 from __future__ import annotations
@@ -16,42 +17,43 @@ import numpy as np
 
 from .... import _core
 from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, exp, expm1, log, widen_down, widen_up
-from .law import Law
+from .law import PrivacyCurve
 
 MOST_TERMS = 10**7
-"""Standard deviations beyond a tenth of this are refused: a tenth of a second a sum."""
+"""Largest number of terms of a sum, which take a tenth of a second. A binomial is refused if its standard deviation
+exceeds a tenth of this."""
 _UNITS = 15
 """Units of work of a term."""
 _CHUNK = 1 << 15
-"""Terms at a time, so that they stay in the cache."""
+"""Terms that are computed at a time, so that they stay in the cache."""
 NEGLIGIBLE = 2.0**-70
-"""Part of a sum that its last terms may be: far below the roundings of those before, and of a double."""
+"""Largest part of a sum that is left out: far below the roundings of the terms before, and of a double."""
 _CERTAIN = 700.0
-"""From this e on the topmost atom has all but 2^53 e^-700 < 1e-280 of the mass."""
+"""Least e for which the topmost atom has all but 2^53 e^-700 < 1e-280 of the mass."""
 
 
-class PureFold(Law):
-    """The pair of ``count`` releases of binary randomised response at ``nominal`` > 0."""
+class PureFold(PrivacyCurve):
+    """The pair of ``count`` releases of binary randomised response at ``nominal`` > 0, which may be a range."""
 
     def __init__(self, nominal: Number, count: int) -> None:
         e = as_range(nominal)
-        self.low = _Fold(e.lo, count)
-        self.high = self.low if e.lo == e.hi else _Fold(e.hi, count)
+        self.low = _ExactFold(e.lo, count)
+        self.high = self.low if e.lo == e.hi else _ExactFold(e.hi, count)
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         return Range(self.low.delta(epsilon).lo, self.high.delta(epsilon).hi)
 
-    def inverse(self, delta: float) -> Range:
+    def invert_delta(self, delta: float) -> Range:
         return Range(self.low.epsilon(delta).lo, self.high.epsilon(delta).hi)
 
 
-def deviation(e: float, count: int) -> float:
-    """Standard deviation of the number of positive losses."""
+def measure_deviation(e: float, count: int) -> float:
+    """Returns the standard deviation of the number of positive losses."""
     return math.sqrt(count * math.exp(-e)) / (1 + math.exp(-e))
 
 
-class _Fold(Law):
-    """The same with an exact parameter."""
+class _ExactFold(PrivacyCurve):
+    """The pair of ``count`` releases of binary randomised response at e, which is a double."""
 
     def __init__(self, e: float, count: int) -> None:
         self.e, self.k = e, count
@@ -60,48 +62,65 @@ class _Fold(Law):
             self.log_p, self.log_q = -(1 + odds).ln(), -Decimal(e) - (1 + odds).ln()
             self.odds = float(odds)
             self.mode = math.floor((count + 1) / (1 + odds))
-        self.chunk = int(min(max(deviation(e, count), 64.0), _CHUNK))
-        self._above = lru_cache(maxsize=2)(self._sums_above)
+        self.chunk = int(min(max(measure_deviation(e, count), 64.0), _CHUNK))
+        self._above = lru_cache(maxsize=2)(self._sum_masses_above)
 
-    def at(self, epsilon: float) -> Range:
-        if epsilon < 0:  # reversal; the pair is symmetric, and both terms are positive
-            return -expm1(epsilon) + exp(epsilon) * self.at(-epsilon)
+    def evaluate_delta(self, epsilon: float) -> Range:
+        """Returns delta as a sum over the losses above ``epsilon``, or as 1 minus the other sums if the mode is among
+        them."""
+        if epsilon < 0:  # the pair is symmetric; both terms are positive
+            return -expm1(epsilon) + exp(epsilon) * self.evaluate_delta(-epsilon)
         end = Fraction(self.e) * self.k
         if epsilon >= end:
             return Range(0.0)
         if self.e >= _CERTAIN:
-            top = -expm1(-_rounded(end - Fraction(epsilon)))
+            top = -expm1(-_round_outward(end - Fraction(epsilon)))
             return Range(max(top.lo - 1e-280, 0.0), top.hi + 1e-280)
         first = math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1  # the least loss above epsilon
-        spare = _rounded((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
+        spare = _round_outward((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)
-            _core.work_charge(_UNITS * terms)  # what is kept is charged as if it were not
+            _core.work_charge(_UNITS * terms)  # a cached sum costs the same work
             return all_above * -expm1(-spare) + lost * exp(-spare)
-        rest = self._mass(first) * exp(-spare) * self._sum(first, up=True, odds=self.odds)
-        below = self._mass(first - 1) * self._sum(first - 1, up=False, odds=self.odds) if first else Range(0.0)
+        rest = self._compute_mass(first) * exp(-spare) * self._sum_and_charge(first, up=True, odds=self.odds)
+        below = (
+            self._compute_mass(first - 1) * self._sum_and_charge(first - 1, up=False, odds=self.odds)
+            if first
+            else Range(0.0)
+        )
         return 1 - (rest + below)
 
-    def bracket(self, delta: float) -> tuple[float, float]:
+    def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         mean = (1 - self.odds) / (1 + self.odds) * self.k
-        spread = 2 * deviation(self.e, self.k) * math.sqrt(-2 * math.log(delta))  # Hoeffding's shape, a guess
+        spread = 2 * measure_deviation(self.e, self.k) * math.sqrt(-2 * math.log(delta))  # Hoeffding's shape, a guess
         most = self.e * self.k
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 
-    def _sums_above(self, first: int) -> tuple[Range, Range, int]:
-        """Sums over i >= first >= the mode of the masses, and of each times 1 - e^{-2 e (i - first)}, and the number of
-        terms. They serve all epsilons between two losses, among which an inversion ends."""
-        mass, (sums, terms) = self._mass(first), self._sums(first, up=True, odds=1 / self.odds, spared=True)
+    def _sum_masses_above(self, first: int) -> tuple[Range, Range, int]:
+        """Returns the sums, over i >= first >= the mode, of the masses and of the masses times 1 - e^{-2 e (i -
+        first)}, and the number of terms.
+
+        They serve all epsilons between two losses, among which an inversion ends.
+        """
+        mass, (sums, terms) = (
+            self._compute_mass(first),
+            self._sum_ratios(first, up=True, odds=1 / self.odds, spared=True),
+        )
         return mass * sums[0], mass * sums[1], terms
 
-    def _sum(self, start: int, up: bool, odds: float) -> Range:
-        sums, terms = self._sums(start, up, odds)
+    def _sum_and_charge(self, start: int, up: bool, odds: float) -> Range:
+        """Returns the first sum of ``_sum_ratios`` and charges its work."""
+        sums, terms = self._sum_ratios(start, up, odds)
         _core.work_charge(_UNITS * terms)
         return sums[0]
 
-    def _sums(self, start: int, up: bool, odds: float, spared: bool = False) -> tuple[list[Range], int]:
-        """Sum over i = start, start +- 1, ... of f(i)/f(start) for f(i) = C(k, i) odds^{+-i}; where ``spared``, also of
-        the same times 1 - e^{-2 e |i - start|}; and the number of terms. The ratios must fall from 1 or below."""
+    def _sum_ratios(self, start: int, up: bool, odds: float, spared: bool = False) -> tuple[list[Range], int]:
+        """Returns the sum over i = start, start +- 1, ... of f(i)/f(start) for f(i) = C(k, i) odds^{+-i}, and the
+        number of terms.
+
+        With ``spared`` it also returns the sum of the same terms times 1 - e^{-2 e |i - start|}. The ratios of
+        neighbouring terms must be at most 1 and fall.
+        """
         totals, slacks, last, done = [0.0] * (1 + spared), [0.0] * (1 + spared), 1.0, 0
         while True:
             m = np.arange(done, done + self.chunk, dtype=np.float64)
@@ -128,47 +147,53 @@ class _Fold(Law):
                 ]
                 return found, done
 
-    def _mass(self, i: int) -> Range:
-        return mass(self.k, i, self.log_p, self.log_q)
+    def _compute_mass(self, i: int) -> Range:
+        return compute_binomial_mass(self.k, i, self.log_p, self.log_q)
 
 
-def mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
-    """C(k, i) p^i q^{k-i}. The large terms of its logarithm cancel in decimal arithmetic, with digits to spare."""
+def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
+    """Returns C(k, i) p^i q^{k-i}. The large terms of its logarithm cancel in decimal arithmetic, with digits to
+    spare."""
     j = k - i
     with localcontext(CONTEXT):
         large = i * log_p + j * log_q
         if i and j:
-            large += _entropy(k) - _entropy(i) - _entropy(j) + (Decimal(k) / i / j).ln() / 2
+            large += _compute_entropy(k) - _compute_entropy(i) - _compute_entropy(j) + (Decimal(k) / i / j).ln() / 2
         nearest = float(large.exp())
     value = Range(widen_down(nearest, 2 * ULP), widen_up(nearest, 2 * ULP))
     if not (i and j):
         return value
-    return value * exp(_stirling(k) - _stirling(i) - _stirling(j) - _HALF_LOG_TWO_PI)
+    return value * exp(
+        _bound_stirling_error(k) - _bound_stirling_error(i) - _bound_stirling_error(j) - _HALF_LOG_TWO_PI
+    )
 
 
 CONTEXT = Context(prec=60)
-"""The terms reach 2^53 * 745 < 1e19, so that 40 digits are left behind the point of their sum."""
+"""Decimal arithmetic of 60 digits. The terms reach 2^53 * 745 < 1e19, so 40 digits remain after the point of their
+sum."""
 _SUBNORMAL = 2.0**-1072
-"""Rounding of a term that is no normal double, with room."""
+"""Bound on the rounding of a term that is no normal double, with room."""
 _RATIO = 4 * ULP
-"""Relative error of (k - i) / (i + 1) * odds and of its product with the term before: four roundings, and odds."""
+"""Relative error of (k - i) / (i + 1) * odds times the term before: four roundings, and the error of odds."""
 _TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))
 _HALF_LOG_TWO_PI = 0.5 * log(_TWO_PI)
 
 
-def _entropy(n: int) -> Decimal:
+def _compute_entropy(n: int) -> Decimal:
+    """Returns n log n."""
     return n * Decimal(n).ln()
 
 
-def _rounded(x: Fraction) -> Range:
+def _round_outward(x: Fraction) -> Range:
+    """Returns a range of doubles that holds a fraction >= 0."""
     if x > LARGEST:
         return Range(LARGEST, INF)
     nearest = float(x)
     return Range(widen_down(nearest), widen_up(nearest)) if nearest else Range(0.0)
 
 
-def _stirling(n: int) -> Range:
-    """log n! - (n + 1/2) log n + n - log(2 pi)/2: Stirling's series, which alternates and brackets."""
+def _bound_stirling_error(n: int) -> Range:
+    """Returns log n! - (n + 1/2) log n + n - log(2 pi)/2 by Stirling's series, which alternates and so brackets it."""
     if n < 16:
         return log(math.factorial(n)) - (n + 0.5) * log(n) + n - _HALF_LOG_TWO_PI
     x = 1 / Range(n)

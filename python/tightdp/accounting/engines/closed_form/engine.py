@@ -1,4 +1,4 @@
-"""Laws with formulas: Gaussians, single steps, repeated randomised response and bounded range.
+"""The engine of curves with formulas: Gaussians, single steps, repeated randomised response and bounded range.
 
 See docs/theory/closed-forms.md.
 """
@@ -12,16 +12,18 @@ from ...numerics.outward import INF, Range, expm1, log1p
 from ...pairs.replaced import ReplacedGaussian
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from . import binomial, bounded_range, outcomes, single
-from .gaussian import Gaussian
-from .gaussian_selections import GaussianSelections, servable
-from .law import Law
+from .gaussian import GaussianCurve
+from .gaussian_selections import GaussianSelections, can_serve_selections
+from .law import PrivacyCurve
 
 
 class ClosedForm:
+    """Answers by a formula, with ranges that account for rounding."""
+
     name = "closed_form"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        if law(parts, direction) is not None:
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
+        if find_formula(parts, direction) is not None:
             return None
         return (
             "it has formulas for Gaussians, for one step of a mechanism, for pure or approximate mechanisms of one and "
@@ -29,11 +31,11 @@ class ClosedForm:
         )
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        found = _law(parts, direction)
+        found = _require_formula(parts, direction)
         return _interval(found.epsilon(delta), found.term)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        found = _law(parts, direction)
+        found = _require_formula(parts, direction)
         return _interval(found.delta(epsilon), found.term)
 
 
@@ -41,49 +43,55 @@ ENGINE = ClosedForm()
 
 
 def _interval(found: Range, term: str) -> Bound:
+    """Returns a range as a bound, whose width is one error term."""
     return Bound(found.lo, found.hi, ENGINE.name, {term: found.hi - found.lo if found.lo < found.hi else 0.0})
 
 
-def _law(parts: Parts, direction: Direction) -> Law:
-    found = law(parts, direction)
+def _require_formula(parts: Parts, direction: Direction) -> PrivacyCurve:
+    """Returns the curve of parts that were not refused."""
+    found = find_formula(parts, direction)
     assert found is not None, "refused parts were asked"
     return found
 
 
 @lru_cache(maxsize=256)
-def law(parts: Parts, direction: Direction) -> Law | None:
-    """The formula of a composition in one direction, or None."""
-    return _formula(parts, direction) or outcomes.law(parts, direction)
+def find_formula(parts: Parts, direction: Direction) -> PrivacyCurve | None:
+    """Returns the curve of a composition in one direction, or None if no formula serves."""
+    return _find_simple_formula(parts, direction) or outcomes.find_outcome_curve(parts, direction)
 
 
-def _formula(parts: Parts, direction: Direction) -> Law | None:
+def _find_simple_formula(parts: Parts, direction: Direction) -> PrivacyCurve | None:
+    """Returns the curve of Gaussians, of mechanisms with one epsilon, or of repeated steps of one mechanism; or
+    None."""
     if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
-        return Gaussian(gaussian_mu_squared(parts))
-    if all(isinstance(mechanism, m.Gaussian) or _fails(mechanism) for mechanism, _ in parts) and len(parts) > 1:
-        return _failing(parts)
+        return GaussianCurve(sum_mu_squared(parts))
+    if all(isinstance(mechanism, m.Gaussian) or _can_only_fail(mechanism) for mechanism, _ in parts) and len(parts) > 1:
+        return _compose_with_failures(parts)
     if isinstance(parts[0][0], (m.PureDP, m.ApproximateDP)):
-        return _pure_family(parts)
+        return _compose_pure_family(parts)
     if len(parts) > 1:
-        return _with_selections(parts)
+        return _compose_with_selections(parts)
     mechanism, count = parts[0]
     if count == 1:
-        return _one(mechanism, direction)
-    if isinstance(mechanism, m.BoundedRange) and bounded_range.cells(mechanism.eta, count):
+        return _find_single_formula(mechanism, direction)
+    if isinstance(mechanism, m.BoundedRange) and bounded_range.count_cells(mechanism.eta, count):
         return bounded_range.BoundedRangeFold(mechanism.eta, count)
-    return _fold(_binary_epsilon(mechanism), count)
+    return _repeat_binary_response(_binary_epsilon(mechanism), count)
 
 
-def _with_selections(parts: Parts) -> Law | None:
-    """Gaussians and one kind of selection, in any order and chosen adaptively."""
+def _compose_with_selections(parts: Parts) -> PrivacyCurve | None:
+    """Returns the curve of Gaussians and one kind of selection, in any order and chosen adaptively; or None."""
     (first, count), rest = parts[0], parts[1:]
     if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
         return None
-    mu_squared = gaussian_mu_squared(rest)
-    return GaussianSelections(mu_squared, first.eta, count) if servable(mu_squared, first.eta, count) else None
+    mu_squared = sum_mu_squared(rest)
+    return (
+        GaussianSelections(mu_squared, first.eta, count) if can_serve_selections(mu_squared, first.eta, count) else None
+    )
 
 
-def gaussian_mu_squared(parts: Parts) -> Range:
-    """Sum of count / sigma^2 over Gaussian parts."""
+def sum_mu_squared(parts: Parts) -> Range:
+    """Returns the sum of count / sigma^2 over Gaussian parts."""
     total = Range(0.0)
     for mechanism, count in parts:
         assert isinstance(mechanism, m.Gaussian)
@@ -91,8 +99,9 @@ def gaussian_mu_squared(parts: Parts) -> Range:
     return total
 
 
-def _pure_family(parts: Parts) -> Law | None:
-    """Mechanisms that are (e, d_j)-DP with one e: none of them fails with probability prod (1 - d_j)."""
+def _compose_pure_family(parts: Parts) -> PrivacyCurve | None:
+    """Returns the curve of mechanisms that are (e, d_j)-DP with one e: none of them fails with probability prod (1 -
+    d_j)."""
     e = getattr(parts[0][0], "nominal_epsilon", 0.0)
     count, log_kept = 0, Range(0.0)
     for mechanism, times in parts:
@@ -101,39 +110,41 @@ def _pure_family(parts: Parts) -> Law | None:
         count += times
         if isinstance(mechanism, m.ApproximateDP):
             log_kept += times * log1p(-Range(mechanism.nominal_delta))
-    kept = _fold(Range(e), count) if e > 0 else Gaussian(0.0)
+    kept = _repeat_binary_response(Range(e), count) if e > 0 else GaussianCurve(0.0)
     if kept is None or log_kept.hi == 0:
         return kept
     failure = -expm1(log_kept)
     if len(parts) == count == 1:
         assert isinstance(parts[0][0], m.ApproximateDP)
         failure = Range(parts[0][0].nominal_delta)
-    return single.WithDelta(kept, failure)
+    return single.CurveWithFailure(kept, failure)
 
 
-def _fails(mechanism: m.Mechanism) -> bool:
-    """Whether it reveals nothing, or with some probability everything."""
+def _can_only_fail(mechanism: m.Mechanism) -> bool:
+    """Tells whether a mechanism reveals everything with some probability, and otherwise nothing."""
     return isinstance(mechanism, m.ApproximateDP) and mechanism.nominal_epsilon == 0
 
 
-def _failing(parts: Parts) -> Law:
-    """Gaussians beside what fails with some probability and reveals nothing otherwise."""
+def _compose_with_failures(parts: Parts) -> PrivacyCurve:
+    """Returns the curve of Gaussians composed with mechanisms that reveal everything with probability d and otherwise
+    nothing."""
     log_kept = Range(0.0)
     for mechanism, count in parts:
         if isinstance(mechanism, m.ApproximateDP):
             log_kept += count * log1p(-Range(mechanism.nominal_delta))
     rest = tuple(part for part in parts if isinstance(part[0], m.Gaussian))
-    return single.WithDelta(Gaussian(gaussian_mu_squared(rest)), -expm1(log_kept))
+    return single.CurveWithFailure(GaussianCurve(sum_mu_squared(rest)), -expm1(log_kept))
 
 
-def _fold(nominal: Range | None, count: int) -> Law | None:
-    if nominal is None or nominal.hi == INF or binomial.deviation(nominal.lo, count) > binomial.MOST_TERMS / 10:
+def _repeat_binary_response(nominal: Range | None, count: int) -> PrivacyCurve | None:
+    """Returns the curve of ``count`` releases of binary randomised response; None if its sums are too long."""
+    if nominal is None or nominal.hi == INF or binomial.measure_deviation(nominal.lo, count) > binomial.MOST_TERMS / 10:
         return None
-    return single.Pure(nominal) if count == 1 else binomial.PureFold(nominal, count)
+    return single.PureCurve(nominal) if count == 1 else binomial.PureFold(nominal, count)
 
 
 def _binary_epsilon(mechanism: m.Mechanism) -> Range | None:
-    """e where the mechanism's pair is that of binary randomised response at e."""
+    """Returns e if the mechanism's pair is that of binary randomised response at e, or None."""
     match mechanism:
         case m.RandomizedResponse(p, 2) if p < 1:
             return log1p(2 * ((1 - Range(p)) / p))
@@ -142,19 +153,20 @@ def _binary_epsilon(mechanism: m.Mechanism) -> Range | None:
     return None
 
 
-def _one(mechanism: m.Mechanism, direction: Direction) -> Law | None:
+def _find_single_formula(mechanism: m.Mechanism, direction: Direction) -> PrivacyCurve | None:
+    """Returns the curve of one step of a mechanism, on a sample or not; or None."""
     match mechanism:
         case m.Gaussian() | m.PureDP() | m.ApproximateDP():
-            return law(((mechanism, 1),), direction)
+            return find_formula(((mechanism, 1),), direction)
         case m.Laplace(scale):
-            return single.Laplace(1 / Range(scale))
+            return single.LaplaceCurve(1 / Range(scale))
         case m.BoundedRange(eta):
-            return single.BoundedRange(eta) if eta > 0 else Gaussian(0.0)
+            return single.BoundedRangeCurve(eta) if eta > 0 else GaussianCurve(0.0)
         case ReplacedGaussian(sigma, q):
-            return single.ReplacedGaussian(1 / Range(sigma), q)
+            return single.ReplacedGaussianCurve(1 / Range(sigma), q)
         case m.PoissonSampled(inner, q):
-            full = _one(inner, direction)
+            full = _find_single_formula(inner, direction)
             if full is None:
                 return None
-            return single.SampledRemove(full, q) if direction == "remove" else single.SampledAdd(full, q)
+            return single.SampledRemoveCurve(full, q) if direction == "remove" else single.SampledAddCurve(full, q)
     return None

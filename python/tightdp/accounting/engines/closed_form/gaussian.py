@@ -1,26 +1,28 @@
-"""Gaussians, however many: mu^2 adds (docs/theory/closed-forms.md section 2, docs/theory/gaussian.md)."""
+"""The curve of any number of Gaussians, whose mu^2 add up (docs/theory/closed-forms.md section 2,
+docs/theory/gaussian.md)."""
 
 from __future__ import annotations
 
 from .... import _core
 from ...numerics.outward import Number, Range, as_range, log, sqrt
-from .law import Law
+from .law import PrivacyCurve
 
 _LEAST, _MOST = 1e-9, 1e9
-"""mu for which the curve is certified to an ulp or so; beyond, its monotony in mu gives looser bounds."""
+"""Least and largest mu for which the curve is certified to an ulp or so. Outside, it is bounded more loosely, because
+it grows with mu."""
 _SMALLEST = 1e-300
-"""delta for which its inverse is certified to an ulp or so; below, its monotony and a tail bound serve."""
+"""Least delta for which the inverse is certified to an ulp or so. Below, its monotony and a tail bound serve."""
 _DENSITY = 0.39894228040143274
 """phi(0), rounded up: delta(eps) <= delta(0) = 2 Phi(mu/2) - 1 <= phi(0) mu."""
 
 
-class Gaussian(Law):
+class GaussianCurve(PrivacyCurve):
     """The pair N(mu, 1), N(0, 1)."""
 
     def __init__(self, mu_squared: Number) -> None:
         self.mu = sqrt(as_range(mu_squared))
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         lo, hi = self.mu.lo, self.mu.hi
         lower = _core.gaussian_delta(min(lo, _MOST), epsilon)[0] if lo >= _LEAST else 0.0
         upper = _core.gaussian_delta(max(hi, _LEAST), epsilon)[1] if hi <= _MOST else 1.0
@@ -28,7 +30,8 @@ class Gaussian(Law):
             upper = min(upper, (self.mu * _DENSITY).hi)
         return Range(lower, upper)
 
-    def inverse(self, delta: float) -> Range:
+    def invert_delta(self, delta: float) -> Range:
+        """Returns epsilon by the core where it is certified, and by monotony and a tail bound elsewhere."""
         lo, hi = self.mu.lo, self.mu.hi
         if delta == 0:
             return Range(0.0, float("inf") if hi > 0 else 0.0)

@@ -1,8 +1,8 @@
 """Gaussians together with adaptively chosen selections (docs/theory/caps.md, "Selections").
 
 The worst adversary's curve for the selections alone (``bounded_range.py``) is convex and piecewise linear in x = e^eps,
-hence a mixture of max(0, 1 - e^(eps - L)) over its nodes L: a law with masses on the nodes. Gaussians turn each into
-the Gaussian curve at eps - L, a sum of positive terms.
+hence a mixture of max(0, 1 - e^(eps - L)) over its nodes L: a distribution with masses on the nodes. Gaussians turn
+each into the Gaussian curve at eps - L, a sum of positive terms.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from numpy.typing import NDArray
 
 from .... import _core
 from ...numerics.outward import INF, ULP, Range, widen_up
-from .gaussian import Gaussian
-from .law import Law
+from .gaussian import GaussianCurve
+from .law import PrivacyCurve
 
 Array = NDArray[np.float64]
 _CELLS = 8
-"""Nodes to a range: the variance of the selections comes out 1/(3 8^2) = .5 % too large, epsilon by half of that."""
+"""Nodes to a range: the variance of the selections is 1/(3 8^2) = .5 % too large, and epsilon half of that."""
 _MOST_NODES = 20_000
-"""Value iteration takes the square of it: a tenth of a second."""
+"""Largest number of nodes. Value iteration takes the square of their number: a tenth of a second."""
 SECANTS = 40
 CLOSE = 1e-11
-"""The inversion stops where log delta is this close, and rises by this part of epsilon until it is certified."""
+"""Distance of log delta at which the inversion stops, and the part of epsilon by which it rises until it is
+certified."""
 FAR = 1e20
-"""No epsilon beyond is looked for: that of the largest Gaussian served is about half of 1e18."""
+"""Largest epsilon that is tried: that of the largest Gaussian served is about half of 1e18."""
 _LEAST = 1e-290
-"""Curves below this have lost digits, or all of them, to underflow: they are bounded by a constant instead."""
+"""Curves below this have lost digits, or all of them, to underflow: a constant bounds them instead."""
 _SHIFT = 2.0**-50
-"""What eps - L and L may lose in rounding, relative to the largest of them and to 1 (for L enters as e^L)."""
+"""Rounding of eps - L and of L, relative to the largest of them and to 1 (L enters as e^L)."""
 
 
-def servable(mu_squared: Range, eta: float, count: int) -> bool:
-    """Whether this law covers the run: within the ranges of its parts, and at most a tenth of a second."""
+def can_serve_selections(mu_squared: Range, eta: float, count: int) -> bool:
+    """Tells whether the run is within the ranges of both parts, and takes at most a tenth of a second."""
     return (
         mu_squared.lo >= 1e-18
         and mu_squared.hi <= 1e18
@@ -45,10 +46,10 @@ def servable(mu_squared: Range, eta: float, count: int) -> bool:
     )
 
 
-class GaussianSelections(Law):
+class GaussianSelections(PrivacyCurve):
     """Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, each chosen given all before.
 
-    The upper bound is that of the worst adversary; there is no lower one here, for members of the class have theirs
+    The upper bound is that of the worst adversary. There is no lower one here: that of members of the class is found
     elsewhere (conversions.md section 7).
     """
 
@@ -56,29 +57,32 @@ class GaussianSelections(Law):
 
     def __init__(self, mu_squared: Range, eta: float, count: int) -> None:
         self.mu = widen_up(mu_squared.hi**0.5, 4e-16)
-        self.losses, self.masses, self.factor, self.floor = masses(eta, count)
-        self.guess = Gaussian(mu_squared + count * eta * eta / 4)
+        self.losses, self.masses, self.factor, self.floor = build_node_masses(eta, count)
+        self.guess = GaussianCurve(mu_squared + count * eta * eta / 4)
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         lowered = epsilon - _SHIFT * (1 + abs(epsilon) + float(self.losses[-1]))
         upper = _core.gaussian_mixture(self.mu, self.losses, self.masses, lowered)
         return Range(0.0, widen_up(upper * self.factor + self.floor))
 
-    def inverse(self, delta: float) -> Range:
-        """The upper end alone: secants from near a Gaussian that counts selections as zCDP does, halvings where they
-        leave the bracket, then certified."""
+    def invert_delta(self, delta: float) -> Range:
+        """Returns the upper end of epsilon alone.
+
+        Secants start near a Gaussian that counts selections as zCDP does. Halvings follow if they leave the bracket,
+        and the result is moved up until it is certified.
+        """
         if delta == 0:
             return Range(0.0, INF)
         target = math.log(delta)
 
-        def gap(epsilon: float) -> float:
+        def measure_gap(epsilon: float) -> float:
             found = self.delta(epsilon).hi
             wide = math.log(max(found, 1e-300)) - target
             return max(wide, ULP) if found > delta else min(wide, 0.0)
 
         left, right = (max(self.guess.epsilon(delta).hi, 1e-12) * share for share in (0.99, 1.04))
-        low, high = 0.0, INF  # delta is above the target at the one and not above it at the other
-        gap_left, gap_right = gap(left), gap(right)
+        low, high = 0.0, INF  # delta is above the target at ``low`` and not above it at ``high``
+        gap_left, gap_right = measure_gap(left), measure_gap(right)
         for _ in range(SECANTS):
             for at, found in ((left, gap_left), (right, gap_right)):
                 low, high = (max(low, at), high) if found > 0 else (low, min(high, at))
@@ -88,7 +92,7 @@ class GaussianSelections(Law):
             guess = right - gap_right / slope if slope < 0 else INF
             if not low < guess < high:
                 guess = 0.5 * (low + high) if high < INF else 2 * low + 1
-            left, right, gap_left, gap_right = right, guess, gap_right, gap(guess)
+            left, right, gap_left, gap_right = right, guess, gap_right, measure_gap(guess)
         step = CLOSE * max(right, left)
         while right < high and self.delta(right).hi > delta:
             right, step = right + step, 4 * step
@@ -96,10 +100,11 @@ class GaussianSelections(Law):
 
 
 @lru_cache(maxsize=32)
-def masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
-    """Nodes, masses on them, a factor and a floor: their curve times the one, plus the other, is above the adversary's.
+def build_node_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
+    """Returns nodes, masses on them, a factor and a floor: the curve of the masses times the factor, plus the floor, is
+    above the adversary's curve.
 
-    The masses are slopes' differences and suffer from rounding, so the factor is found afterwards: at each node both
+    The masses are differences of slopes and suffer from rounding, so the factor is found afterwards. At each node both
     curves are sums of positive terms, and between nodes both are linear in x; at x = 0, below all nodes, both are 1.
     """
     losses = np.arange(-count * _CELLS, count * _CELLS + 1, dtype=np.float64) * (eta / _CELLS)

@@ -1,4 +1,4 @@
-"""What a law is, and the inversion that all of them share."""
+"""Privacy curves with a formula, and the inversion that they share."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from collections.abc import Callable
 from ...numerics.outward import INF, LARGEST, Number, Range, expm1
 
 
-class Law(ABC):
-    """A dominating pair whose hockey-stick curve has a formula."""
+class PrivacyCurve(ABC):
+    """The hockey-stick curve of a dominating pair."""
 
     term = "rounding"
-    """What makes its ranges wide."""
+    """Name of the error term that makes the ranges wide."""
 
     @abstractmethod
-    def at(self, epsilon: float) -> Range:
-        """A range holding delta(epsilon); may overshoot [(1 - e^epsilon)_+, 1], where the truth lies."""
+    def evaluate_delta(self, epsilon: float) -> Range:
+        """Returns a range that holds delta(epsilon). It may exceed [(1 - e^epsilon)_+, 1], where the truth lies."""
 
     def delta(self, epsilon: Number) -> Range:
-        """A range holding delta over ``epsilon``, which may be infinite; delta never increases."""
+        """Returns a range that holds delta over ``epsilon``, which may be infinite or a range; delta never
+        increases."""
         if isinstance(epsilon, Range):
             return Range(self.delta(epsilon.hi).lo, self.delta(epsilon.lo).hi)
         if epsilon == INF:
@@ -29,11 +30,11 @@ class Law(ABC):
         if epsilon == -INF:
             return Range(1.0)
         trivial = -expm1(epsilon)
-        found = self.at(epsilon)
+        found = self.evaluate_delta(epsilon)
         return Range(min(max(found.lo, trivial.lo, 0.0), 1.0), min(max(found.hi, trivial.hi, 0.0), 1.0))
 
     def epsilon(self, delta: Number) -> Range:
-        """A range holding inf{epsilon >= 0 : delta(epsilon) <= delta}."""
+        """Returns a range that holds inf{epsilon >= 0 : delta(epsilon) <= delta}."""
         if isinstance(delta, Range):
             if delta.lo == delta.hi:
                 return self.epsilon(delta.lo)
@@ -44,57 +45,58 @@ class Law(ABC):
             return Range(INF)
         if self.delta(0.0).hi <= delta:
             return Range(0.0)
-        return self.inverse(delta)
+        return self.invert_delta(delta)
 
-    def inverse(self, delta: float) -> Range:
-        """As ``epsilon``, where 0 is not known to do, for delta in [0, 1)."""
+    def invert_delta(self, delta: float) -> Range:
+        """Returns ``epsilon`` for delta in [0, 1), if it is not known to be 0."""
         if delta == 0:
             return Range(0.0, INF)
-        return invert(self, delta, *self.bracket(delta))
+        return invert_curve(self, delta, *self.bracket_epsilon(delta))
 
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Where to look for epsilon(delta): a guess in safe bounds, which need not be certified."""
+    def bracket_epsilon(self, delta: float) -> tuple[float, float]:
+        """Returns where the search for epsilon(delta) begins: a guess at an interval, which need not be certified."""
         return 0.0, 1.0
 
 
-def invert(law: Law, delta: float, low: float, high: float) -> Range:
-    """Solves law.delta(eps) = delta for eps >= 0, and certifies both sides of the root by evaluating there.
+def invert_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> Range:
+    """Solves curve.delta(eps) = delta for eps >= 0, and certifies both sides of the root by evaluating there.
 
-    ``low`` and ``high`` are where to start; both are moved outward while they do not bracket the root.
+    The search starts at ``low`` and ``high``, which are moved outward while they do not bracket the root.
     """
     target = math.log(delta)
 
-    def gap(eps: float) -> float:
-        found = law.delta(eps)
+    def measure_gap(eps: float) -> float:
+        found = curve.delta(eps)
         mid = 0.5 * (found.lo + found.hi)
         return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000: below the log of any double
 
+    # Move both ends outward until they bracket the root.
     low, high = max(low, 0.0), max(high, TINY_EPSILON)
-    g_low, g_high = gap(low), gap(high)
+    g_low, g_high = measure_gap(low), measure_gap(high)
     while g_high > 0:
         low, g_low = high, g_high
         if high >= LARGEST / 4:
-            return Range(low if law.delta(low).lo > delta else 0.0, INF)
+            return Range(low if curve.delta(low).lo > delta else 0.0, INF)
         high *= 4
-        g_high = gap(high)
+        g_high = measure_gap(high)
     while g_low < 0 and low > 0:
         high, g_high = low, g_low
         low = low / 4 if low > TINY_EPSILON else 0.0
-        g_low = gap(low)
-    root = _root(gap, low, high, g_low, g_high)
-    return Range(certified_below(law, delta, root), certified_above(law, delta, root))
+        g_low = measure_gap(low)
+    root = _find_root(measure_gap, low, high, g_low, g_high)
+    return Range(bound_root_from_below(curve, delta, root), bound_root_from_above(curve, delta, root))
 
 
 TINY_EPSILON = 1e-300
-"""Smaller epsilons are rounded to 0 or to this."""
+"""Smaller epsilons are rounded to 0 or to this number."""
 _STEPS = 100
-"""Evaluations before giving up; every eighth halves the bracket."""
+"""Largest number of evaluations; every eighth halves the bracket."""
 _CLOSE = 4e-16
-"""Two ulps: what is left is certified step by step."""
+"""Relative width of the bracket, two ulps, at which the search ends. The rest is certified step by step."""
 
 
-def _root(gap: Callable[[float], float], low: float, high: float, g_low: float, g_high: float) -> float:
-    """A zero of the decreasing ``gap`` to a few ulps: regula falsi with the Illinois rule, bisecting when stuck."""
+def _find_root(gap: Callable[[float], float], low: float, high: float, g_low: float, g_high: float) -> float:
+    """Returns a zero of the decreasing ``gap`` to a few ulps: regula falsi with the Illinois rule and bisections."""
     side = 0
     for step in range(_STEPS):
         if high - low <= _CLOSE * high:
@@ -118,19 +120,22 @@ def _root(gap: Callable[[float], float], low: float, high: float, g_low: float, 
     return 0.5 * (low + high)
 
 
-def certified_above(law: Law, delta: float, root: float) -> float:
+def bound_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
+    """Returns an epsilon just above ``root`` at which delta is certified to be small enough; infinite if there is
+    none."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while root + step <= LARGEST / 4:
-        if law.delta(root + step).hi <= delta:
+        if curve.delta(root + step).hi <= delta:
             return root + step
         step *= 4
     return INF
 
 
-def certified_below(law: Law, delta: float, root: float) -> float:
+def bound_root_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
+    """Returns an epsilon just below ``root`` at which delta is certified to be too large; 0 if there is none."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:
-        if law.delta(root - step).lo > delta:
+        if curve.delta(root - step).lo > delta:
             return root - step
         step *= 4
     return 0.0

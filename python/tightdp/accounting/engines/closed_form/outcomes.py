@@ -21,51 +21,51 @@ from ...pairs.kinds import has_any_type
 from ...pairs.replaced import ReplacedClass
 from ...pairs.replaced import bracket_losses as losses_of
 from ..base import Direction, Parts
-from .atoms import MOST_ATOMS, Few, atoms, may_fail, number_of_atoms
+from .atoms import MOST_ATOMS, FiniteLossDistribution, count_atoms, list_atoms, may_fail
 from .binomial import CONTEXT
-from .law import Law, certified_above, certified_below
-from .single import Between
+from .law import PrivacyCurve, bound_root_from_above, bound_root_from_below
+from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
-"""A twentieth of a second to find them, and a hundredth for each answer."""
+"""Largest number of outcomes: a twentieth of a second to find them, and a hundredth for each answer."""
 _MOST_WORK = 3e7
-"""Products for the ratios of an allocation: a fifth of a second."""
+"""Largest number of products for the ratios of an allocation: a fifth of a second."""
 _MOST_LOG = 600.0
-"""The ratios of an allocation, and the number of choices, are doubles with room to spare."""
+"""Largest logarithm of a ratio of an allocation and of the number of choices, which are doubles with room to spare."""
 _DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
-"""Relative rounding of the widest floating-point numbers of the machine: those of a double, or better."""
+"""Relative rounding of the widest floating-point numbers of the machine, which are doubles or better."""
 
 _Array = NDArray[np.float64]
 _Long = NDArray[Any]
 
 
-def law(parts: Parts, direction: Direction) -> Law | None:
-    """The law of a composition of few outcomes, which are computed when they are first needed; or None."""
-    if has_any_type(parts, m.Gaussian):  # said at once, as every question of microseconds asks
+def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | None:
+    """Returns the curve of a composition with few outcomes, which are computed when they are first needed; or None."""
+    if has_any_type(parts, m.Gaussian):  # decided at once, because every fast question passes here
         return None
     total = 1
     for mechanism, count in parts:
-        total *= _number(mechanism, count)
+        total *= _count_outcomes(mechanism, count)
         if not 0 < total <= MOST_OUTCOMES:
             return None
-    two = any(_bounded_by_two(mechanism) for mechanism, _ in parts)
-    high = FewOutcomes(parts, direction, True)
-    return Between(FewOutcomes(parts, direction, False), high) if two else high
+    two = any(_has_two_distributions(mechanism) for mechanism, _ in parts)
+    high = FewOutcomesCurve(parts, direction, True)
+    return BracketedCurve(FewOutcomesCurve(parts, direction, False), high) if two else high
 
 
-def _number(mechanism: m.Mechanism, count: int) -> int:
-    """How many outcomes ``count`` steps have; 0 where they are too many, or not known."""
+def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
+    """Returns how many outcomes ``count`` steps have; 0 if they are too many or their number is unknown."""
     if isinstance(mechanism, m.RandomAllocation):
-        found = _multisets(_kinds_allocated(mechanism), mechanism.steps)
-        if not found or not _feasible(mechanism, found):
+        found = _count_multisets(_count_allocated_kinds(mechanism), mechanism.steps)
+        if not found or not _is_feasible(mechanism, found):
             return 0
-        return found if count == 1 else _multisets(found, count)
-    kinds = number_of_atoms(mechanism)
-    return 0 if kinds is None or kinds > MOST_ATOMS else _multisets(max(kinds, 1), count)
+        return found if count == 1 else _count_multisets(found, count)
+    kinds = count_atoms(mechanism)
+    return 0 if kinds is None or kinds > MOST_ATOMS else _count_multisets(max(kinds, 1), count)
 
 
-def _multisets(kinds: int, size: int) -> int:
-    """C(size + kinds - 1, size), or 0 where it is too large."""
+def _count_multisets(kinds: int, size: int) -> int:
+    """Returns C(size + kinds - 1, size), or 0 if it is too large."""
     small = min(size, kinds - 1)
     if kinds < 1 or (kinds > 1 and size > MOST_OUTCOMES) or small > 10:
         return 0
@@ -73,79 +73,89 @@ def _multisets(kinds: int, size: int) -> int:
     return found if found <= MOST_OUTCOMES else 0
 
 
-def _kinds_allocated(mechanism: m.RandomAllocation) -> int:
-    """Q's atoms, those where P has nothing among them."""
-    found = number_of_atoms(mechanism.mechanism) or 0
+def _count_allocated_kinds(mechanism: m.RandomAllocation) -> int:
+    """Returns the number of Q's atoms, including those where P has no mass."""
+    found = count_atoms(mechanism.mechanism) or 0
     return found + may_fail(mechanism.mechanism) if found else 0
 
 
-def _feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
+def _is_feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
+    """Tells whether the ratios of an allocation take little work and stay in range."""
     steps, k = mechanism.steps, mechanism.selected
-    columns = min(steps, number_of_atoms(mechanism.mechanism) or 0)
+    columns = min(steps, count_atoms(mechanism.mechanism) or 0)
     if outcomes * columns * (k + 1) * (k + 1) > _MOST_WORK:
         return False
     if min(k, steps - k) * math.log(steps + 1) > _MOST_LOG:
         return False
-    losses = [atom.loss for atom in atoms(mechanism.mechanism, "remove", True).atoms]
+    losses = [atom.loss for atom in list_atoms(mechanism.mechanism, "remove", True).atoms]
     return bool(losses) and k * (max(losses) - min(losses)) < _MOST_LOG
 
 
-def _bounded_by_two(mechanism: m.Mechanism) -> bool:
+def _has_two_distributions(mechanism: m.Mechanism) -> bool:
+    """Tells whether two different distributions bound the mechanism."""
     inner = getattr(mechanism, "mechanism", mechanism)
     if isinstance(inner, PrivacyLoss):
         return inner.dominating is not inner.dominated
     return isinstance(inner, ReplacedClass) and losses_of(inner)[0] is not losses_of(inner)[1]
 
 
-def allocated(less: Few, more: Few, steps: int, selected: int, direction: Direction, most: int) -> Law | None:
-    """The law of an allocation of atoms between two; None where it has more than ``most`` outcomes."""
+def build_allocated_curve(
+    less: FiniteLossDistribution,
+    more: FiniteLossDistribution,
+    steps: int,
+    selected: int,
+    direction: Direction,
+    most: int,
+) -> PrivacyCurve | None:
+    """Returns the curve of an allocation of atoms between two distributions; None if it has more than ``most``
+    outcomes."""
     for few in (less, more):
-        outcomes = _multisets(len(few.atoms) + (few.hidden.lo > 0), steps)
+        outcomes = _count_multisets(len(few.atoms) + (few.hidden.lo > 0), steps)
         losses = [atom.loss for atom in few.atoms]
         if not (losses and 0 < outcomes <= most) or selected * (max(losses) - min(losses)) > _MOST_LOG:
             return None
-    low, high = (_sorted(_allocated(few, steps, selected, direction)) for few in (less, more))
-    return Between(Tabled(low), Tabled(high))
+    low, high = (_sort_outcomes(_build_allocated_outcomes(few, steps, selected, direction)) for few in (less, more))
+    return BracketedCurve(TabulatedCurve(low), TabulatedCurve(high))
 
 
-class Tabled(Law):
-    """A law all of whose outcomes are at hand."""
+class TabulatedCurve(PrivacyCurve):
+    """A curve whose outcomes are all known."""
 
-    def __init__(self, table: _Table) -> None:
+    def __init__(self, table: _OutcomeTable) -> None:
         self.kept = table
 
     @property
-    def table(self) -> _Table:
+    def outcome_table(self) -> _OutcomeTable:
         return self.kept
 
-    def at(self, epsilon: float) -> Range:
-        found = self.table
+    def evaluate_delta(self, epsilon: float) -> Range:
+        found = self.outcome_table
         return Range(
             found.sum_above(epsilon, found.low, -1.0) + found.infinity.lo * (1 - 2 * ULP),
             found.sum_above(epsilon, found.high, 1.0) + found.infinity.hi * (1 + 2 * ULP),
         )
 
-    def inverse(self, delta: float) -> Range:
-        found = self.table
+    def invert_delta(self, delta: float) -> Range:
+        found = self.outcome_table
         if delta < found.infinity.lo:
             return Range(INF)
-        root = found.guess(delta)
-        above = INF if delta < found.infinity.hi else certified_above(self, delta, root)
-        return Range(certified_below(self, delta, root), above)
+        root = found.estimate_root(delta)
+        above = INF if delta < found.infinity.hi else bound_root_from_above(self, delta, root)
+        return Range(bound_root_from_below(self, delta, root), above)
 
 
-class FewOutcomes(Tabled):
-    """A composition of atoms, whose outcomes are found when they are asked about."""
+class FewOutcomesCurve(TabulatedCurve):
+    """The curve of a composition of atoms, whose outcomes are found when they are first needed."""
 
     def __init__(self, parts: Parts, direction: Direction, high: bool) -> None:
         self._key = parts, direction, high
 
     @property
-    def table(self) -> _Table:
-        return _table(*self._key)
+    def outcome_table(self) -> _OutcomeTable:
+        return _build_table(*self._key)
 
 
-class _Table(NamedTuple):
+class _OutcomeTable(NamedTuple):
     """Losses in ascending order with ranges, P-masses with relative errors, and P's mass where Q has none."""
 
     low: _Array
@@ -155,7 +165,8 @@ class _Table(NamedTuple):
     infinity: Range
 
     def sum_above(self, epsilon: float, losses: _Array, sign: float) -> float:
-        """P's mass at each loss above epsilon times 1 - e^{epsilon - loss}, rounded up or, with sign -1, down."""
+        """Sums P's mass times 1 - e^{epsilon - loss} over the losses above epsilon, rounded up or, with sign -1,
+        down."""
         first = int(np.searchsorted(losses, epsilon, side="right"))
         terms = self.masses[first:] * -np.expm1(epsilon - losses[first:])
         if not len(terms):
@@ -166,10 +177,13 @@ class _Table(NamedTuple):
         total += sign * (error + (2 if exactly else 64) * ULP * total + (4 * len(terms) + 4) * TINY)
         return max(total, 0.0)
 
-    def guess(self, delta: float) -> float:
-        """About where the curve has the value: within the two losses that it lies between, delta is linear in e^eps."""
+    def estimate_root(self, delta: float) -> float:
+        """Returns about the epsilon at which the curve has the value ``delta``.
+
+        Between two neighbouring losses delta is linear in e^eps.
+        """
         beyond = delta - 0.5 * (self.infinity.lo + self.infinity.hi)
-        left, right = -1, len(self.low) - 1  # the curve is above delta at the first, and not at the second
+        left, right = -1, len(self.low) - 1  # the curve is above delta at ``left``, and not at ``right``
         while right - left > 1:
             middle = (left + right) // 2
             terms = self.masses[middle + 1 :] * -np.expm1(self.low[middle] - self.low[middle + 1 :])
@@ -182,7 +196,7 @@ class _Table(NamedTuple):
 
 
 _SUMMED_EXACTLY = 1 << 12
-"""Terms whose sum is rounded once: longer ones take too long for it."""
+"""Largest number of terms whose sum is rounded only once; longer sums would take too long for it."""
 
 
 class _Outcomes(NamedTuple):
@@ -194,8 +208,8 @@ class _Outcomes(NamedTuple):
     log_error: _Long
     infinity: Range
 
-    def times(self, count: int) -> _Outcomes:
-        """The outcomes of independent steps, by how many of them show which atom."""
+    def repeat_steps(self, count: int) -> _Outcomes:
+        """Returns the outcomes of independent steps: how many of them show which atom."""
         if count == 1:
             return self
         infinity = -expm1(count * log1p(-self.infinity))
@@ -203,39 +217,39 @@ class _Outcomes(NamedTuple):
             return self._replace(infinity=infinity)
         found = _Multisets(len(self.losses), count)
         return _Outcomes(
-            found.total(self.losses),
-            found.log_number() + found.total(self.log_p),
-            found.total(self.loss_error) + _rounding(count, self.losses),
-            found.total(self.log_error) + _rounding(count, self.log_p) + found.rounding,
+            found.sum_values(self.losses),
+            found.log_number() + found.sum_values(self.log_p),
+            found.sum_values(self.loss_error) + _bound_rounding(count, self.losses),
+            found.sum_values(self.log_error) + _bound_rounding(count, self.log_p) + found.rounding,
             infinity.limit_to(0.0, 1.0),
         )
 
-    def beside(self, other: _Outcomes) -> _Outcomes:
-        """Those of both, which are independent."""
+    def combine_with(self, other: _Outcomes) -> _Outcomes:
+        """Returns the joint outcomes of this and an independent composition."""
         infinity = self.infinity + other.infinity - self.infinity * other.infinity
         return _Outcomes(
             np.add.outer(self.losses, other.losses).ravel(),
             np.add.outer(self.log_p, other.log_p).ravel(),
             np.add.outer(
-                self.loss_error + _rounding(1, self.losses), other.loss_error + _rounding(1, other.losses)
+                self.loss_error + _bound_rounding(1, self.losses), other.loss_error + _bound_rounding(1, other.losses)
             ).ravel(),
             np.add.outer(
-                self.log_error + _rounding(1, self.log_p), other.log_error + _rounding(1, other.log_p)
+                self.log_error + _bound_rounding(1, self.log_p), other.log_error + _bound_rounding(1, other.log_p)
             ).ravel(),
             infinity.limit_to(0.0, 1.0),
         )
 
 
-def _rounding(count: int, values: _Long) -> float:
-    """Of a sum of that many products of these with whole numbers that add up to no more."""
+def _bound_rounding(count: int, values: _Long) -> float:
+    """Bounds the rounding of a sum of products of these values with whole numbers that add up to at most ``count``."""
     return 16 * _DIGITS * count * float(np.abs(values).max(initial=0.0))
 
 
 class _Multisets:
-    """All ways to distribute ``size`` equal things over ``kinds``: the smaller of two descriptions of each.
+    """The ways to distribute ``size`` equal things over ``kinds``, in the smaller of two descriptions.
 
-    Either the places of kinds - 1 bars among size + kinds - 1, whose distances are the numbers of each kind; or those
-    of the things, which tell of each in turn of which kind it is.
+    Either the places of kinds - 1 bars among size + kinds - 1, whose distances are the numbers of each kind. Or the
+    places of the things, which give the kind of each thing in turn.
     """
 
     def __init__(self, kinds: int, size: int) -> None:
@@ -253,8 +267,8 @@ class _Multisets:
         self._logs = _log_factorials(size)
         self.rounding = 64 * _DIGITS * (float(self._logs[-1]) + size)
 
-    def total(self, values: _Long) -> _Long:
-        """Of each multiset, the sum of its things' values."""
+    def sum_values(self, values: _Long) -> _Long:
+        """Returns, for each multiset, the sum of the values of its things."""
         if self.by_kind:
             parts = (self.columns[:, i] * values[i] for i in range(self.kinds))
         else:
@@ -265,7 +279,7 @@ class _Multisets:
         return found
 
     def log_number(self) -> _Long:
-        """ln of the number of sequences with each multiset."""
+        """Returns ln of the number of sequences with each multiset."""
         found: _Long = np.full(len(self.columns), self._logs[-1])
         if self.by_kind:
             for i in range(self.kinds):
@@ -277,9 +291,11 @@ class _Multisets:
             found -= logs[run - 1]
         return found
 
-    def symmetric(self, ratios: _Long, k: int) -> _Long:
-        """The elementary symmetric polynomial of degree k of each multiset's ratios, which are at most 1: sums of
-        products of numbers that are not negative."""
+    def evaluate_symmetric(self, ratios: _Long, k: int) -> _Long:
+        """Returns the elementary symmetric polynomial of degree k of each multiset's ratios, which are at most 1.
+
+        It consists of sums of products of numbers that are not negative.
+        """
         found = np.zeros((k + 1, len(self.columns)), dtype=np.longdouble)
         found[0] = 1
         if not self.by_kind:
@@ -289,7 +305,7 @@ class _Multisets:
                     found[degree] += found[degree - 1] * one
             return cast(_Long, found[k])
         for i in range(self.kinds):
-            powers = self._powers(ratios[i], k)
+            powers = self._list_powers(ratios[i], k)
             fresh = np.zeros_like(found)
             for degree in range(k + 1):
                 for taken in range(degree + 1):
@@ -297,8 +313,8 @@ class _Multisets:
             found = fresh
         return cast(_Long, found[k])
 
-    def _powers(self, ratio: np.longdouble, k: int) -> list[_Long]:
-        """C(n, j) ratio^j for n = 0, ..., size, at j = 0, ..., k."""
+    def _list_powers(self, ratio: np.longdouble, k: int) -> list[_Long]:
+        """Returns C(n, j) ratio^j for n = 0, ..., size, at j = 0, ..., k."""
         n = np.arange(self.size + 1, dtype=np.longdouble)
         found = [np.ones_like(n)]
         for j in range(k):
@@ -306,82 +322,96 @@ class _Multisets:
         return found
 
 
-def _outcomes(mechanism: m.Mechanism, direction: Direction, high: bool) -> _Outcomes:
+def _list_outcomes(mechanism: m.Mechanism, direction: Direction, high: bool) -> _Outcomes:
+    """Returns the outcomes of one step or one allocation."""
     if isinstance(mechanism, m.RandomAllocation):
-        return _allocated(atoms(mechanism.mechanism, "remove", high), mechanism.steps, mechanism.selected, direction)
-    return _of_few(atoms(mechanism, direction, high))
+        return _build_allocated_outcomes(
+            list_atoms(mechanism.mechanism, "remove", high), mechanism.steps, mechanism.selected, direction
+        )
+    return _convert_atoms(list_atoms(mechanism, direction, high))
 
 
-def _of_few(found: Few) -> _Outcomes:
-    losses, log_p = _long([one.loss for one in found.atoms]), _long([one.log_p for one in found.atoms])
+def _convert_atoms(found: FiniteLossDistribution) -> _Outcomes:
+    """Returns the atoms of one step as outcomes, in long doubles."""
+    losses, log_p = (
+        _as_long_doubles([one.loss for one in found.atoms]),
+        _as_long_doubles([one.log_p for one in found.atoms]),
+    )
     return _Outcomes(
         losses,
         log_p,
-        _doubles([one.loss_error for one in found.atoms]) + _rounding(1, losses),
-        _doubles([one.log_error for one in found.atoms]) + _rounding(1, log_p),
+        _widen_doubles([one.loss_error for one in found.atoms]) + _bound_rounding(1, losses),
+        _widen_doubles([one.log_error for one in found.atoms]) + _bound_rounding(1, log_p),
         found.infinity,
     )
 
 
-def _allocated(few: Few, steps: int, k: int, direction: Direction) -> _Outcomes:
-    """Theorem 1 of allocation.md: Q's outcomes are independent, P's have the ratio e_k / C(steps, k) to them."""
-    base = _of_few(few)
+def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:
+    """Returns the outcomes of an allocation. Q's are independent, and P's have the ratio e_k / C(steps, k) to them
+    (allocation.md, Theorem 1)."""
+    base = _convert_atoms(few)
     hidden = few.hidden.lo > 0
     log_q = base.log_p - base.losses
     ratios = base.losses
     if hidden:
         middle = Decimal(0.5 * (few.hidden.lo + few.hidden.hi))
         with localcontext(CONTEXT):
-            log_q = np.append(log_q, _long([middle.ln()]))
+            log_q = np.append(log_q, _as_long_doubles([middle.ln()]))
     top = ratios.max()
     scaled = np.exp(ratios - top)
     scaled = np.append(scaled, np.longdouble(0)) if hidden else scaled
     found = _Multisets(len(log_q), steps)
-    symmetric = found.symmetric(scaled, k)
+    symmetric = found.evaluate_symmetric(scaled, k)
     seen = symmetric > 0
     with np.errstate(divide="ignore"):
-        loss = np.log(symmetric) + k * top - _long([Decimal(math.comb(steps, k)).ln(CONTEXT)])[0]
-    mass = found.log_number() + found.total(log_q)
+        loss = np.log(symmetric) + k * top - _as_long_doubles([Decimal(math.comb(steps, k)).ln(CONTEXT)])[0]
+    mass = found.log_number() + found.sum_values(log_q)
     spread = float(top - ratios.min())
     loss_error = k * (float(base.loss_error.max()) + _DIGITS * (8 + 4 * spread)) + _DIGITS * (
         16 * (k + 2) * (len(log_q) + 4) + 8 * k * abs(float(top)) + 2000
     )
     uncertain = (few.hidden.hi - few.hidden.lo) / few.hidden.lo if hidden else 0.0
     log_error = (
-        steps * (float((base.log_error + base.loss_error).max()) + uncertain) + _rounding(steps, log_q) + found.rounding
+        steps * (float((base.log_error + base.loss_error).max()) + uncertain)
+        + _bound_rounding(steps, log_q)
+        + found.rounding
     )
-    lost = 0.0 if hidden else widen_up(steps * few.hidden.hi)  # what is nearly nothing counts as an infinite loss
+    lost = (
+        0.0 if hidden else widen_up(steps * few.hidden.hi)
+    )  # the little mass that is left out counts as an infinite loss
     here = loss[seen]
     spent = np.full(len(here), loss_error), np.full(len(here), log_error)
     if direction == "remove":
         infinity = -expm1(k * log1p(-few.infinity)) + Range(0.0, lost)
         return _Outcomes(here, (mass + loss)[seen], spent[0], spent[0] + spent[1], infinity.limit_to(0.0, 1.0))
-    alone = mass[~seen]  # nothing of P is there
+    alone = mass[~seen]  # P has no mass there
     certain = math.fsum(float(x) for x in np.exp(alone))
     error = 2 * (log_error + 2 * LIBM) * certain
     infinity = Range(max(certain - error, 0.0), min(certain + error + lost, 1.0))
     return _Outcomes(-here, mass[seen], *spent, infinity)
 
 
-def _long(values: list[Decimal]) -> _Long:
+def _as_long_doubles(values: list[Decimal]) -> _Long:
     return np.array([np.longdouble(str(value)) for value in values], dtype=np.longdouble)
 
 
-def _doubles(values: list[float]) -> _Long:
+def _widen_doubles(values: list[float]) -> _Long:
     return np.array(values, dtype=np.longdouble)
 
 
 @lru_cache(maxsize=8)
-def _table(parts: Parts, direction: Direction, high: bool) -> _Table:
+def _build_table(parts: Parts, direction: Direction, high: bool) -> _OutcomeTable:
+    """Composes the parts and sorts their outcomes."""
     found: _Outcomes | None = None
     for mechanism, count in parts:
-        one = _outcomes(mechanism, direction, high).times(count)
-        found = one if found is None else found.beside(one)
+        one = _list_outcomes(mechanism, direction, high).repeat_steps(count)
+        found = one if found is None else found.combine_with(one)
     assert found is not None
-    return _sorted(found)
+    return _sort_outcomes(found)
 
 
-def _sorted(found: _Outcomes) -> _Table:
+def _sort_outcomes(found: _Outcomes) -> _OutcomeTable:
+    """Sorts outcomes by their losses, and rounds them to doubles with errors."""
     order = np.argsort(found.losses, kind="stable")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         y, log_p = found.losses[order].astype(np.float64), found.log_p[order].astype(np.float64)
@@ -392,21 +422,23 @@ def _sorted(found: _Outcomes) -> _Table:
         high_ends = np.maximum.accumulate(np.where(beyond, INF, y + slack))
         masses = np.exp(log_p)
         errors = found.log_error[order].astype(np.float64) + 2 * LIBM + ULP * np.abs(log_p) + 8 * ULP
-    return _Table(low, high_ends, masses, np.expm1(np.minimum(errors, 700.0)), found.infinity)
+    return _OutcomeTable(low, high_ends, masses, np.expm1(np.minimum(errors, 700.0)), found.infinity)
 
 
 @lru_cache(maxsize=8)
 def _log_factorials(most: int) -> _Long:
-    """ln n! for n = 0, ..., most, within 16 roundings of n ln n + n: from 64 on Stirling's series, whose first term
-    that is left out is below 2^-64."""
+    """Returns ln n! for n = 0, ..., most, within 16 roundings of n ln n + n.
+
+    From 64 on it is Stirling's series, whose first term that is left out is below 2^-64.
+    """
     with localcontext(CONTEXT):
-        few = _long([Decimal(math.factorial(n)).ln() for n in range(min(most + 1, 64))])
+        few = _as_long_doubles([Decimal(math.factorial(n)).ln() for n in range(min(most + 1, 64))])
     if most < 64:
         return few
     n = np.arange(64, most + 1, dtype=np.longdouble)
     x = 1 / n
     series = x / 12 - x**3 / 360 + x**5 / 1260 - x**7 / 1680
-    half_log = _long([_HALF_LOG_TWO_PI])[0]
+    half_log = _as_long_doubles([_HALF_LOG_TWO_PI])[0]
     return np.concatenate((few, (n + np.longdouble(0.5)) * np.log(n) - n + half_log + series))
 
 

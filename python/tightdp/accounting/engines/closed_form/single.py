@@ -1,87 +1,88 @@
-"""One step of a mechanism with a formula (docs/theory/closed-forms.md section 3)."""
+"""Curves of one step of a mechanism with a formula (docs/theory/closed-forms.md section 3)."""
 
 from __future__ import annotations
 
 from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
 from ...pairs.replaced import log_mixed
-from .gaussian import Gaussian
-from .law import Law
+from .gaussian import GaussianCurve
+from .law import PrivacyCurve
 
 
-class Pure(Law):
+class PureCurve(PrivacyCurve):
     """Binary randomised response: (1 - e^{eps - e}) / (1 + e^{-e}) up to e."""
 
     def __init__(self, nominal: Number) -> None:
         self.e = as_range(nominal)
         self.weight = 1 + exp(-self.e)
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         return -expm1(epsilon - self.e) / self.weight
 
-    def inverse(self, delta: float) -> Range:
+    def invert_delta(self, delta: float) -> Range:
         return (self.e + log1p(-delta * self.weight)).limit_to(0.0, self.e.hi)
 
 
-class Laplace(Law):
-    """1 - e^{(eps - mu) / 2} for |eps| <= mu."""
+class LaplaceCurve(PrivacyCurve):
+    """Laplace noise: 1 - e^{(eps - mu) / 2} for |eps| <= mu."""
 
     def __init__(self, mu: Number) -> None:
         self.mu = as_range(mu)
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         return -expm1((epsilon - self.mu) * 0.5)
 
-    def inverse(self, delta: float) -> Range:
+    def invert_delta(self, delta: float) -> Range:
         return (self.mu + 2 * log1p(-delta)).limit_to(0.0, self.mu.hi)
 
 
-class BoundedRange(Law):
-    """(1 - e^{(eps - eta) / 2})^2 / (1 - e^{-eta}) for |eps| <= eta (Dong, Durfee and Rogers 2020, Lemma 3.4)."""
+class BoundedRangeCurve(PrivacyCurve):
+    """One selection: (1 - e^{(eps - eta) / 2})^2 / (1 - e^{-eta}) for |eps| <= eta (Dong, Durfee and Rogers 2020, Lemma
+    3.4)."""
 
     def __init__(self, eta: float) -> None:
         self.eta = eta
         self.weight = -expm1(-eta)
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         if abs(epsilon) >= self.eta:
-            return Range(0.0)  # the trivial curve, which the caller takes the maximum with
+            return Range(0.0)  # the caller takes the maximum with the trivial curve
         root = -expm1((epsilon - Range(self.eta)) * 0.5)
         return root * root / self.weight
 
-    def inverse(self, delta: float) -> Range:
+    def invert_delta(self, delta: float) -> Range:
         return (self.eta + 2 * log1p(-sqrt(delta * self.weight))).limit_to(0.0, self.eta)
 
 
-class Between(Law):
-    """A law known by one that it dominates and one that dominates it."""
+class BracketedCurve(PrivacyCurve):
+    """A curve between that of a pair that it dominates and that of a pair that dominates it."""
 
-    def __init__(self, less: Law, more: Law) -> None:
+    def __init__(self, less: PrivacyCurve, more: PrivacyCurve) -> None:
         self.less, self.more = less, more
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         return Range(self.less.delta(epsilon).lo, self.more.delta(epsilon).hi)
 
-    def inverse(self, delta: float) -> Range:
+    def invert_delta(self, delta: float) -> Range:
         return Range(self.less.epsilon(delta).lo, self.more.epsilon(delta).hi)
 
 
-class ReplacedGaussian(Law):
+class ReplacedGaussianCurve(PrivacyCurve):
     """(1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), of deviation 1/mu, as two Gaussian curves (replace.md 4)."""
 
     def __init__(self, mu: Range, q: float) -> None:
-        self.gaussian, self.q = Gaussian(mu * mu), q
+        self.gaussian, self.q = GaussianCurve(mu * mu), q
         self.half = 0.5 * (mu * mu)
         self.log_odds = self.half + log1p(-Range(q)) - log(q)
 
-    def at(self, epsilon: float) -> Range:
-        if epsilon < 0:  # reversal; the pair is symmetric, and both terms are positive
-            return -expm1(epsilon) + exp(epsilon) * self.at(-epsilon)
-        at = 0.5 * Range(epsilon) + self._rest(epsilon)
+    def evaluate_delta(self, epsilon: float) -> Range:
+        if epsilon < 0:  # the pair is symmetric; both terms are positive
+            return -expm1(epsilon) + exp(epsilon) * self.evaluate_delta(-epsilon)
+        at = 0.5 * Range(epsilon) + self._compute_shift(epsilon)
         back = exp(epsilon - at - self.half)
         return self.q * (self.gaussian.delta(at - self.half) + back * self.gaussian.delta(at + self.half))
 
-    def _rest(self, epsilon: float) -> Range:
-        """asinh(e^{log_odds} sinh(eps/2)), eps >= 0."""
+    def _compute_shift(self, epsilon: float) -> Range:
+        """Returns asinh(e^{log_odds} sinh(eps/2)), eps >= 0."""
         if epsilon == 0:
             return Range(0.0)
         top = self.log_odds + 0.5 * Range(epsilon)
@@ -91,71 +92,72 @@ class ReplacedGaussian(Law):
         x = exp(self.log_odds) * ((expm1(0.5 * epsilon) - expm1(-0.5 * epsilon)) * 0.5)
         return log1p(x + x * x / (1 + sqrt(1 + x * x)))
 
-    def bracket(self, delta: float) -> tuple[float, float]:
+    def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         return 0.0, self.gaussian.epsilon(delta).hi
 
 
-class WithDelta(Law):
-    """Everything is revealed with probability ``failure``, else ``law`` holds."""
+class CurveWithFailure(PrivacyCurve):
+    """The curve of a mechanism that reveals everything with probability ``failure``, and otherwise has the given
+    curve."""
 
-    def __init__(self, law: Law, failure: Number) -> None:
-        self.law = law
+    def __init__(self, curve: PrivacyCurve, failure: Number) -> None:
+        self.curve = curve
         self.failure = as_range(failure)
         self.rest = (1 - self.failure).limit_to(0.0, 1.0)
 
-    def at(self, epsilon: float) -> Range:
-        return self.failure + self.rest * self.law.delta(epsilon)
+    def evaluate_delta(self, epsilon: float) -> Range:
+        return self.failure + self.rest * self.curve.delta(epsilon)
 
-    def inverse(self, delta: float) -> Range:
+    def invert_delta(self, delta: float) -> Range:
         spare = delta - self.failure
         if spare.hi < 0:
             return Range(INF)
         inner = spare / self.rest if self.rest.lo > 0 else Range(0.0 if spare.lo >= 0 else -1.0, 1.0)
-        return self.law.epsilon(inner)
+        return self.curve.epsilon(inner)
 
 
-class SampledRemove(Law):
+class SampledRemoveCurve(PrivacyCurve):
     """((1-q) Q + q P, Q): q delta_{P,Q}(eps'), e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe, Gaboardi 2018, Thm 2)."""
 
-    def __init__(self, law: Law, q: float) -> None:
-        self.law = law
+    def __init__(self, curve: PrivacyCurve, q: float) -> None:
+        self.curve = curve
         self.q = q
 
-    def at(self, epsilon: float) -> Range:
-        return self.q * self.law.delta(_unsampled(epsilon, self.q))
+    def evaluate_delta(self, epsilon: float) -> Range:
+        return self.q * self.curve.delta(_remove_sampling(epsilon, self.q))
 
-    def inverse(self, delta: float) -> Range:
-        inner = self.law.epsilon(Range(delta) / self.q)
-        return Range(_sampled(inner.lo, self.q).lo, _sampled(inner.hi, self.q).hi).limit_to(0.0, INF)
+    def invert_delta(self, delta: float) -> Range:
+        inner = self.curve.epsilon(Range(delta) / self.q)
+        return Range(_apply_sampling(inner.lo, self.q).lo, _apply_sampling(inner.hi, self.q).hi).limit_to(0.0, INF)
 
 
-class SampledAdd(Law):
+class SampledAddCurve(PrivacyCurve):
     """(Q, (1-q) Q + q P), P, Q symmetric: (1 - (1-q) e^eps)_+ delta_{P,Q}(-eps'), e^{eps'} = 1 + (e^{-eps} - 1)/q."""
 
-    def __init__(self, law: Law, q: float) -> None:
-        self.law = law
+    def __init__(self, curve: PrivacyCurve, q: float) -> None:
+        self.curve = curve
         self.q = q
         self.end = -log1p(-Range(q))
 
-    def at(self, epsilon: float) -> Range:
+    def evaluate_delta(self, epsilon: float) -> Range:
         left = (-expm1(epsilon - self.end)).limit_to(0.0, 1.0)
-        return left * self.law.delta(-_unsampled(-epsilon, self.q))
+        return left * self.curve.delta(-_remove_sampling(-epsilon, self.q))
 
-    def bracket(self, delta: float) -> tuple[float, float]:
+    def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         return 0.0, self.end.hi
 
 
-def _unsampled(epsilon: float, q: float) -> Range:
-    """log(1 + (e^eps - 1)/q), minus infinity from log(1 - q) down."""
+def _remove_sampling(epsilon: float, q: float) -> Range:
+    """Returns log(1 + (e^eps - 1)/q), which is minus infinity from log(1 - q) down."""
     if epsilon > _LARGE:
         return epsilon - log(q) + log1p(-(1 - Range(q)) * exp(-epsilon))
     return log1p(expm1(epsilon) / q)
 
 
-def _sampled(epsilon: float, q: float) -> Range:
-    """log(1 + q (e^eps - 1)), for eps >= 0."""
+def _apply_sampling(epsilon: float, q: float) -> Range:
+    """Returns log(1 + q (e^eps - 1)), for eps >= 0."""
     return Range(INF) if epsilon == INF else log_mixed(Range(epsilon), q)
 
 
 _LARGE = 200.0
-"""From here e^eps is factored out, well before it overflows and where e^-eps no longer cancels."""
+"""Least epsilon at which e^eps is factored out: well before it overflows, and where e^-eps no longer cancels."""

@@ -10,28 +10,31 @@ from typing import NamedTuple
 import numpy as np
 
 from ...numerics.outward import ULP, Range
-from .binomial import CONTEXT, NEGLIGIBLE, mass
+from .binomial import CONTEXT, NEGLIGIBLE, compute_binomial_mass
 
 _MOST_TERMS = 1 << 21
-"""Terms of a tail: 35 milliseconds. What is left out after that is bounded by a geometric series."""
+"""Largest number of terms of a tail: 35 milliseconds. A geometric series bounds the rest."""
 _CHUNK = 1 << 16
 """Terms that are computed at once."""
 
 
 class Truncation(NamedTuple):
+    """Probabilities of a Poisson sample that is cut to a largest size."""
+
     cut: Range
-    """The probability that the other records' sample is as large as a batch may be."""
+    """The probability that the sample of the other records is as large as a batch may be."""
     within: Range
-    """That the record is in the batch, given that."""
+    """The probability that the record is in the batch, given that."""
     drawn: Range
-    """That the record is in the batch."""
+    """The probability that the record is in the batch."""
 
 
 @lru_cache(maxsize=256)
-def truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
-    cut = tail(dataset_size - 1, q, batch_size).limit_to(0.0, 1.0)
+def compute_truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
+    """Returns the probabilities of a cut, and of the record in the batch, as ranges."""
+    cut = bound_binomial_tail(dataset_size - 1, q, batch_size).limit_to(0.0, 1.0)
     most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # of q B / (s + 1), s >= B
-    both = tail(dataset_size, q, batch_size + 1) * (Range(batch_size) / dataset_size)  # cut and within
+    both = bound_binomial_tail(dataset_size, q, batch_size + 1) * (Range(batch_size) / dataset_size)  # cut and within
     within = Range(0.0, most.hi)
     if cut.lo > 0:
         found = both / cut
@@ -39,8 +42,8 @@ def truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
     return Truncation(cut, within, ((1 - cut) * q + both).limit_to(0.0, q))
 
 
-def tail(n: int, q: float, least: int) -> Range:
-    """P[Bin(n, q) >= least]: the mass at one end and its ratios to those beyond, which fall."""
+def bound_binomial_tail(n: int, q: float, least: int) -> Range:
+    """Returns P[Bin(n, q) >= least] from the mass at one end and its ratios to those farther out, which fall."""
     if least <= 0:
         return Range(1.0)
     if least > n:
@@ -58,12 +61,14 @@ def tail(n: int, q: float, least: int) -> Range:
         ratio = np.maximum((n - i) / (i + 1) * odds if above else i / (n - i + 1) / odds, 0.0)
         terms = last * np.concatenate(([1.0], np.cumprod(ratio[:-1])))
         total += float(terms.sum())
-        # Of a ratio, five roundings with that of the odds; of its product with those before, one.
+        # A ratio has five roundings with that of the odds, and its product with the term before has one.
         slack += float((terms * (8 * ULP * np.arange(done + 1, done + _CHUNK + 1))).sum()) + 64 * ULP * total
         last, following = float(terms[-1] * ratio[-1]), float(ratio[-1])
         done += _CHUNK
         rest = last / (1 - following) if following < 1 else math.inf
         if rest <= NEGLIGIBLE * total or done >= _MOST_TERMS:
             break
-    found = mass(n, start, log_p, log_q) * Range(max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP))
+    found = compute_binomial_mass(n, start, log_p, log_q) * Range(
+        max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP)
+    )
     return (found if above else 1 - found).limit_to(0.0, 1.0)

@@ -1,4 +1,4 @@
-"""What is known of the run that a mechanism is made of."""
+"""The curve of the run that a mechanism is made of, as far as it is known."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ..base import Bound
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Bounds of its curve in one direction; ``back`` are those in the other. Of ``above`` only upper ends count.
+class KnownRun:
+    """Bounds of the curve of a run in one direction, and in the other one (``back``). Only upper ends of ``above``
+    count.
 
-    ``largest`` and ``largest_back`` bound its privacy loss in both directions.
+    ``largest`` and ``largest_back`` bound the privacy loss in the two directions.
     """
 
     delta: Callable[[float], Bound]

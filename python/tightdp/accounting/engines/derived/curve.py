@@ -1,4 +1,4 @@
-"""A whole curve of a repeated run or of a group, as a pair that dominates it: a part of a longer composition
+"""A whole curve of a repeated run or of a group, as a pair that dominates it and can be part of a longer composition
 (docs/theory/derived.md section 3)."""
 
 from __future__ import annotations
@@ -12,46 +12,49 @@ from ...numerics.work import try_to_spend_work
 from ...pairs.hull import dominating_loss
 from ...pairs.repetitions import build_repetitions
 from . import repeated
-from .base import Run
-from .groups import MARGIN, Chain, Known, chain_at, find_crossing
+from .base import KnownRun
+from .groups import MARGIN, Chain, KnownLimits, build_chain, find_crossing
 from .lines import Lines
 
 _LOOSE = 1e-3
-"""Largest relative distance of lines from a curve, and of chords from lines."""
+"""Largest relative distance of the lines from a curve, and of the chords from the lines."""
 _FAINT = 1e-40
-"""Heights below which no more lines are looked for."""
+"""Height below which no more lines are added."""
 _STEEPEST = 1e130
 """Slope of the steepest chain: losses up to 299."""
 _UNITS = 1000
 """Units of work of one link of one chain, as measured."""
 _MOST = 1000
-"""Chains that are looked at, of which the curve has that many corners."""
+"""Largest number of chains, and so of corners of the curve."""
 
 
-def build_dominating_loss(mechanism: Derived, links: Sequence[Run], known: Known, direction: Direction) -> PrivacyLoss:
-    """Returns a loss whose pair dominates that of ``mechanism`` in ``direction``, as far as the budget of work goes."""
+def build_dominating_loss(
+    mechanism: Derived, links: Sequence[KnownRun], known: KnownLimits, direction: Direction
+) -> PrivacyLoss:
+    """Returns a loss whose pair dominates that of ``mechanism`` in ``direction``, as far as the budget of work
+    allows."""
     if isinstance(mechanism, RepeatAndSelect):
         links = [repeated.as_one_link(build_repetitions(mechanism), links[0])]
     distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:
-        found = _find_lowest(chain, known)
+        found = _find_lowest_chains(chain, known)
         used = {
             (id(lines), i) for each in found for lines, i in zip(chain, each.used, strict=True) if each.height > _FAINT
         }
-        refined = [lines.refine([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
+        refined = [lines.refine_lines([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
         if not any(refined) or not try_to_spend_work(0):
             break
     points = [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
     return dominating_loss(points, known.largest, direction)
 
 
-def _find_lowest(links: Sequence[Lines], known: Known) -> list[Chain]:
-    """Returns chains that are lowest somewhere: all, but for those that are hardly below the ones beside them."""
-    lines = known.lines
-    steep, flat = chain_at(links, lines, 0.0), chain_at(links, lines, 1.0)
+def _find_lowest_chains(links: Sequence[Lines], known: KnownLimits) -> list[Chain]:
+    """Returns the chains that are lowest somewhere, except those that are hardly below the chains beside them."""
+    lines = known.limit_lines
+    steep, flat = build_chain(links, lines, 0.0), build_chain(links, lines, 1.0)
     if not steep.slope <= _STEEPEST:
-        steep = chain_at(links, lines, 1 / _STEEPEST)
+        steep = build_chain(links, lines, 1 / _STEEPEST)
     found = [steep, flat]
     beside = [(steep, flat)]
     while beside and len(found) < _MOST and try_to_spend_work(_UNITS * len(links)):
@@ -59,7 +62,7 @@ def _find_lowest(links: Sequence[Lines], known: Known) -> list[Chain]:
         at = find_crossing(one, other)
         if not 0 < at < 1:
             continue
-        between = chain_at(links, lines, at)
+        between = build_chain(links, lines, at)
         if between.slope * at + between.height < (one.slope * at + one.height) * (1 - _LOOSE):
             found.append(between)
             beside += [(one, between), (between, other)]

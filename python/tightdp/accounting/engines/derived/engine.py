@@ -1,4 +1,4 @@
-"""One ``RepeatAndSelect`` or one ``Group``: bounds from those of the run that it is made of."""
+"""Bounds for one ``RepeatAndSelect`` or one ``Group``, from those of the run that it is made of."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from ....derived import Derived, Group, RepeatAndSelect
 from ...numerics.outward import INF, expm1
 from ..base import Bound
 from . import groups, repeated
-from .base import Run
-from .groups import Known
+from .base import KnownRun
+from .groups import KnownLimits
 
 _NAME = "derived"
 
 
-def single(parts: Parts) -> Derived | None:
-    """The mechanism of a composition of one that is served here."""
+def get_single_mechanism(parts: Parts) -> Derived | None:
+    """Returns the repeated run or group that a composition consists of, or None."""
     mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
     return mechanism if isinstance(mechanism, (RepeatAndSelect, Group)) else None
 
 
-def delta(mechanism: Derived, links: Sequence[Run], epsilon: float, known: Known, above: bool = False) -> Bound:
-    """Bounds on delta(epsilon), any finite epsilon; ``links`` are the runs of a group's chain, or the one run.
-    ``above``: the upper one alone."""
+def delta(
+    mechanism: Derived, links: Sequence[KnownRun], epsilon: float, known: KnownLimits, above: bool = False
+) -> Bound:
+    """Returns bounds on delta(epsilon) at any finite epsilon; with ``above`` the upper end alone.
+
+    ``links`` are the runs of a group's chain, or the one run that is repeated.
+    """
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):
         lower, upper = repeated.delta(mechanism, links[0], epsilon, known, above)
@@ -33,8 +37,8 @@ def delta(mechanism: Derived, links: Sequence[Run], epsilon: float, known: Known
     return Bound(lower, min(max(upper, lower), 1.0), _NAME)
 
 
-def epsilon(mechanism: Derived, links: Sequence[Run], delta: float, known: Known) -> Bound:
-    """Bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
+def epsilon(mechanism: Derived, links: Sequence[KnownRun], delta: float, known: KnownLimits) -> Bound:
+    """Returns bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
     if isinstance(mechanism, RepeatAndSelect):
         lower, upper = repeated.epsilon(mechanism, links[0], delta, known)
     else:

@@ -1,9 +1,9 @@
-"""A run as a group of records sees it, from the curves of one record (docs/theory/derived.md section 2).
+"""The curve of a group of records, from the curves of one record (docs/theory/derived.md section 2).
 
-Each of the records changes a probability p into at most e^e p + delta(e), whatever e is; delta is that of the link of
-the chain, which has its own number of records. A chain of such lines is a line X p + D again, and bounds delta of the
-group at log X by D. Which lines a group has depends on its curves alone, and a question takes the best of all their
-chains: so the answers to all questions are one convex function of e^epsilon and its inverse.
+Replacing the data set by the next one of the chain changes a probability p into at most e^e p + delta(e), for every e,
+where delta is the curve of this link, which has its own number of records. A chain of such lines is again a line X p +
+D, and D bounds delta of the group at log X. The lines of a group depend on its curves alone, and a question takes the
+best of all their chains. So the answers to all questions are one convex function of e^epsilon and its inverse.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...numerics.work import try_to_spend_work
-from .base import Run
+from .base import KnownRun
 from .lines import MOST, Lines
 
 MARGIN = 1e-11
-"""More than a chain of 1000 products and sums of positive numbers errs by, relative to its result."""
+"""Relative margin, larger than the error of a chain of 1000 products and sums of positive numbers."""
 _LOOSE = 1e-4
-"""How far lines may be above the curve, relatively, for all links together: a shift of epsilon."""
+"""Largest relative distance of the lines from the curve, for all links together. It is a shift of epsilon."""
 _SAME = 1e-13
-"""Relatively, a chain that is lower by less is the same one."""
+"""Relative difference below which a lower chain counts as the same one."""
 _NARROW = 1e-9
-"""Of the logarithm of a probability, where the search for two chains beside each other ends in any case."""
+"""Width of the logarithm of a probability at which the search for two neighbouring chains ends in any case."""
 _STEPS = 120
+"""Largest number of steps of that search."""
 _UNITS = 2 * 10**4
-"""Of work, for one link in one round: some twenty chains, as measured."""
+"""Units of work for one link in one round: about twenty chains, as measured."""
 _LEAST = -745.0
+"""Logarithm of the smallest probability that is searched."""
 
 
 Line = tuple[float, float, float]
@@ -36,91 +38,97 @@ Line = tuple[float, float, float]
 
 
 class Chain(NamedTuple):
+    """One line for each link, which together are a line again."""
+
     log_slope: float
     slope: float
     height: float
     used: tuple[int, ...]
-    """The line of each link, as a place among the lowest ones."""
+    """The line of each link, as its index among the lowest lines."""
 
 
-class Known(NamedTuple):
-    """What is known of a chain without its links: how likely its records are looked at, and its largest loss."""
+class KnownLimits(NamedTuple):
+    """The limits of a chain that are known without its links: its inclusion probability and its largest loss."""
 
     looked_at: float
     largest: float
 
     @property
-    def lines(self) -> list[Line]:
-        """That of the largest loss is steep and begins at 0; at p = 0 the flatter one comes first, if both do."""
+    def limit_lines(self) -> list[Line]:
+        """The lines of both limits: the inclusion probability is flat, the largest loss is steep and begins at 0."""
         found: list[Line] = [(0.0, 1 + MARGIN, self.looked_at)] if self.looked_at < 1 else []
         if self.largest <= MOST:
             found.append((self.largest, math.exp(self.largest) * (1 + MARGIN), 0.0))
         return found
 
 
-ANY = Known(1.0, math.inf)
+ANY = KnownLimits(1.0, math.inf)
+"""No limits."""
 
 
-def delta(links: Sequence[Run], epsilon: float, known: Known = ANY) -> float:
-    """An upper bound of delta(epsilon) of the chain of ``links``, in the order in which a probability passes them."""
+def delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -> float:
+    """Returns an upper bound of delta(epsilon) of the chain of ``links``, in the order in which a probability passes
+    them."""
     if min(known.largest, _largest_loss(links)) <= epsilon < math.inf:
         return 0.0
     at = min(epsilon, MOST)  # delta never increases
-    return _search(
+    return _search_chains(
         links,
         known,
         lambda chain: chain.log_slope <= at - 4 * MARGIN,
-        lambda steep, flat: _between(steep, flat, at),
+        lambda steep, flat: _average_height(steep, flat, at),
         nothing=1.0,
     )
 
 
-def epsilon(links: Sequence[Run], delta: float, known: Known = ANY) -> float:
-    """An upper bound of epsilon(delta) of the chain of ``links``; infinite where none is known."""
-    return _search(
+def epsilon(links: Sequence[KnownRun], delta: float, known: KnownLimits = ANY) -> float:
+    """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if there is none."""
+    return _search_chains(
         links,
         known,
         lambda chain: chain.height > delta,
-        lambda steep, flat: _slope_at(steep, flat, delta),
+        lambda steep, flat: _solve_for_epsilon(steep, flat, delta),
         nothing=min(known.largest, _largest_loss(links)),
     )
 
 
-def _largest_loss(links: Sequence[Run]) -> float:
-    """Of the chain whose steps all have delta 0."""
+def _largest_loss(links: Sequence[KnownRun]) -> float:
+    """Returns the loss of the chain in which every link has delta 0."""
     return math.nextafter(math.fsum(run.largest for run in links), math.inf)
 
 
-def _search(
-    links: Sequence[Run],
-    known: Known,
+def _search_chains(
+    links: Sequence[KnownRun],
+    known: KnownLimits,
     flat: Callable[[Chain], bool],
     answer: Callable[[Chain, Chain], float],
     nothing: float,
 ) -> float:
-    """The least ``answer`` of two chains on either side of where they become ``flat``.
+    """Returns the least ``answer`` of two chains on either side of where they become ``flat``.
 
-    More lines are looked at beside those that these chains use, until there are none left that could be lower.
+    More lines are added beside those that the two chains use, until no line could be lower.
     """
     distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     best = nothing
     while try_to_spend_work(_UNITS * len(links)):
-        steep, gentle = _sides(chain, known.lines, flat)
+        steep, gentle = _bracket_by_chains(chain, known.limit_lines, flat)
         best = min(best, answer(steep, gentle))
         used = {(id(lines), i) for each in (steep, gentle) for lines, i in zip(chain, each.used, strict=True)}
-        found = [lines.refine([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
+        found = [lines.refine_lines([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
         if not any(found):
             break
     return best
 
 
-def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain], bool]) -> tuple[Chain, Chain]:
-    """The chains on either side of the type I error from which on they are ``flat``.
+def _bracket_by_chains(
+    links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain], bool]
+) -> tuple[Chain, Chain]:
+    """Returns the chains on either side of the type I error from which on they are ``flat``.
 
     A chain is a tangent of a concave curve: the further to the right, the flatter and the higher.
     """
-    steep, gentle = chain_at(links, known, 0.0), chain_at(links, known, 1.0)
+    steep, gentle = build_chain(links, known, 0.0), build_chain(links, known, 1.0)
     if flat(steep):
         return steep, steep
     if not flat(gentle):
@@ -132,7 +140,7 @@ def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain]
         at = find_crossing(steep, gentle)
         crossed = step % 2 == 0 and 0 < at < 1 and low < math.log(at) < high
         middle = math.log(at) if crossed else 0.5 * (low + high)
-        between = chain_at(links, known, at if crossed else math.exp(middle))
+        between = build_chain(links, known, at if crossed else math.exp(middle))
         if crossed and between.slope * at + between.height >= (gentle.slope * at + gentle.height) * (1 - _SAME):
             break  # no chain is below both
         if flat(between):
@@ -143,11 +151,13 @@ def _sides(links: Sequence[Lines], known: Sequence[Line], flat: Callable[[Chain]
 
 
 def find_crossing(steep: Chain, gentle: Chain) -> float:
+    """Returns the type I error at which two chains are equally high."""
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
-def chain_at(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
-    """The lines that are lowest at ``p`` and at what they make of it; or one that is ``known``, if that is lower."""
+def build_chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
+    """Returns the chain of the lines that are lowest at ``p`` and at its image under the lines before; or one of the
+    ``known`` lines, if that is lower."""
     start = p
     log_slope, slope, height = 0.0, 1.0, 0.0
     used = []
@@ -157,7 +167,7 @@ def chain_at(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
         x, d = lines.slopes[i], lines.heights[i]
         p = min(x * p + d, 1.0)
         log_slope += lines.log_slopes[i]
-        slope = x * slope if x else 0.0  # and not 0 * inf
+        slope = x * slope if x else 0.0  # avoids 0 * inf
         height = x * height + d if x else d
     found = Chain(log_slope, slope, height, tuple(used))
     for line in known:
@@ -166,8 +176,9 @@ def chain_at(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chain:
     return found
 
 
-def _between(steep: Chain, flat: Chain, epsilon: float) -> float:
-    """The height of the mean of two chains whose slope is e^epsilon; if one of them alone is flat enough, of that."""
+def _average_height(steep: Chain, flat: Chain, epsilon: float) -> float:
+    """Returns the height of the mean of two chains whose slope is e^epsilon; or of one of them, if it is lower and flat
+    enough."""
     target = math.exp(epsilon) * (1 - MARGIN)
     if not flat.slope <= target:
         return 1.0
@@ -180,16 +191,16 @@ def _between(steep: Chain, flat: Chain, epsilon: float) -> float:
     return min(best * (1 + MARGIN), 1.0)
 
 
-def _slope_at(steep: Chain, flat: Chain, delta: float) -> float:
-    """An epsilon at which the mean of two chains is no higher than ``delta``; infinite where there is none."""
+def _solve_for_epsilon(steep: Chain, flat: Chain, delta: float) -> float:
+    """Returns an epsilon at which the mean of two chains is no higher than ``delta``; infinite if there is none."""
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
         share = (flat.height - delta) / (flat.height - steep.height)
         log_slope = math.log(share * steep.slope + (1 - share) * flat.slope)
     elif flat.height <= delta:
         log_slope = flat.log_slope
-    for wider in (1e-10, 1e-8, 1e-6):  # outward, until the bound holds that rounding is part of
+    for wider in (1e-10, 1e-8, 1e-6):  # moved outward until the bound holds, rounding included
         epsilon = max(log_slope, 0.0) + wider * (1 + abs(log_slope))
-        if epsilon <= MOST and _between(steep, flat, epsilon) <= delta:
-            return 0.0 if _between(steep, flat, 0.0) <= delta else epsilon
+        if epsilon <= MOST and _average_height(steep, flat, epsilon) <= delta:
+            return 0.0 if _average_height(steep, flat, 0.0) <= delta else epsilon
     return math.inf

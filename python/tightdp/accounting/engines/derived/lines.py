@@ -1,8 +1,8 @@
-"""Upper bounds e^e p + delta(e) of a probability under the next of two neighbours, at epsilons that are looked at as
-they are needed (docs/theory/derived.md section 2).
+"""Upper bounds e^e p + delta(e) of a probability under the next of two neighbours, at epsilons that are added as they
+are needed (docs/theory/derived.md section 2).
 
-Which epsilons there are is a function of the curve: the powers of two, the ends of the losses, and the middles of
-intervals, halved until one more line would lower the others by less than a tolerance.
+The epsilons depend on the curve alone. They are the powers of two, the ends of the losses, and the middles of
+intervals, which are halved until one more line would lower the others by less than a tolerance.
 """
 
 from __future__ import annotations
@@ -12,38 +12,39 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from itertools import pairwise
 
-from .base import Run
+from .base import KnownRun
 
 MOST = 700.0
 """The largest epsilon: e^700 is a double."""
 _FIRST = 0.5
+"""Distance of the first epsilons."""
 _WIDEST = 1.0
-"""Of an interval that may be left as it is: its middle then shows a third of what any line in it would gain."""
+"""Width of an interval that need not be halved: the line at its middle shows a third of the gain of any line in it."""
 _NARROWEST = 2.0**-24
-"""Of an interval that is halved, relatively."""
+"""Relative width of an interval that is not halved any more."""
 
 
 class Lines:
-    """Those of one link that are lowest anywhere: ``turns[i]`` is where line i + 1 becomes lower than line i.
+    """The lines of one link that are lowest anywhere. Line i + 1 becomes lower than line i at ``turns[i]``.
 
-    Steepest first. The last is the probability 1.
+    The steepest line comes first, and the last one is the probability 1.
     """
 
-    def __init__(self, run: Run, tolerance: float) -> None:
+    def __init__(self, run: KnownRun, tolerance: float) -> None:
         self._run = run
         self._tolerance = tolerance
         self._top = min(run.largest, MOST)
-        self._bottom = max(-run.largest_back, math.log(tolerance))  # what is left is 1 within the tolerance
+        self._bottom = max(-run.largest_back, math.log(tolerance))  # farther left, delta is 1 within the tolerance
         self._delta: dict[float, float] = {}
         self._nodes: list[float] = []
         self._done: set[float] = set()
-        """Left ends of the intervals in which there are no more."""
+        """Left ends of the intervals in which no line gains enough."""
         for e in -_FIRST, 0.0, _FIRST, 2 * _FIRST:
             self._look_at(min(max(e, self._bottom), self._top))
-        self._settle()
+        self._keep_lowest_lines()
 
-    def refine(self, used: Iterable[int]) -> bool:
-        """Looks at more lines beside some, by their places; False where there are none."""
+    def refine_lines(self, used: Iterable[int]) -> bool:
+        """Adds lines beside the ``used`` ones, which are given by their indices; False if there is none to add."""
         lowest = [math.inf, *self.log_slopes]
         around = [-math.inf, *self._nodes, math.inf]
         beside = set()
@@ -51,21 +52,21 @@ class Lines:
             for high, low in pairwise(lowest[i : i + 3]):
                 k, j = bisect_left(around, low), bisect_left(around, high)
                 beside |= {(low, around[k + 1]), (around[j - 1], high)}
-        found = [self._between(a, b) for a, b in sorted(beside)]  # of every interval
+        found = [self._insert_between(a, b) for a, b in sorted(beside)]  # a list, so that every interval gets its line
         if any(found):
-            self._settle()
+            self._keep_lowest_lines()
         return any(found)
 
     def _look_at(self, e: float) -> bool:
-        """False where that is done already."""
+        """Adds the line at ``e``; False if it is there already."""
         if e in self._delta:
             return False
         self._delta[e] = self._run.above(e).upper
         insort(self._nodes, e)
         return True
 
-    def _between(self, a: float, b: float) -> bool:
-        """One more line between two that are beside each other, if there is any; says whether its halves have more."""
+    def _insert_between(self, a: float, b: float) -> bool:
+        """Adds a line between two neighbouring ones if it may gain, and tells whether it did."""
         if a == -math.inf:
             return self._look_at(max(min(2 * b, -_FIRST), self._bottom))
         if b == math.inf:
@@ -74,31 +75,32 @@ class Lines:
             return False
         middle = 0.5 * (a + b)
         self._look_at(middle)
-        if b - a <= _WIDEST and self._gain(a, middle, b) <= self._tolerance:
+        if b - a <= _WIDEST and self._measure_gain(a, middle, b) <= self._tolerance:
             self._done |= {a, middle}
         return True
 
-    def _gain(self, a: float, middle: float, b: float) -> float:
-        """By how much the line of ``middle`` is below those beside it where they cross, relatively."""
+    def _measure_gain(self, a: float, middle: float, b: float) -> float:
+        """Returns how far the line of ``middle`` is below the crossing of its neighbours, relatively."""
         at = max(self._delta[a] - self._delta[b], 0.0) / (math.exp(b) - math.exp(a))
         before = math.exp(a) * at + self._delta[a]
         return 1 - (math.exp(middle) * at + self._delta[middle]) / before if before > 0 else 0.0
 
-    def _settle(self) -> None:
-        """Leaves out the lines that are nowhere the lowest."""
+    def _keep_lowest_lines(self) -> None:
+        """Leaves out the lines that are lowest nowhere."""
         kept: list[tuple[float, float, float]] = []
         for e, d in reversed([(-math.inf, 1.0), *((e, self._delta[e]) for e in self._nodes)]):
             line = e, math.exp(e) * (1 + 1e-15), d
             if kept and not line[1] < kept[-1][1] * (1 - 1e-12):
-                continue  # no other slope
+                continue  # its slope is the same
             while kept and kept[-1][2] >= d:
                 kept.pop()
-            while len(kept) > 1 and _crossing(kept[-1], line) <= _crossing(kept[-2], kept[-1]):
+            while len(kept) > 1 and _intersect_lines(kept[-1], line) <= _intersect_lines(kept[-2], kept[-1]):
                 kept.pop()
             kept.append(line)
         self.log_slopes, self.slopes, self.heights = ([line[i] for line in kept] for i in range(3))
-        self.turns = [_crossing(steep, flat) for steep, flat in pairwise(kept)]
+        self.turns = [_intersect_lines(steep, flat) for steep, flat in pairwise(kept)]
 
 
-def _crossing(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
+def _intersect_lines(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
+    """Returns the place where two lines cross."""
     return (flat[2] - steep[2]) / (steep[1] - flat[1])

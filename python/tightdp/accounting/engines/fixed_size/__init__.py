@@ -1,3 +1,3 @@
-"""Samples of fixed size against an adversary who watches (docs/theory/adaptive.md)."""
+"""Samples of fixed size against an adversary who sees the earlier outputs (docs/theory/adaptive.md)."""
 
 from .engine import ENGINE as ENGINE

@@ -1,8 +1,8 @@
 """Samples of fixed size with Gaussian noise under "replace" (docs/theory/adaptive.md).
 
 The joined pair of the grid engine bounds each step against the worst data sets of that step, for each epsilon. Here an
-adversary who sees all earlier outputs chooses data sets for the next one: the best choice is bounded from above by
-value iteration over all of them, and from below by two that are changed between.
+adversary who sees all earlier outputs chooses the data sets of the next step. Value iteration over all data sets bounds
+the best choice from above, and two data sets that alternate bound it from below.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ from .... import mechanisms as m
 from ...numerics.outward import Range, exp, expm1
 from ...pairs.replaced import Replaced
 from ..base import DEFAULT, Bound, Direction, Parts, Request
-from ..grid.laws import law
-from .kernels import Array, Side, epsilons, masses_below
+from ..grid.laws import loss_distribution
+from .kernels import Array, Side, bound_masses_below, list_epsilons
 
 ABOVE, BELOW = 2700, 10_900
-"""Lattice points on either side of 0, of the two bounds: with them the transforms have 2^13 and 2^15."""
+"""Grid points on either side of 0, of the upper and of the lower bound. Their transforms have 2^13 and 2^15 points."""
 MOST_STEPS = 1 << 14
 BLOCK = 2000
-"""Steps, at most, whose values are iterated; the curve of a block is composed as a pair. 2,000 take a second or two."""
+"""Largest number of steps whose values are iterated: 2,000 take a second or two. The curve of a block is composed as a
+pair."""
 SWITCHES = 256
-"""How often, at most, the adversary of the lower bound chooses: each time for a block of steps."""
+"""Largest number of choices of the adversary of the lower bound, each for a block of steps."""
 LEAST_SIGMA, MOST_SIGMA = 0.2, 100.0
-"""Noise multipliers at which lattices of so many points tell anything, and it is worth asking."""
+"""Least and largest noise multiplier for which grids of so many points are useful."""
 CURVES = 32
-"""Whose curves are kept, 100 KB each."""
+"""Curves that are kept, 100 KB each."""
 _NOTHING, _LEAST = 1e-4, 1e-3
-"""Shares of a delta: what all steps together may take from beyond the lattice, and where the lower bound's ends."""
+"""Parts of a delta: the mass outside the grid that all steps together may have, and the end of the lower bound."""
 _FURTHEST = 600.0
-"""Losses on a lattice, whose exponentials must be doubles."""
+"""Largest loss on a grid, whose exponential must be a double."""
 _ROUGH = 1e-3, 1 << 16
+"""Relative width and number of grid points of rough answers."""
 
 
 class Curve(NamedTuple):
-    """Bounds of delta at multiples of a spacing each, none where nothing is known; and the work that they took."""
+    """Bounds of delta at multiples of a spacing each, empty if nothing is known; and the work that they took."""
 
     above: Array
     above_spacing: float
@@ -50,9 +52,11 @@ class Curve(NamedTuple):
 
 
 class FixedSize:
+    """Bounds the best strategy of an adaptive adversary."""
+
     name = "fixed_size"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         if len(parts) == 1:
             match parts[0]:
                 case Replaced(m.FixedSizeSampled(m.Gaussian(sigma), size, total)), count:
@@ -61,45 +65,47 @@ class FixedSize:
         return "it serves 2 to 16,384 equal steps on samples of fixed size, of Gaussian noise, under 'replace'"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        found = _asked(parts, _level(delta))
+        found = _ask_curve(parts, _choose_level(delta))
         if found is None:
             return Bound(0.0, math.inf, self.name, {})
         low = float(np.count_nonzero(found.below > delta) - 1) * found.below_spacing * (1 - 2**-50)
-        return _bound(max(low, 0.0), _inverse(found.above, found.above_spacing, delta))
+        return _build_bound(max(low, 0.0), _invert_upper_curve(found.above, found.above_spacing, delta))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        rough = _core.grid_delta(_joined(*parts[0]), abs(epsilon), *_ROUGH)[1]
-        found = _asked(parts, _level(rough))
-        low, high = (0.0, 1.0) if found is None else _at(found, abs(epsilon))
+        rough = _core.grid_delta(_build_joined_pair(*parts[0]), abs(epsilon), *_ROUGH)[1]
+        found = _ask_curve(parts, _choose_level(rough))
+        low, high = (0.0, 1.0) if found is None else _evaluate_curve(found, abs(epsilon))
         if epsilon < 0:  # delta(-eps) = 1 - e^-eps + e^-eps delta(eps)
             there = exp(Range(epsilon)) * Range(low, high) - expm1(Range(epsilon))
             low, high = max(there.lo, 0.0), min(there.hi, 1.0)
-        return _bound(low, high)
+        return _build_bound(low, high)
 
 
 ENGINE = FixedSize()
 
 
-def _bound(low: float, high: float) -> Bound:
+def _build_bound(low: float, high: float) -> Bound:
+    """Returns both ends as a bound, whose width is one error term."""
     return Bound(low, high, ENGINE.name, {"adversary": high - low if low < high else 0.0})
 
 
-def _level(delta: float) -> int:
-    """The power of ten that lattices are made for: one serves all questions about deltas up to ten times as large."""
+def _choose_level(delta: float) -> int:
+    """Returns the power of ten that the grids are made for, so that one serves deltas up to ten times as large."""
     return max(math.floor(math.log10(max(delta, 1e-300))), -290)
 
 
-def _joined(mechanism: m.Mechanism, count: int) -> list[tuple[_core.GridLaw, float]]:
-    return [(law(mechanism, "remove").upper, float(count))]
+def _build_joined_pair(mechanism: m.Mechanism, count: int) -> list[tuple[_core.GridLaw, float]]:
+    """Returns the joined pair of the grid engine, which dominates each step."""
+    return [(loss_distribution(mechanism, "remove").upper, float(count))]
 
 
-def _asked(parts: Parts, level: int) -> Curve | None:
-    """None where the budget does not allow it. What is kept is charged as if it were not."""
+def _ask_curve(parts: Parts, level: int) -> Curve | None:
+    """Returns the curve, or None if the budget does not allow it. A cached curve costs the same work."""
     mechanism, count = parts[0]
     assert isinstance(mechanism, Replaced), "refused parts were asked"
     before = _core.work_spent()
     try:
-        found = _curve(mechanism, count, level)
+        found = _compute_curve(mechanism, count, level)
     except _UnknownError:
         return None
     done = _core.work_spent() - before
@@ -107,23 +113,24 @@ def _asked(parts: Parts, level: int) -> Curve | None:
 
 
 class _UnknownError(Exception):
-    """No lattice serves, or the budget cut the work short: nothing is kept of that."""
+    """No grid serves, or the budget cut the work short. Raised, so that the cache keeps no incomplete curve."""
 
 
 @lru_cache(maxsize=CURVES)
-def _curve(replaced: Replaced, count: int, level: int) -> Curve:
+def _compute_curve(replaced: Replaced, count: int, level: int) -> Curve:
+    """Returns the curve of ``count`` equal steps, for deltas from 10^``level`` up."""
     mechanism = replaced.mechanism
     assert isinstance(mechanism, m.FixedSizeSampled) and isinstance(mechanism.mechanism, m.Gaussian)
     before = _core.work_spent()
     blocks = -(-count // BLOCK)
     each = -(-count // blocks)
-    joined = _joined(replaced, blocks * each)
+    joined = _build_joined_pair(replaced, blocks * each)
     delta, share = 10.0**level, Range(mechanism.sample_size) / mechanism.dataset_size
     beyond = delta * _NOTHING / (blocks * each)
     reach, near, far = (_core.grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
-    # That of a saddle point, unless what is left beyond the lattice would drown the curve at delta.
+    # The tilt of a saddle point, unless the mass outside the grid would then exceed the curve at delta.
     tilt = min(
         -math.log(_LEAST) / max(far - near, 1e-300), -math.log(_NOTHING) / max(reach - near, 1e-300), 300 / reach
     )
@@ -132,31 +139,33 @@ def _curve(replaced: Replaced, count: int, level: int) -> Curve:
     above = _core.fixed_size_above(mu, share.hi, each, blocks, ABOVE, spacing, tilt, beyond)
     if not above.size:
         raise _UnknownError
-    below = _below(2 / mechanism.mechanism.noise_multiplier, share.lo, count, finer, tilt, delta * _LEAST / count)
+    below = _compute_lower_curve(
+        2 / mechanism.mechanism.noise_multiplier, share.lo, count, finer, tilt, delta * _LEAST / count
+    )
     if not (below.size and _core.work_charge(0)):
         raise _UnknownError
     return Curve(above, spacing, below, finer, _core.work_spent() - before)
 
 
-def _below(mu: float, q: float, count: int, spacing: float, tilt: float, floor: float) -> Array:
-    """The adversary removes or adds, in blocks of steps."""
+def _compute_lower_curve(mu: float, q: float, count: int, spacing: float, tilt: float, floor: float) -> Array:
+    """Returns the curve of an adversary who removes or adds, in blocks of steps."""
     block = -(-count // SWITCHES)
-    places, base = epsilons(BELOW, spacing), _core.GridLaw.gaussian(mu)
+    places, base = list_epsilons(BELOW, spacing), _core.GridLaw.gaussian(mu)
     remove, add = (
         Side(*(ends.reshape(places.shape) for ends in _core.grid_deltas(run, places.ravel(), 1e-6, floor, 1 << 20)))
         for run in ([(base.poisson(q, added), float(block))] for added in (False, True))
     )
-    if not _core.work_charge(0):  # the last of these deltas are unknown
+    if not _core.work_charge(0):  # the budget ended before the last of these deltas
         raise _UnknownError
-    menu = [masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
-    found = _core.worst_below(np.array(menu), count // block, spacing, tilt)
-    # Where a value is drowned by its error, that of a larger epsilon holds.
+    choices = [bound_masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
+    found = _core.worst_below(np.array(choices), count // block, spacing, tilt)
+    # If the error of a value exceeds it, the value at a larger epsilon is a better lower bound.
     falling: Array = np.maximum.accumulate(found[::-1])[::-1]
     return falling
 
 
-def _inverse(above: Array, spacing: float, delta: float) -> float:
-    """Where the chords of the curve, convex in e^epsilon, come down to ``delta``."""
+def _invert_upper_curve(above: Array, spacing: float, delta: float) -> float:
+    """Returns the epsilon at which the chords of the curve, convex in e^epsilon, reach ``delta``."""
     falling = np.minimum.accumulate(above)
     j = int(np.count_nonzero(falling > delta))
     if j == len(falling):
@@ -167,7 +176,8 @@ def _inverse(above: Array, spacing: float, delta: float) -> float:
     return min((j - 1) * spacing + math.log1p(share * math.expm1(spacing)), j * spacing) * (1 + 2**-45)
 
 
-def _at(found: Curve, epsilon: float) -> tuple[float, float]:
+def _evaluate_curve(found: Curve, epsilon: float) -> tuple[float, float]:
+    """Returns both ends at ``epsilon``: a point of the lower curve farther out, and a chord of the upper curve."""
     i = math.floor(min(epsilon / found.above_spacing, 2.0**53) * (1 - 2**-50))
     high = float(found.above.min())
     if i + 1 < len(found.above):

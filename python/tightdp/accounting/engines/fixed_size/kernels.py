@@ -1,4 +1,4 @@
-"""A pair from below, on a lattice of losses (docs/theory/adaptive.md section 4)."""
+"""A pair from below, on a grid of losses (docs/theory/adaptive.md section 4)."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ from ...numerics.outward import ULP
 
 Array = NDArray[np.float64]
 STEP = 0.125
-"""How far from the middle of a cell, in cells, the curve is known as well: its slope there lies between two chords."""
+"""Distance from the middle of a cell, in cells, at which the curve is evaluated too. Its slope at the middle lies
+between two chords."""
 _ROUNDINGS = 64 * ULP
 
 
 class Side(NamedTuple):
-    """delta of a pair at the middles of the cells (j h, (j + 1) h) and ``STEP`` h before and behind them: rows."""
+    """Bounds of delta of a pair in the middles of the cells (j h, (j + 1) h), and ``STEP`` h before and after them: one
+    row a cell."""
 
     lower: Array
     upper: Array
 
 
-def epsilons(n: int, h: float) -> Array:
-    """Where a ``Side`` is known, as rows."""
+def list_epsilons(n: int, h: float) -> Array:
+    """Returns the epsilons at which a ``Side`` is evaluated, one row a cell."""
     places: Array = (np.arange(n)[:, None] + np.array([0.5 - STEP, 0.5, 0.5 + STEP])) * h
     return places
 
 
-def masses_below(right: Side, left: Side, h: float) -> Array:
-    """P-masses at -n h, .. n h of a law that the pair dominates; ``left`` is of the reversed pair."""
+def bound_masses_below(right: Side, left: Side, h: float) -> Array:
+    """Returns P-masses at -n h, .. n h of a distribution that the pair dominates; ``left`` is the side of the reversed
+    pair."""
     n = len(right.lower)
-    behind, ahead = _ends(left, n, h, mirrored=True), _ends(right, n, h, mirrored=False)
-    # In every cell the value lies under a line below the curve, at its left end and at its right end.
+    behind, ahead = _bound_cell_ends(left, n, h, mirrored=True), _bound_cell_ends(right, n, h, mirrored=False)
+    # The value at a node is under the lines of both neighbouring cells, which are below the curve.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
     values[1:-1] = np.minimum(starts[1:], ends[:-1])
-    # The curve is at least 0: so is the law's from the last of the first positive values on, that one included.
+    # The curve is at least 0. So the values may be 0 from the last of the first positive values on, including it.
     drowned = np.flatnonzero(values[n:] <= 0)
     values[max(n + int(drowned[0]) - 1, n) :] = 0.0
-    return _masses(values, n, h)
+    return _build_hull_masses(values, n, h)
 
 
-def _ends(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
-    """Of lines below the curve in x = e^eps, less 1 - x where x < 1, the values at both ends of each cell."""
-    at, edges = epsilons(n, h), np.arange(n + 1) * h
+def _bound_cell_ends(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
+    """Returns the values at both ends of each cell of lines below the curve in x = e^eps, minus 1 - x if x < 1."""
+    at, edges = list_epsilons(n, h), np.arange(n + 1) * h
     low, high = side.lower, side.upper
     if mirrored:  # delta(-eps) less 1 - e^-eps is e^-eps times that of the reversed pair at eps
         at, edges = -at[::-1, ::-1], -edges[::-1]
@@ -58,19 +61,22 @@ def _ends(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
     return start, end
 
 
-def _masses(values: Array, n: int, h: float) -> Array:
-    """Of the convex hull of these values at e^{-n h}, .. e^{n h}, 0 and 0 at x = 0, (1 - x)_+ added: rounded down."""
+def _build_hull_masses(values: Array, n: int, h: float) -> Array:
+    """Returns the masses of a convex hull, rounded down.
+
+    It is that of these values at e^{-n h}, .. e^{n h}, and of 0 at x = 0, after (1 - x)_+ was added.
+    """
     x = np.exp(np.arange(-n, n + 1) * h)
 
-    def slope(i: int, j: int) -> float:
+    def compute_slope(i: int, j: int) -> float:
         before, start = (values[i], x[i]) if i >= 0 else (0.0, 0.0)
         width = x[j] - start
         bare = -1.0 if j <= n else 0.0 if i >= n else -(1 - start) / width
         return float((values[j] - before) / width + bare)
 
-    nodes, slopes = [-1], [-np.inf]  # of the hull so far, and of its pieces up to each
+    nodes, slopes = [-1], [-np.inf]  # nodes of the hull so far, and the slopes of its pieces that end there
     for j in range(2 * n + 1):
-        while (ahead := slope(nodes[-1], j)) < slopes[-1]:
+        while (ahead := compute_slope(nodes[-1], j)) < slopes[-1]:
             nodes.pop()
             slopes.pop()
         nodes.append(j)

@@ -1,3 +1,3 @@
-"""Privacy losses on a lattice, composed by Fourier transforms (docs/theory/grid.md)."""
+"""Privacy losses on a grid, composed by Fourier transforms (docs/theory/grid.md)."""
 
 from .engine import ENGINE as ENGINE

@@ -1,9 +1,9 @@
-"""The grid engine: any composition of laws with atoms, densities or both, certified (docs/theory/grid.md).
+"""The grid engine: any composition of losses with atoms, densities or both, certified (docs/theory/grid.md).
 
-Each privacy loss is put on a lattice twice, by a law that dominates it and by one that it dominates. Both are tilted
-towards the point of the curve that is asked for, composed by fast Fourier transforms, many steps in several rounds of
-ever coarser lattices, and read off with every error bounded. The lattice is refined until the asked width is met, or
-until it has as many points as ``max_bytes`` and a limit on time allow: then the answer is sound and wider.
+Each privacy loss is put on a grid twice, by a distribution that dominates it and by one that it dominates. Both are
+tilted towards the point of the curve that is asked for, composed by fast Fourier transforms, many steps in several
+rounds of ever coarser grids, and read off with every error bounded. The grid is refined until the asked width is met,
+or until it has as many points as ``max_bytes`` and a limit on time allow. In that case the answer is sound and wider.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from ..base import DEFAULT, Bound, Direction, Parts, Request
 from . import laws as grid_laws
 
 BYTES_PER_POINT = 256
-"""Two sides of masses, weights, spectra and curves, and the transform's own tables."""
+"""Bytes of masses, weights, spectra and curves of both sides, and of the tables of the transform."""
 MOST_POINTS = 1 << 20
-"""Of the largest lattice. All lattices of all attempts together have about five times as many: half a second."""
+"""Points of the largest grid. All grids of all attempts together have about five times as many: half a second."""
 MOST_STEPS = float(2**53)
 
 
 class Grid:
+    """Composes loss distributions on grids."""
+
     name = "grid"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
+        """Returns the reason for the first mechanism without a loss distribution, or for too many steps."""
         if not parts:
             return "nothing was composed"
         for mechanism, count in parts:
-            reason = grid_laws.refuse(mechanism, direction)
+            reason = grid_laws.explain_missing_distribution(mechanism, direction)
             if reason:
                 return reason
             if count >= MOST_STEPS:
@@ -44,72 +47,78 @@ class Grid:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         nothing = Bound(0.0, 0.0, self.name)
-        return _best(parts, direction, partial(_core.grid_epsilon, delta=delta), request, nothing)
+        return _bound_by_grids(parts, direction, partial(_core.grid_epsilon, delta=delta), request, nothing)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         bare = -math.expm1(min(epsilon, 0.0))
         nothing = Bound(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), self.name)
-        return _best(parts, direction, partial(_core.grid_delta, epsilon=epsilon), request, nothing)
+        return _bound_by_grids(parts, direction, partial(_core.grid_delta, epsilon=epsilon), request, nothing)
 
-    def above(
+    def bound_deltas_from_above(
         self, parts: Parts, direction: Direction, epsilons: NDArray[np.float64], request: Request = DEFAULT
     ) -> NDArray[np.float64]:
-        """Upper bounds of delta at epsilons that ascend, of as few compositions as serve."""
-        pairs = _pairs(parts, direction)
+        """Returns upper bounds of delta at ascending epsilons, from as few compositions as serve."""
+        pairs = _list_distributions(parts, direction)
         if not pairs:
             return -np.expm1(np.minimum(epsilons, 0.0)) * (1 + 2**-51)
         upper = [(pair.upper, count) for pair, count in pairs]
-        return _core.grid_deltas(upper, epsilons, request.width, 0.0, _points(request))[1]
+        return _core.grid_deltas(upper, epsilons, request.width, 0.0, _limit_points(request))[1]
 
 
 ENGINE = Grid()
 
 
-def _pairs(parts: Parts, direction: Direction) -> list[tuple[grid_laws.Pair, float]]:
+def _list_distributions(parts: Parts, direction: Direction) -> list[tuple[grid_laws.BoundingDistributions, float]]:
+    """Returns the loss distributions of the parts that reveal anything, and how often each occurs."""
     return [
-        (grid_laws.law(mechanism, direction), float(count))
+        (grid_laws.loss_distribution(mechanism, direction), float(count))
         for mechanism, count in parts
         if not has_no_privacy_loss(mechanism)
     ]
 
 
-def _points(request: Request) -> int:
+def _limit_points(request: Request) -> int:
+    """Returns how many points a grid may have in the memory of the request."""
     return min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
 
 
-def _best(parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound) -> Bound:
-    """One composition where all laws are exact; else one for the upper bound, and the best of others for the lower."""
-    pairs = _pairs(parts, direction)
+def _bound_by_grids(
+    parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound
+) -> Bound:
+    """Composes once if all distributions are exact; otherwise once for the upper end, and for the lower end each of the
+    dominated ones, the best of which counts."""
+    pairs = _list_distributions(parts, direction)
     if not pairs:
         return nothing
-    upper_laws = [(pair.upper, count) for pair, count in pairs]
-    points = _points(request)
+    upper_losses = [(pair.upper, count) for pair, count in pairs]
+    points = _limit_points(request)
     if request.above or all(pair.lowers == (pair.upper,) for pair, _ in pairs):
-        lower, upper, budget, _, _ = ask(upper_laws, width=request.width, most_points=points)
+        lower, upper, budget, _, _ = ask(upper_losses, width=request.width, most_points=points)
         return Bound(lower, upper, ENGINE.name, budget)
     choices = range(max(len(pair.lowers) for pair, _ in pairs))
-    lower_laws = [[(pair.lowers[i % len(pair.lowers)], count) for pair, count in pairs] for i in choices]
-    # How far apart the pairs are says how exactly it is worth asking about each.
+    lower_losses = [[(pair.lowers[i % len(pair.lowers)], count) for pair, count in pairs] for i in choices]
+    # The distance between the upper and the lower pairs decides how exact each answer needs to be.
     width = min(max(request.width, _ROUGH), _COARSE)
-    _, upper, budget, _, _ = ask(upper_laws, width=width, most_points=points)
-    lowers = [ask(laws, width=width, most_points=points)[0] for laws in lower_laws]
+    _, upper, budget, _, _ = ask(upper_losses, width=width, most_points=points)
+    lowers = [ask(losses, width=width, most_points=points)[0] for losses in lower_losses]
     apart = (upper - max(lowers)) / upper if 0 < upper < math.inf else 0.0
     finer = min(apart * _SHARE, _QUOTED)
-    if request.width < DEFAULT.width or finer < request.width:  # what was asked for by name is done
+    if request.width < DEFAULT.width or finer < request.width:  # a width that was asked for explicitly is met
         finer = request.width
     if finer < width:
-        _, upper, budget, _, _ = ask(upper_laws, width=finer, most_points=points)
+        _, upper, budget, _, _ = ask(upper_losses, width=finer, most_points=points)
         near = max(lowers) - 2 * width * upper
-        for i, laws in enumerate(lower_laws):
+        for i, losses in enumerate(lower_losses):
             if lowers[i] >= near:
-                lowers[i] = max(lowers[i], ask(laws, width=finer, most_points=points)[0])
+                lowers[i] = max(lowers[i], ask(losses, width=finer, most_points=points)[0])
     return Bound(max(lowers), upper, ENGINE.name, budget)
 
 
 _ROUGH, _COARSE = 1e-3, 1e-2
-"""Relative width at which pairs that differ are compared first, at the least and at the most: a tenth of the time of
-the default."""
+"""Least and largest relative width at which pairs that differ are compared first, in a tenth of the time of the
+default."""
 _SHARE = 1e-2
-"""Of the distance between two pairs, what each may be known to: less could not be seen in the interval."""
+"""Width of each answer as a part of the distance between two pairs: less would not be visible in the interval."""
 _QUOTED = 1e-4
-"""Relatively, what each end may be beside its pair's, however far apart they are: people quote the upper one."""
+"""Largest relative width of an answer about one pair, however far apart the pairs are, because people quote the upper
+end."""

@@ -1,6 +1,6 @@
-"""Mechanisms as privacy-loss laws of the grid engine (docs/theory/grid.md, section 6).
+"""Privacy loss distributions of mechanisms for the grid engine (docs/theory/grid.md, section 6).
 
-A law carries its own error bounds: the relative error of its masses and how far off its losses may be.
+A distribution carries its own error bounds: the relative error of its masses, and how far off its losses may be.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ from ...pairs.neighbors import translate_to_replacement
 from ...pairs.orders import unite_orders
 from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, SymmetricLosses, Zeroed, bracket_losses
 from ..base import Direction
-from ..closed_form.truncation import truncation
+from ..closed_form.truncation import compute_truncation
 from . import mixtures
 
 U = 2.0**-53
 MOST_LAWS = 4096
-"""Laws that are remembered. What is kept of a composition is kept for the laws it was made of: with more distinct ones
-than this, every question composes anew. Sketches take up to 50 KB each."""
+"""Largest number of distributions that are kept. The results of compositions are kept for the distributions that they
+were made of: with more distinct ones, every question composes anew. Sketches take up to 50 KB each."""
 
 
-class Pair(NamedTuple):
-    """A law that dominates a mechanism and those it dominates, of which the best counts; one and the same if exact."""
+class BoundingDistributions(NamedTuple):
+    """A distribution that dominates the mechanism, and several that the mechanism dominates. If the mechanism's own is
+    known exactly, it stands for all."""
 
     upper: _core.GridLaw
     lowers: tuple[_core.GridLaw, ...]
 
 
-def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
-    """Why there is no law for the mechanism, or None."""
+def explain_missing_distribution(mechanism: m.Mechanism, direction: Direction) -> str | None:
+    """Returns the reason why the mechanism has no loss distribution here, or None if it has one."""
     match mechanism:
         case Replaced(inner) | Zeroed(inner) if not isinstance(inner, (m.ZCDP, m.DiscreteGaussianVector)):
-            return _refuse_whole(inner)
+            return _explain_refused_sample(inner)
         case m.TruncatedPoissonSampled() | m.MixtureOfGaussians():
-            return _refuse_whole(mechanism)
+            return _explain_refused_sample(mechanism)
         case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed() | Derived():
             return f"of {mechanism!r} no one privacy-loss distribution is the worst"
         case m.DiscreteGaussian(sigma, _) if 2 * _core.GRID_KEPT_DEVIATIONS * sigma > _core.GRID_MOST_ATOMS:
@@ -56,191 +57,227 @@ def refuse(mechanism: m.Mechanism, direction: Direction) -> str | None:
         case m.FixedSizeSampled() | m.SampledWithReplacement():
             return "batches of fixed size are accounted under 'replace' and 'replace_special' alone"
         case m.PoissonSampled(inner, _):
-            return refuse(inner, direction)
+            return explain_missing_distribution(inner, direction)
         case m.RandomAllocation():
             return "random allocation is composed by the engine 'allocation'"
     return None
 
 
-def _refuse_whole(mechanism: m.Mechanism) -> str | None:
-    """Of a sample, or a mixture, that is asked about with or without its record, or under "replace" or zeroed."""
+def _explain_refused_sample(mechanism: m.Mechanism) -> str | None:
+    """Returns the reason why a sample or a mixture has no loss distribution if a record is removed, added, replaced or
+    zeroed; None if it has one."""
     match mechanism:
         case m.MixtureOfGaussians(sigma, sensitivities):
             shift = max(sensitivities) / sigma
         case m.SampledWithReplacement(m.Gaussian(sigma), size, total):
-            # Of several draws few matter; of many their number is known to a few hundred.
+            # The record is drawn size/total times on average. More than 4 times that plus 200 is too rare to matter.
             shift = 2 * min(size, 4 * size / total + 200) / sigma
         case m.PoissonSampled(inner):
-            return _refuse_whole(inner)
+            return _explain_refused_sample(inner)
         case m.TruncatedPoissonSampled(inner) | m.FixedSizeSampled(inner):
             if isinstance(inner, PrivacyLoss):
                 return "a user-defined loss has no proved pair in batches of fixed size"
-            return refuse(inner, "remove") or refuse(translate_to_replacement(inner), "remove")
+            return explain_missing_distribution(inner, "remove") or explain_missing_distribution(
+                translate_to_replacement(inner), "remove"
+            )
         case _:
-            return refuse(mechanism, "remove")
+            return explain_missing_distribution(mechanism, "remove")
     if not _core.GRID_LEAST_SHIFT <= shift <= _core.GRID_MOST_SHIFT:
         return f"its mixtures have shifts between 1e-9 and 1e6 deviations of the noise, not {mechanism!r}"
     return None
 
 
 @lru_cache(maxsize=MOST_LAWS)
-def law(mechanism: m.Mechanism, direction: Direction) -> Pair:
-    """The laws of a mechanism that was not refused."""
+def loss_distribution(mechanism: m.Mechanism, direction: Direction) -> BoundingDistributions:
+    """Returns the distributions that bound a mechanism that was not refused."""
     match mechanism:
         case m.PoissonSampled(inner, q):
-            return _sampled(inner, q, direction)
+            return _build_poisson_sample(inner, q, direction)
         case Replaced(m.FixedSizeSampled(inner, size, total)):
             share = Range(size) / total
-            base = law(translate_to_replacement(inner), "remove")
+            base = loss_distribution(translate_to_replacement(inner), "remove")
             return _replace_in_sample(base, base, share.lo, min(share.hi, math.nextafter(1.0, 0.0)))
         case m.MixtureOfGaussians(sigma, norms, shares):
-            ahead, behind = mixtures.weights_of(norms, shares), mixtures.NOTHING
-            return _mixture(*((behind, ahead) if direction == "add" else (ahead, behind)), sigma)
+            ahead, behind = mixtures.build_weights(norms, shares), mixtures.NOTHING
+            return _build_mixture(*((behind, ahead) if direction == "add" else (ahead, behind)), sigma)
         case Replaced(m.MixtureOfGaussians(sigma, norms, shares)):
-            return _mixture(mixtures.weights_of(norms, shares), mixtures.weights_of(norms, shares), sigma)
+            return _build_mixture(mixtures.build_weights(norms, shares), mixtures.build_weights(norms, shares), sigma)
         case Replaced(m.PoissonSampled(m.MixtureOfGaussians(sigma, norms, shares), q)):
-            return _mixture(mixtures.weights_of(norms, shares, q), mixtures.weights_of(norms, shares, q), sigma)
+            return _build_mixture(
+                mixtures.build_weights(norms, shares, q), mixtures.build_weights(norms, shares, q), sigma
+            )
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
-            return _with_replacement(inner, direction, replaced=isinstance(mechanism, Replaced))
+            return _build_sample_with_replacement(inner, direction, replaced=isinstance(mechanism, Replaced))
         case Replaced(m.PoissonSampled(inner, q)):
-            return _replace_in_sample(law(translate_to_replacement(inner), "remove"), law(inner, "remove"), q, q)
+            return _replace_in_sample(
+                loss_distribution(translate_to_replacement(inner), "remove"), loss_distribution(inner, "remove"), q, q
+            )
         case Replaced(PrivacyLoss() as given):
-            one = _law_of_pair(given.dominated)
-            return Pair(_law_of_pair(unite_orders(given.dominating)), (one, one.reversed()))
+            one = _build_from_complete_pair(given.dominated)
+            return BoundingDistributions(
+                _build_from_complete_pair(unite_orders(given.dominating)), (one, one.reversed())
+            )
         case m.TruncatedPoissonSampled():
-            return _truncated(mechanism, direction, mechanism)
+            return _build_truncated_sample(mechanism, direction, mechanism)
         case Replaced(m.TruncatedPoissonSampled() as inner) | Zeroed(m.TruncatedPoissonSampled() as inner):
-            return _truncated(inner, direction, mechanism)
+            return _build_truncated_sample(inner, direction, mechanism)
         case Zeroed(m.FixedSizeSampled(inner, size, total)):
             share = Range(size) / total
             if share.lo >= 1:
-                return law(inner, direction)
-            upper = _zeroed(inner, min(share.hi, math.nextafter(1.0, 0.0)), direction)
-            return Pair(upper, _zeroed_members(inner, share.lo, direction))
-    return _simple(mechanism, direction)
+                return loss_distribution(inner, direction)
+            upper = _build_zeroed_record(inner, min(share.hi, math.nextafter(1.0, 0.0)), direction)
+            return BoundingDistributions(upper, _list_zeroed_members(inner, share.lo, direction))
+    return _build_unsampled(mechanism, direction)
 
 
-def _simple(mechanism: m.Mechanism, direction: Direction) -> Pair:
+def _build_unsampled(mechanism: m.Mechanism, direction: Direction) -> BoundingDistributions:
+    """Returns the distributions of a mechanism on all records, and of pairs that are their own."""
     match mechanism:
         case m.Gaussian(sigma):
-            return _exact(_core.GridLaw.gaussian(1 / sigma))
+            return _as_exact(_core.GridLaw.gaussian(1 / sigma))
         case m.Laplace(scale):
-            return _exact(_core.GridLaw.laplace(1 / scale))
+            return _as_exact(_core.GridLaw.laplace(1 / scale))
         case m.BoundedRange(eta):
-            return _exact(_core.GridLaw.bounded_range(eta))
+            return _as_exact(_core.GridLaw.bounded_range(eta))
         case m.PureDP():
-            return _exact(_core.GridLaw.approximate_dp(mechanism.nominal_epsilon, 0.0))
+            return _as_exact(_core.GridLaw.approximate_dp(mechanism.nominal_epsilon, 0.0))
         case m.ApproximateDP():
-            return _exact(_core.GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta))
+            return _as_exact(_core.GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta))
         case BinaryRange(eta, _):
-            pair = _of_ranges(mechanism.list_atoms(), step=Range(eta))
-            return _exact(pair.reversed() if direction == "add" else pair)
+            pair = _build_from_ranges(mechanism.list_atoms(), step=Range(eta))
+            return _as_exact(pair.reversed() if direction == "add" else pair)
         case ReplacedClass():
-            return _replaced_class(mechanism)
+            return _build_replaced_class(mechanism)
         case ReplacedGaussian(sigma, q):
-            return _exact(_core.GridLaw.gaussian_replaced(1 / sigma, q))
+            return _as_exact(_core.GridLaw.gaussian_replaced(1 / sigma, q))
         case m.RandomizedResponse(p, buckets):
-            return _exact(_core.GridLaw.randomized_response(p, buckets))
+            return _as_exact(_core.GridLaw.randomized_response(p, buckets))
         case m.DiscreteGaussian(sigma, _) if sigma * sigma < _core.GRID_LEAST_SCALE:
-            return _nearly_everything()
+            return _bound_tiny_noise()
         case m.DiscreteLaplace(scale, _) if scale < _core.GRID_LEAST_SCALE:
-            return _nearly_everything()
+            return _bound_tiny_noise()
         case m.DiscreteGaussian(sigma, sensitivity):
-            return _exact(_core.GridLaw.discrete_gaussian(sigma, sensitivity))
+            return _as_exact(_core.GridLaw.discrete_gaussian(sigma, sensitivity))
         case m.DiscreteLaplace(scale, sensitivity):
-            return _exact(_core.GridLaw.discrete_laplace(scale, sensitivity))
+            return _as_exact(_core.GridLaw.discrete_laplace(scale, sensitivity))
         case PrivacyLoss():
-            return _user_defined(mechanism, direction == "add" and not mechanism.mirrored)
+            return _build_user_defined(mechanism, direction == "add" and not mechanism.mirrored)
     raise AssertionError(mechanism)
 
 
-def _nearly_everything() -> Pair:
-    """Pair of discrete noise under ``GRID_LEAST_SCALE``: all but e^-1e199 of the outputs have losses above 1e200."""
-    return Pair(_atoms([], [], [], 1.0, 1.0), (_atoms([1e200], [0.0], [4 * U]),))
+def _bound_tiny_noise() -> BoundingDistributions:
+    """Bounds discrete noise below ``GRID_LEAST_SCALE``: all but e^-1e199 of its outputs have losses above 1e200."""
+    return BoundingDistributions(_build_from_atoms([], [], [], 1.0, 1.0), (_build_from_atoms([1e200], [0.0], [4 * U]),))
 
 
-def _exact(found: _core.GridLaw) -> Pair:
-    return Pair(found, (found,))
+def _as_exact(found: _core.GridLaw) -> BoundingDistributions:
+    """Returns one distribution as its own upper and lower bound."""
+    return BoundingDistributions(found, (found,))
 
 
-def _sampled(inner: m.Mechanism, q: float, direction: Direction) -> Pair:
-    base, add = law(inner, direction), direction == "add"
+def _build_poisson_sample(inner: m.Mechanism, q: float, direction: Direction) -> BoundingDistributions:
+    """Returns the distributions of ``inner`` on a Poisson sample."""
+    base, add = loss_distribution(inner, direction), direction == "add"
     if q == 1:
         return base
     upper = base.upper.poisson(q, add)
     if base.lowers == (base.upper,):
-        return _exact(upper)
-    return Pair(upper, tuple(one.poisson(q, add) for one in base.lowers))
+        return _as_exact(upper)
+    return BoundingDistributions(upper, tuple(one.poisson(q, add) for one in base.lowers))
 
 
-def _replace_in_sample(base: Pair, member: Pair, low: float, high: float) -> Pair:
-    """A record of a sample is replaced: ``base`` is the pair of replacing it in the sample, and the probability that
-    it is there lies between ``low`` and ``high``. ``member`` is attained by data sets whose other records all look
-    alike; under Poisson sampling one of the two records may contribute nothing."""
+def _replace_in_sample(
+    base: BoundingDistributions, member: BoundingDistributions, low: float, high: float
+) -> BoundingDistributions:
+    """Returns the distributions of replacing a record in a sample that holds it with a probability from ``low`` to
+    ``high``.
+
+    ``base`` bounds the replacement of a record that is in the sample. ``member`` is attained by data sets whose other
+    records are all alike; under Poisson sampling one of the two records may contribute nothing.
+    """
     if low == 1:
         return base
     lowers = tuple(one.poisson(low, add) for one in member.lowers for add in (False, True))
-    return Pair(base.upper.replace_one(high), lowers)
+    return BoundingDistributions(base.upper.replace_one(high), lowers)
 
 
-def _mixture(ahead: mixtures.Weights, behind: mixtures.Weights, sigma: float, lost: float = 0.0) -> Pair:
-    given = mixtures.middles(ahead), mixtures.middles(behind), sigma, lost, mixtures.relative(ahead, behind)
+def _build_mixture(
+    ahead: mixtures.Weights, behind: mixtures.Weights, sigma: float, lost: float = 0.0
+) -> BoundingDistributions:
+    """Returns the distributions of two mixtures of Gaussians; ``lost`` is the probability of the shifts that were left
+    out."""
+    given = (
+        mixtures.list_midpoints(ahead),
+        mixtures.list_midpoints(behind),
+        sigma,
+        lost,
+        mixtures.measure_relative_error(ahead, behind),
+    )
     upper, lower = _core.GridLaw.gaussian_mixtures(*given)
-    return _exact(upper) if lower is None else Pair(upper, (lower,))
+    return _as_exact(upper) if lower is None else BoundingDistributions(upper, (lower,))
 
 
-def _with_replacement(mechanism: m.SampledWithReplacement, direction: Direction, replaced: bool) -> Pair:
-    """Of k draws, k vectors 2 long at most are exchanged, or k that are 1 long set to 0 (mixtures.md section 6)."""
+def _build_sample_with_replacement(
+    mechanism: m.SampledWithReplacement, direction: Direction, replaced: bool
+) -> BoundingDistributions:
+    """Returns the distributions of k draws of the record, k being random (mixtures.md section 6).
+
+    Replacing the record moves the sum by at most 2k, zeroing it by at most k.
+    """
     sigma = mechanism.mechanism.noise_multiplier
-    drawn, lost = mixtures.draws(mechanism.sample_size, mechanism.dataset_size)
-    one, two = list(drawn), mixtures.times(list(drawn), 2.0)
+    drawn, lost = mixtures.list_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
+    one, two = list(drawn), mixtures.scale_shifts(list(drawn), 2.0)
     if replaced:
         ahead, behind, attained = two, two, two
     else:
         ahead, behind, attained = (two, one, one) if direction == "remove" else (one, two, one)
-    less = mixtures.settled(attained, lost)
-    lowers = [_mixture(*pair, sigma).lowers[0] for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))]
-    return Pair(_mixture(ahead, behind, sigma, lost).upper, tuple(lowers))
+    less = mixtures.absorb_small_shifts(attained, lost)
+    lowers = [_build_mixture(*pair, sigma).lowers[0] for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))]
+    return BoundingDistributions(_build_mixture(ahead, behind, sigma, lost).upper, tuple(lowers))
 
 
-def _truncated(mechanism: m.TruncatedPoissonSampled, direction: Direction, asked: m.Mechanism) -> Pair:
-    """A Poisson sample, or with the probability of a cut one of fixed size, which one being told (mixtures.md 5)."""
+def _build_truncated_sample(
+    mechanism: m.TruncatedPoissonSampled, direction: Direction, asked: m.Mechanism
+) -> BoundingDistributions:
+    """Returns the distributions of a Poisson sample that is cut to a largest size, if the adversary is told whether it
+    was cut (mixtures.md section 5)."""
     inner, q = mechanism.mechanism, mechanism.sampling_probability
-    cut, within, drawn = truncation(q, mechanism.batch_size, mechanism.dataset_size)
+    cut, within, drawn = compute_truncation(q, mechanism.batch_size, mechanism.dataset_size)
     high = min(within.hi, math.nextafter(1.0, 0.0))
     poisson: tuple[m.Mechanism, ...] = tuple(m.PoissonSampled(inner, p) for p in (q, drawn.lo) if p > 0)
     if isinstance(asked, Replaced):
         poisson, direction = tuple(map(translate_to_replacement, poisson)), "remove"
-        fixed = law(translate_to_replacement(inner), "remove").upper.replace_one(high)
+        fixed = loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(high)
     elif isinstance(asked, Zeroed):
-        fixed = _zeroed(inner, high, direction)
+        fixed = _build_zeroed_record(inner, high, direction)
     else:
-        fixed = law(translate_to_replacement(inner), "remove").upper.poisson(high, direction == "add")
-    attained = law(poisson[1], direction).lowers if len(poisson) > 1 else ()
+        fixed = loss_distribution(translate_to_replacement(inner), "remove").upper.poisson(high, direction == "add")
+    attained = loss_distribution(poisson[1], direction).lowers if len(poisson) > 1 else ()
     if cut.lo >= 1:
-        return Pair(fixed, attained or (fixed,))
+        return BoundingDistributions(fixed, attained or (fixed,))
     rest = max(cut.hi, 1e-305)
     error = 2 * (cut.hi - cut.lo) / rest + 8 * U
-    upper = law(poisson[0], direction).upper.labelled(min((1 - cut).hi, 1.0), rest, fixed, error)
-    return Pair(upper, attained or (upper,))
+    upper = loss_distribution(poisson[0], direction).upper.labelled(min((1 - cut).hi, 1.0), rest, fixed, error)
+    return BoundingDistributions(upper, attained or (upper,))
 
 
-def _zeroed(inner: m.Mechanism, q: float, direction: Direction) -> _core.GridLaw:
-    """A record of a sample of fixed size that contributes nothing (mixtures.md section 4)."""
+def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> _core.GridLaw:
+    """Returns a distribution for setting a record of a sample of fixed size to zero (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
         return _core.GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
-    return law(translate_to_replacement(inner), "remove").upper.replace_one(q)
+    return loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
 
 
-def _zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[_core.GridLaw, ...]:
-    """The others contribute nothing, or what the record does, or (a Gaussian's) the opposite."""
-    found = tuple(one.poisson(q, add) for one in law(inner, "remove").lowers for add in (False, True))
+def _list_zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[_core.GridLaw, ...]:
+    """Returns distributions that are attained if all other records contribute nothing, the same as the record or, for a
+    Gaussian, the opposite."""
+    found = tuple(one.poisson(q, add) for one in loss_distribution(inner, "remove").lowers for add in (False, True))
     if isinstance(inner, m.Gaussian):
         found += (_core.GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
     return found
 
 
-def _atoms(
+def _build_from_atoms(
     losses: Sequence[float] | NDArray[np.float64],
     log_masses: Sequence[float] | NDArray[np.float64],
     relative: Sequence[float] | NDArray[np.float64],
@@ -252,14 +289,19 @@ def _atoms(
     step: float = 0.0,
     total: float = 0.0,
 ) -> _core.GridLaw:
-    """``losses`` ascend and are within ``slack``, masses within their ``relative`` errors and add up to 1 within these
-    and ``total``: what misses the 1 by more is refused an answer."""
+    """Returns a distribution of atoms at ascending ``losses``, each within ``slack``.
+
+    Masses are within their ``relative`` errors and add up to 1 within these and ``total``. The core raises if they do
+    not.
+    """
     y, masses, rel = (np.asarray(x, dtype=np.float64) for x in (losses, log_masses, relative))
     return _core.GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)
 
 
-def _of_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None) -> _core.GridLaw:
-    """Atoms (loss, ln mass) by ranges that hold them, on a lattice through the heaviest."""
+def _build_from_ranges(
+    atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None
+) -> _core.GridLaw:
+    """Returns a distribution of atoms (loss, ln mass) that lie in ranges, on a grid through the heaviest."""
     middles = [0.5 * (y.lo + y.hi) for y, _ in atoms]
     slack = max((y.hi - y.lo for y, _ in atoms), default=0.0)
     logs = [0.5 * (mass.lo + mass.hi) for _, mass in atoms]
@@ -269,32 +311,35 @@ def _of_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: R
     mass = 0.5 * (beyond.lo + beyond.hi)
     error = (beyond.hi - beyond.lo) / mass if mass > 0 else 0.0
     heaviest = max(zip(logs, middles, strict=True), default=(0.0, 0.0))[1]
-    return _atoms(middles, logs, relative, mass, mass, error, slack, heaviest, width)
+    return _build_from_atoms(middles, logs, relative, mass, mass, error, slack, heaviest, width)
 
 
-def _replaced_class(pair: ReplacedClass) -> Pair:
+def _build_replaced_class(pair: ReplacedClass) -> BoundingDistributions:
+    """Returns the distributions of replacing a record under a class of mechanisms."""
     less, more = bracket_losses(pair)
-    upper = _symmetric(more)
-    return _exact(upper) if less is more else Pair(upper, (_symmetric(less),))
+    upper = _build_from_symmetric_losses(more)
+    return _as_exact(upper) if less is more else BoundingDistributions(upper, (_build_from_symmetric_losses(less),))
 
 
-def _symmetric(found: SymmetricLosses) -> _core.GridLaw:
-    """On a lattice through 0 and the heaviest loss."""
+def _build_from_symmetric_losses(found: SymmetricLosses) -> _core.GridLaw:
+    """Returns a distribution of symmetric losses, on a grid through 0 and the heaviest loss."""
     atoms = found.list_atoms()
     heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)
-    return _of_ranges(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
+    return _build_from_ranges(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
 
 
-def _user_defined(given: PrivacyLoss, add: bool) -> Pair:
-    high = _law_of_pair(given.dominating)
-    low = high if given.dominated is given.dominating else _law_of_pair(given.dominated)
+def _build_user_defined(given: PrivacyLoss, add: bool) -> BoundingDistributions:
+    """Returns the distributions of a user's loss, reversed for ``add``."""
+    high = _build_from_complete_pair(given.dominating)
+    low = high if given.dominated is given.dominating else _build_from_complete_pair(given.dominated)
     if add:
         back = high.reversed()
-        return Pair(back, (back if low is high else low.reversed(),))
-    return Pair(high, (low,))
+        return BoundingDistributions(back, (back if low is high else low.reversed(),))
+    return BoundingDistributions(high, (low,))
 
 
-def _law_of_pair(pair: CompletePair) -> _core.GridLaw:
+def _build_from_complete_pair(pair: CompletePair) -> _core.GridLaw:
+    """Returns the distribution of a pair of arrays, on its own grid if its losses are equally spaced."""
     y, logs = pair.losses, np.log(pair.masses)
     relative = pair.relative + (8 + 2 * np.abs(logs)) * U
     heaviest = float(y[int(np.argmax(logs))]) if len(y) else 0.0
@@ -302,4 +347,4 @@ def _law_of_pair(pair: CompletePair) -> _core.GridLaw:
     even = len(gaps) > 0 and np.ptp(gaps) <= 1e-12 * float(np.abs(y).max())
     step = float(y[-1] - y[0]) / len(gaps) if even else 0.0
     ends = pair.infinity, pair.hidden, pair.relative_ends
-    return _atoms(y, logs, relative, *ends, pair.slack, heaviest, step, _core.GRID_USER_TOTAL)
+    return _build_from_atoms(y, logs, relative, *ends, pair.slack, heaviest, step, _core.GRID_USER_TOTAL)

@@ -1,4 +1,4 @@
-"""Laws of mixtures of Gaussians, and of the samples that lead to them (docs/theory/mixtures.md)."""
+"""Weights of mixtures of Gaussians, and of the samples that lead to them (docs/theory/mixtures.md)."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 
 from ...numerics.outward import Range, as_range
-from ..closed_form.binomial import CONTEXT, mass
+from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 
 _FAINT = 1e-45
-"""Numbers of draws that are less probable are left out, and what is left out is taken to reveal everything."""
+"""Probability below which a number of draws is left out. What is left out counts as revealing everything."""
 
 Weights = list[tuple[float, Range]]
-"""Shifts >= 0, ascending, in units of a sensitivity of 1, and their probabilities."""
+"""Shifts >= 0, ascending, in units of a sensitivity of 1, with their probabilities."""
 
 
-def middles(weights: Weights) -> list[tuple[float, float]]:
+def list_midpoints(weights: Weights) -> list[tuple[float, float]]:
+    """Returns the shifts with the midpoints of their probabilities."""
     return [(shift, 0.5 * (weight.lo + weight.hi)) for shift, weight in weights]
 
 
-def relative(*weights: Weights) -> float:
-    """Largest relative error of the middles of their probabilities."""
+def measure_relative_error(*weights: Weights) -> float:
+    """Returns the largest relative error of the midpoints of the probabilities."""
     widths = [(w.hi - w.lo) / w.lo for one in weights for _, w in one if w.lo > 0]
     return max(widths, default=0.0) + 2.0**-52
 
 
-def weights_of(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
-    """Of a mixture of Gaussians, in a Poisson sample of probability q. Probabilities were given as doubles: their sum
-    is 1 as they stand, and the largest takes what they lack."""
+def build_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
+    """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
+
+    Probabilities were given as doubles. Their sum counts as 1, and the largest takes the difference.
+    """
     out = 1 - Range(q)
     found: dict[float, Range] = {0.0: out} if q < 1 else {}
     for shift, p in zip(sensitivities, probabilities, strict=True):
@@ -38,15 +41,18 @@ def weights_of(sensitivities: Sequence[float], probabilities: Sequence[float], q
 
 
 NOTHING: Weights = [(0.0, Range(1.0))]
+"""The weights of a record that contributes nothing."""
 
 
-def times(weights: Weights, factor: float) -> Weights:
+def scale_shifts(weights: Weights, factor: float) -> Weights:
+    """Multiplies all shifts by ``factor``."""
     return [(shift * factor, weight) for shift, weight in weights]
 
 
 @lru_cache(maxsize=64)
-def draws(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range], ...], float]:
-    """How often one of ``dataset_size`` records is among ``sample_size`` draws, and a bound of what is left out."""
+def list_draw_probabilities(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range], ...], float]:
+    """Returns the probabilities of how often one record is drawn, and a bound on the probability of what is left
+    out."""
     if dataset_size == 1:
         return ((float(sample_size), Range(1.0)),), 0.0
     q = 1 / Decimal(dataset_size)
@@ -54,13 +60,13 @@ def draws(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range
         log_p = -Decimal(dataset_size).ln()
         log_q = Decimal(dataset_size - 1).ln() + log_p
     mode = int((sample_size + 1) * q)
-    found = {mode: mass(sample_size, mode, log_p, log_q)}
+    found = {mode: compute_binomial_mass(sample_size, mode, log_p, log_q)}
     lost = Range(0.0)
     for step, end in ((1, sample_size), (-1, 0)):
         k = mode
         while k != end:
             k += step
-            here = mass(sample_size, k, log_p, log_q)
+            here = compute_binomial_mass(sample_size, k, log_p, log_q)
             if here.hi < _FAINT or abs(k - mode) > _MOST_DRAWS:
                 # Ratios of neighbouring masses fall from the mode.
                 before = found[k - step].lo
@@ -72,12 +78,15 @@ def draws(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range
 
 
 _MOST_DRAWS = 4000
-"""Numbers of draws on either side of the mode: some forty standard deviations of ten thousand draws on average."""
+"""Numbers of draws that are kept on either side of the mode: about forty standard deviations of ten thousand draws on
+average."""
 
 
-def settled(weights: Weights, lost: float) -> Weights:
-    """With what is left out, and the least shifts so that its share of them is nothing, at 0: a smaller shift is
-    dominated (mixtures.md section 1)."""
+def absorb_small_shifts(weights: Weights, lost: float) -> Weights:
+    """Moves the left-out probability, and at least 1e-18 of the smallest shifts, to shift 0.
+
+    A smaller shift is dominated (mixtures.md section 1).
+    """
     moved, rest = Range(0.0), list(weights)
     while moved.lo < _PLENTY and rest:
         moved += rest.pop(0)[1]
@@ -85,4 +94,5 @@ def settled(weights: Weights, lost: float) -> Weights:
 
 
 _PLENTY = 1e-18
-"""Of probability, for the least shifts to be set to 0: beside it what is left out (``_FAINT``) is nothing."""
+"""Probability of the smallest shifts that is moved to 0: the left-out probability (``_FAINT``) is negligible beside
+it."""

@@ -1,9 +1,9 @@
-"""Sampled Gaussians of little noise beside plain ones (docs/theory/closed-forms.md section 5).
+"""The engine for sampled Gaussians with little noise beside plain ones (docs/theory/closed-forms.md section 5).
 
-A step with the record in it reveals it, so that what counts is how often that happens: both ends are sums over that
-number. For a record that is removed they are one and the same up to noise multipliers of about .06, just where the
-other engines need lattices and nodes beyond all bounds; for a record that is replaced in a sample of fixed size their
-relative distance is about the square of the noise multiplier.
+A step with the record in it reveals the record, so only the number of these steps matters: both ends are sums over that
+number. For a record that is removed the two ends agree up to noise multipliers of about .06, for which the other
+engines would need too many points and nodes. For a record that is replaced in a sample of fixed size their relative
+distance is about the square of the noise multiplier.
 """
 
 from __future__ import annotations
@@ -17,31 +17,38 @@ from ...numerics.outward import Range
 from ...pairs.replaced import Replaced, ReplacedGaussian
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 from . import curves as participations
-from .curves import Curve, Participations, reversal
+from .curves import Curve, Participations, reverse_delta
 
 MOST_SIGMA = 0.1
-"""Noise multipliers with more are served better elsewhere."""
+"""Largest noise multiplier: other engines serve larger ones better."""
 LEAST_SIGMA = 1e-100
 MOST_OVERLAP = 10.0
-"""Of count q sigma^2: beyond, the curves of many numbers of participations lie side by side, and each costs."""
+"""Largest count q sigma^2. Above it the curves of many numbers of participations overlap, and each has its cost."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
-"""Up to there the mixture, whose terms are dear, is not needed for a record that is removed or added."""
+"""Noise multiplier up to which a larger count q sigma^2 is served for a record that is removed or added: the mixture,
+whose terms are costly, is not needed."""
 
 
-class Bounds(NamedTuple):
+class CurveBounds(NamedTuple):
+    """An upper and a lower bound of the curve, and an epsilon at which searches start."""
+
     above: Curve
     below: Curve
     start: float
 
 
 class ByParticipations:
+    """Sums over the number of steps that the record is in."""
+
     name = "participations"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
-        return None if _bounds(parts, direction) else "it serves one sampled Gaussian of little noise and plain ones"
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
+        return (
+            None if _find_bounds(parts, direction) else "it serves one sampled Gaussian of little noise and plain ones"
+        )
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        found = _bounds(parts, direction)
+        found = _find_bounds(parts, direction)
         assert found is not None, "refused parts were asked"
         upper = participations.epsilon_above(found.above, delta, found.start)
         nearby = upper if 0 < upper < math.inf else found.start
@@ -49,11 +56,11 @@ class ByParticipations:
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         back = epsilon < 0
-        found = _bounds(parts, _REVERSED[direction] if back else direction)
+        found = _find_bounds(parts, _REVERSED[direction] if back else direction)
         assert found is not None, "refused parts were asked"
         lower, upper = min(found.below(abs(epsilon)), 1.0), found.above(abs(epsilon))
         if back:
-            lower, upper = min(reversal(epsilon, lower).lo, 1.0), reversal(epsilon, upper).hi
+            lower, upper = min(reverse_delta(epsilon, lower).lo, 1.0), reverse_delta(epsilon, upper).hi
         return _interval(lower, upper)
 
 
@@ -62,11 +69,13 @@ _REVERSED: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
 
 
 def _interval(lower: float, upper: float) -> Bound:
+    """Returns both ends as a bound, whose width is one error term."""
     return Bound(lower, upper, ENGINE.name, {"participations": upper - lower if lower < upper else 0.0})
 
 
 @lru_cache(maxsize=16)
-def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
+def _find_bounds(parts: Parts, direction: Direction) -> CurveBounds | None:
+    """Returns bounds of the curve of one sampled Gaussian and plain ones; None if the engine cannot serve the parts."""
     sampled = [part for part in parts if not isinstance(part[0], m.Gaussian)]
     plain = [part for part in parts if isinstance(part[0], m.Gaussian)]
     if len(sampled) != 1:
@@ -82,13 +91,13 @@ def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
             share = Range(q)
         case _:
             return None
-    known = share.lo > 0 and share.hi < 1 and participations.servable(count, share.hi)
+    known = share.lo > 0 and share.hi < 1 and participations.can_serve_count(count, share.hi)
     overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
     if not (known and LEAST_SIGMA <= sigma <= MOST_SIGMA and count * share.hi * sigma**2 <= overlap):
         return None
-    # A record that is replaced in a sample moves an output by twice as much; plain Gaussians are translated already.
+    # A record that is replaced in a sample moves an output twice as far. Plain Gaussians have been translated already.
     once = (4 if fixed else 1) / (Range(sigma) * sigma)
-    if not participations.monotone(share, once):
+    if not participations.is_monotone_when_told(share, once):
         return None
     beside = Range(0.0)
     for gaussian, times in plain:
@@ -98,9 +107,13 @@ def _bounds(parts: Parts, direction: Direction) -> Bounds | None:
     low = high if share.lo == share.hi else Participations(count, share.lo)
     start = max(0.5 * once.hi, 1.0)
     if direction == "add" and isinstance(mechanism, m.PoissonSampled):
-        return Bounds(participations.above_add(high, once, beside), participations.below_add(low, once, beside), start)
-    of_removed = participations.above if fixed else participations.above_removed
+        return CurveBounds(
+            participations.bound_added_above(high, once, beside),
+            participations.bound_added_below(low, once, beside),
+            start,
+        )
+    of_removed = participations.build_mixture_above if fixed else participations.bound_removed_above
     above = of_removed(high, once, beside)
     if isinstance(mechanism, ReplacedGaussian):
-        above = participations.above_replaced(high, above, participations.above_add(high, once, beside))
-    return Bounds(above, participations.seen(low, once, beside).least, start)
+        above = participations.bound_replaced_above(high, above, participations.bound_added_above(high, once, beside))
+    return CurveBounds(above, participations.build_mixture_when_told(low, once, beside).bound_from_below, start)

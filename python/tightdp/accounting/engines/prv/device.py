@@ -9,15 +9,15 @@ from . import spectral
 from .engine import Prv
 
 
-def on_device(device: int) -> Prv:
-    """The engine with its cells, transforms and powers on a device; RuntimeError or ImportError where that or CuPy is
-    missing."""
-    where = backend(device)
+def build_engine_on_device(device: int) -> Prv:
+    """Returns the engine with its cells, transforms and powers on a device. Raises RuntimeError or ImportError if the
+    device or CuPy is missing."""
+    where = build_backend(device)
     return Prv(f"prv on {where.name}", where.compose, spectral.BYTES_A_POINT)
 
 
-def backend(device: int) -> _Cupy:
-    """The device's arrays; RuntimeError or ImportError where it or CuPy is missing."""
+def build_backend(device: int) -> _Cupy:
+    """Returns the arrays of a device. Raises RuntimeError or ImportError if the device or CuPy is missing."""
     kernels = required(device)
     try:
         import cupy  # type: ignore[import-not-found, unused-ignore]
@@ -34,15 +34,15 @@ class _Cupy:
         self.name = f"cuda:{device}"
 
     def compose(self, *arguments: Any) -> Any:
-        """``spectral.compose`` on that device."""
+        """Runs ``spectral.compose`` on the device."""
         with self.xp.cuda.Device(self._device):
             return spectral.compose(self, *arguments)
 
-    def cells(self, loss: spectral.Loss, h: float, first: int, count: int) -> Any:
+    def compute_cells(self, loss: spectral.Loss, h: float, first: int, count: int) -> Any:
         out = self.xp.empty(count)
         stream = int(self.xp.cuda.get_current_stream().ptr)
         self._kernels.prv_cells(loss, h, first, count, int(out.data.ptr), self._device, stream)
         return out
 
-    def host(self, array: Any) -> Any:
+    def copy_to_host(self, array: Any) -> Any:
         return self.xp.asnumpy(array)

@@ -1,9 +1,9 @@
 """The engine of Gopi, Lee and Wutschitz (2021), with their two-sided bounds and its rounding accounted for.
 
-Privacy losses are discretised with their means kept, composed by one real Fourier transform a distinct mechanism, and
-read back as a curve that is right up to ``eps_error`` in epsilon and ``delta_error`` in delta (docs/theory/prv.md). The
-errors are additive, so deltas near ``delta_error`` or near the rounding of the transform (about 1e-14 a step) are
-bounded from above by moments alone, which are finite at every delta, and loosely from below.
+Privacy losses are discretised with their means kept, composed by one real Fourier transform for each distinct
+mechanism, and read back as a curve that is right up to ``eps_error`` in epsilon and ``delta_error`` in delta
+(docs/theory/prv.md). The errors are additive. So deltas near ``delta_error`` or near the rounding of the transform
+(about 1e-14 a step) are bounded from above by moments alone, which are finite at every delta, and loosely from below.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from ...numerics.outward import Range, log1p
 from ..base import DEFAULT, Bound, Direction, Parts, Request
 
 _MOST_RUNS = 10**15
-"""Counts are exact as floats up to here; the memory that such a composition needs is refused long before."""
+"""Largest count, up to which counts are exact as floats. The memory of such a composition is refused long before."""
 
 _LEAST, _MOST = 1e-3, 1e6
-"""Noise multipliers for which squares, their inverses and the losses they lead to stay in range."""
+"""Least and largest noise multiplier: squares, their inverses and the losses stay in range."""
 
 
 class Prv:
-    """``compose`` does cells, transforms and powers elsewhere (``spectral.py``) in the memory it names."""
+    """The engine. ``compose`` computes cells, transforms and powers elsewhere (``spectral.py``), in the memory that it
+    names."""
 
     def __init__(
         self, name: str = "prv", compose: Callable[..., Any] | None = None, bytes_a_point: float = 0.0
@@ -33,9 +34,10 @@ class Prv:
         self.name = name
         self._where = compose, bytes_a_point
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
+        """Returns the reason for the first mechanism or count that is not served."""
         for mechanism, count in parts:
-            if _loss(mechanism, direction) is None:
+            if _describe_loss(mechanism, direction) is None:
                 return (
                     f"it serves Gaussian, Laplace, PureDP, ApproximateDP, binary RandomizedResponse and "
                     f"PoissonSampled(Gaussian), noise multipliers in [{_LEAST:g}, {_MOST:g}], not {mechanism!r}"
@@ -45,28 +47,31 @@ class Prv:
         return None if parts else "nothing was composed"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        # Errors of a size with delta would leave the moment bound alone; a smaller one costs a logarithm.
+        """Returns bounds on epsilon; the error terms of delta share the rest of the width."""
+        # An error as large as delta would leave the moment bound alone. A smaller one costs a logarithm.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
-        def ask(high: bool) -> tuple[float, float, float, float, float]:
-            runs = _runs(parts, direction, high)
+        def ask_core(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _list_runs(parts, direction, high)
             return _core.prv_epsilon(
                 runs, delta, request.eps_error, delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
 
-        lower, upper, mesh, tails, rounding = _both(parts, direction, ask)
+        lower, upper, mesh, tails, rounding = _ask_both_roundings(parts, direction, ask_core)
         rest = upper - lower - 2 * mesh if math.isfinite(upper) else 0.0
         share = max(rest, 0.0) / (tails + rounding) if tails + rounding > 0 else 0.0
         return Bound(lower, upper, self.name, {"mesh": 2 * mesh, "tails": share * tails, "rounding": share * rounding})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        def ask(high: bool) -> tuple[float, float, float, float, float]:
-            runs = _runs(parts, direction, high)
+        """Returns bounds on delta; the mesh takes the rest of the width."""
+
+        def ask_core(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _list_runs(parts, direction, high)
             return _core.prv_delta(
                 runs, epsilon, request.eps_error, request.delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
 
-        lower, upper, _, tails, rounding = _both(parts, direction, ask)
+        lower, upper, _, tails, rounding = _ask_both_roundings(parts, direction, ask_core)
         mesh = max(upper - lower - 2 * (tails + rounding), 0.0)
         return Bound(lower, upper, self.name, {"mesh": mesh, "tails": 2 * tails, "rounding": 2 * rounding})
 
@@ -74,32 +79,37 @@ class Prv:
 ENGINE = Prv()
 
 _Run = tuple[str, float, float, int, float]
-"""Name of the loss, its parameter, sampling probability, count, probability of revealing everything."""
+"""Name of the loss, its parameter, sampling probability, count, and probability of revealing everything."""
 
 
 _Found = tuple[float, float, float, float, float]
+"""Lower and upper end, and the errors of mesh, tails and rounding."""
 
 
-def _both(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
-    """The upper end for parameters that were rounded up, the lower one for those rounded down."""
+def _ask_both_roundings(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
+    """Returns the upper end for parameters that were rounded up, and the lower one for those rounded down."""
     found = ask(True)
-    if _runs(parts, direction, True) == _runs(parts, direction, False):
+    if _list_runs(parts, direction, True) == _list_runs(parts, direction, False):
         return found
     return ask(False)[0], *found[1:]
 
 
-def _runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
+def _list_runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
+    """Returns the runs of the core, with parameters rounded up or down."""
     found = []
     for mechanism, count in parts:
-        loss = _loss(mechanism, direction, high)
+        loss = _describe_loss(mechanism, direction, high)
         assert loss is not None, "refused parts were asked"
         name, parameter, q, failure = loss
         found.append((name, parameter, q, count, failure))
     return found
 
 
-def _loss(mechanism: Mechanism, direction: Direction, high: bool = True) -> tuple[str, float, float, float] | None:
-    """Parameters that are no doubles are rounded: up if ``high``, else down."""
+def _describe_loss(
+    mechanism: Mechanism, direction: Direction, high: bool = True
+) -> tuple[str, float, float, float] | None:
+    """Returns the core's name and parameters of a loss, or None. Parameters that are not doubles are rounded: up if
+    ``high``, else down."""
     match mechanism:
         case Gaussian(sigma) if _LEAST <= sigma <= _MOST:
             return "gaussian", 1 / sigma, 1.0, 0.0

@@ -1,8 +1,8 @@
 """ComposePRV with the transforms of an array library: cells, means, powers of spectra.
 
-The same code runs on a device (CuPy's arrays, cuFFT) and, for tests, on the host (NumPy). What is assumed of the
-library's transforms and what is checked of them: docs/theory/fft.md, section 4. Planning, means and the reading of the
-curve stay with the ``prv`` engine in the core.
+The same code runs on a device (CuPy's arrays, cuFFT) and, for tests, on the host (NumPy). docs/theory/fft.md, section 4
+says what is assumed of the library's transforms and what is checked. The ``prv`` engine in the core plans, corrects
+means and reads the curve.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 _UNIT = 2.0**-53
 _CHUNK = 32
-"""Terms that are added in one go, in any order: the sums' error is counted by the levels of that."""
+"""Terms that are added together, in any order: the error of a sum is counted by the levels of such additions."""
 _LEAST = 2.0**-480
-"""Powers below are zero: their products would underflow (docs/theory/fft.md, Theorem 4)."""
+"""Least size of a power that is kept. Products of smaller ones would underflow (docs/theory/fft.md, Theorem 4)."""
 BYTES_A_POINT = 128.0
-"""Of a device's memory: the masses, two spectra, their products and masks, the transform's own."""
+"""Bytes of a device's memory: the masses, two spectra, their products and masks, and the transform's own."""
 
 Loss = tuple[str, float, float, int, float]
 """Name, first parameter, sampling probability, count, 0."""
@@ -29,34 +29,35 @@ class Backend(Protocol):
     name: str
     xp: Any
 
-    def cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
-        """P(((first + i - 1/2) h, (first + i + 1/2) h]), i < count, as float64."""
+    def compute_cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
+        """Returns P(((first + i - 1/2) h, (first + i + 1/2) h]), i < count, as float64."""
 
-    def host(self, array: Any) -> Any:
-        """A NumPy array."""
+    def copy_to_host(self, array: Any) -> Any:
+        """Returns a NumPy array with the same values."""
 
 
 def compose(
     backend: Backend, losses: list[Loss], h: float, n: int, spans: list[tuple[int, int]]
 ) -> tuple[Any, list[Sums], float, float]:
-    """What the core's ``compose`` returns: n masses of the sum, sums over cells, kappa, the error of each mass."""
+    """Returns the same as the core's ``compose``: n masses of the sum, sums over cells, kappa, and the error of each
+    mass."""
     xp = backend.xp
     kappa = checked_bound(backend, n)
     product, sums, chain = None, [], 0
     for loss, (first, count) in zip(losses, spans, strict=True):
-        cells = backend.cells(loss, h, first, count)
-        found, additions = _sums(xp, cells, first)
+        cells = backend.compute_cells(loss, h, first, count)
+        found, additions = _sum_cells(xp, cells, first)
         sums.append(found)
-        masses, folds = _circle(xp, cells, first, n)
-        spectrum = _power(xp, xp.fft.rfft(masses / found[0]), loss[3])
+        masses, folds = _wrap_cells(xp, cells, first, n)
+        spectrum = _raise_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
-    # The cells 4 u, the division u and that of the core 3 u; additions as counted.
-    return backend.host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
+    # The cells err by 4 u, the division by u and that of the core by 3 u; additions as counted.
+    return backend.copy_to_host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
 
 
 def rounding_bound(n: int) -> float:
-    """kappa for a library's transforms of length n, a power of two (docs/theory/fft.md, section 4)."""
+    """Returns kappa for a library's transforms of length n, a power of two (docs/theory/fft.md, section 4)."""
     return 10 * _UNIT * (math.log2(n) + 2)
 
 
@@ -64,9 +65,9 @@ _checked: set[tuple[str, int]] = set()
 
 
 def checked_bound(backend: Backend, n: int) -> float:
-    """``rounding_bound``, once the library's transforms of this length have met half of it on a known pair.
+    """Returns ``rounding_bound``, after the library's transforms of this length have met half of it on a known pair.
 
-    RuntimeError where they do not: then nothing is known of them.
+    Raises RuntimeError if they do not: then no bound is known for them.
     """
     kappa = rounding_bound(n)
     if (backend.name, n) not in _checked:
@@ -81,9 +82,10 @@ def checked_bound(backend: Backend, n: int) -> float:
 
 
 def transform_errors(xp: Any, n: int) -> tuple[float, float]:
-    """Largest error of a coefficient, and of the inverse in norm, relatively, for a geometric distribution.
+    """Returns the largest error of a coefficient, and the relative error of the inverse in norm, for a geometric
+    distribution.
 
-    p_j = r^j (1 - r)/(1 - r^n), whose transform is (1 - r)/(1 - r w^f); both within some 20 u as computed here. The
+    p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f); both are within some 20 u as computed here. The
     denominator is formed without cancellation as (1 - r) + 2 r sin^2 + i r sin, of half and whole angles.
     """
     rest = 1.0 / max(2, n // 8)
@@ -97,11 +99,11 @@ def transform_errors(xp: Any, n: int) -> tuple[float, float]:
     return float(forward), float(inverse)
 
 
-def _sums(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
-    """Of mass, mass * index, mass * |index|, and how many roundings a term goes through."""
+def _sum_cells(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
+    """Returns the sums of mass, mass * index and mass * |index|, and how many roundings a term passes."""
     index = xp.arange(cells.size, dtype=xp.float64) + float(first)
     rows = xp.stack([cells, cells * index, cells * xp.abs(index)])
-    roundings = 2  # the product, the last rounding of fsum
+    roundings = 2  # of the product, and the last one of fsum
     while rows.shape[1] > 16 * _CHUNK:
         missing = -rows.shape[1] % _CHUNK
         if missing:
@@ -112,8 +114,8 @@ def _sums(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
     return (total, moment, magnitude), roundings
 
 
-def _circle(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
-    """Cell i at index (first + i) mod n, and how many fall on one index."""
+def _wrap_cells(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
+    """Adds cell i to index (first + i) mod n, and returns also how many cells share an index at most."""
     shift = first % n
     turns = -(-(shift + cells.size) // n)
     line = xp.zeros(turns * n)
@@ -121,17 +123,18 @@ def _circle(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
     return (line if turns == 1 else line.reshape(turns, n).sum(axis=0)), turns
 
 
-def _power(xp: Any, z: Any, count: int) -> Any:
-    """z^count by repeated squaring; what has become too small to multiply is zero."""
+def _raise_to_power(xp: Any, z: Any, count: int) -> Any:
+    """Returns z^count by repeated squaring. Numbers that are too small to multiply become zero."""
     result = None
     while True:
         if count & 1:
-            result = z if result is None else _kept(xp, result * z)
+            result = z if result is None else _discard_small(xp, result * z)
         count >>= 1
         if count == 0:
             return result
-        z = _kept(xp, z * z)
+        z = _discard_small(xp, z * z)
 
 
-def _kept(xp: Any, z: Any) -> Any:
+def _discard_small(xp: Any, z: Any) -> Any:
+    """Sets numbers to zero whose products could underflow."""
     return xp.where(xp.abs(z.real) + xp.abs(z.imag) >= _LEAST, z, 0)

@@ -1,7 +1,7 @@
-"""From moments to (epsilon, delta), minimised over orders (docs/theory/conversions.md section 2).
+"""Conversion of moments to (epsilon, delta), minimised over orders (docs/theory/conversions.md section 2).
 
-delta(eps) <= e^{K(c) - c eps} c^c / (1+c)^{1+c} for every c > 0 (Canonne, Kamath and Steinke 2020, Proposition 12).
-Whatever order the search ends at, the bound holds there; the search only has to be good.
+delta(eps) <= e^{K(c) - c eps} c^c / (1+c)^{1+c} for every c > 0 (Canonne, Kamath and Steinke 2020, Proposition 12). The
+bound holds at every order, so the search need not find the best one.
 """
 
 from __future__ import annotations
@@ -12,50 +12,54 @@ from collections.abc import Callable
 from ...numerics.outward import INF, Range, exp, log, log1p, widen_up
 
 _LEAST, _MOST = 1e-9, 1e15
-"""Orders minus 1 that are searched. The best one is about (2 log(1/delta) / variance of the loss)^(1/2)."""
+"""Least and largest order minus 1 that is searched. The best one is about (2 log(1/delta) / variance of the
+loss)^(1/2)."""
 _SCAN = 4.0
 """Ratio of neighbouring orders in the first scan."""
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)
 _REFINE = 28
-"""Golden sections after the scan: the order to within 4^2 * 0.618^28 = 2e-5, the minimum to its square."""
+"""Golden sections after the scan: they find the order to within 4^2 * 0.618^28 = 2e-5, and the minimum to its
+square."""
 
 
 def epsilon(log_moment: Callable[[float], float], delta: float) -> float:
-    """Least upper bound of epsilon(delta) over the orders searched, not below 0; inf where every moment is."""
-    return max(minimum(lambda c: epsilon_at(c, log_moment(c), delta))[0], 0.0)
+    """Returns the least upper bound of epsilon(delta) over the orders searched, at least 0; infinite if every moment
+    is."""
+    return max(minimize_over_orders(lambda c: epsilon_at(c, log_moment(c), delta))[0], 0.0)
 
 
 def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
-    """Least upper bound of delta(epsilon) over the orders searched, at most 1."""
-    return chance(minimum(lambda c: log_delta_at(c, log_moment(c), epsilon))[0])
+    """Returns the least upper bound of delta(epsilon) over the orders searched, at most 1."""
+    return delta_from_log(minimize_over_orders(lambda c: log_delta_at(c, log_moment(c), epsilon))[0])
 
 
-def chance(log_delta: float) -> float:
-    """delta from an upper bound of its logarithm."""
+def delta_from_log(log_delta: float) -> float:
+    """Returns delta, at most 1, from an upper bound of its logarithm."""
     return min(widen_up(exp(log_delta).hi, 0.0), 1.0)
 
 
 def epsilon_at(c: float, moment: float, delta: float) -> float:
-    """Upper bound of epsilon from the one order c + 1; it may be negative."""
+    """Returns the upper bound of epsilon from the one order c + 1; it may be negative."""
     if not moment < INF:
         return INF
     return ((moment + log_kappa(c) - log(delta)) / c).hi
 
 
 def log_delta_at(c: float, moment: float, epsilon: float) -> float:
-    """Upper bound of log delta from the one order c + 1."""
+    """Returns the upper bound of log delta from the one order c + 1."""
     if not moment < INF:
         return INF
     return (moment + log_kappa(c) - Range(c) * epsilon).hi
 
 
 def log_kappa(c: float) -> Range:
-    """c log c - (1+c) log(1+c) = -log(1+c) - c log(1 + 1/c)."""
+    """Returns c log c - (1+c) log(1+c) = -log(1+c) - c log(1 + 1/c)."""
     return -log1p(c) - c * log1p(1 / Range(c))
 
 
-def minimum(value: Callable[[float], float]) -> tuple[float, float]:
-    """Minimum over c of a quasi-convex function that may be infinite from some c on, and where it was found."""
+def minimize_over_orders(value: Callable[[float], float]) -> tuple[float, float]:
+    """Returns the minimum over c of a quasi-convex function, and its place. The function may be infinite from some c
+    on."""
     best_at, best, c = _LEAST, value(_LEAST), _LEAST
     worse = 0
     while c < _MOST and worse < 4:
@@ -65,11 +69,14 @@ def minimum(value: Callable[[float], float]) -> tuple[float, float]:
             best_at, best, worse = c, found, 0
         elif found == INF or best < INF:
             worse += 1
-    return _refined(value, best_at / _SCAN, best_at * _SCAN, _REFINE, (best, best_at))
+    return _refine_minimum(value, best_at / _SCAN, best_at * _SCAN, _REFINE, (best, best_at))
 
 
-def descent(value: Callable[[float], float], start: float) -> float:
-    """The same from near the minimum, in few steps: each may cost a second. ``value`` may be infinite at ``start``."""
+def minimize_by_descent(value: Callable[[float], float], start: float) -> float:
+    """Returns the minimum from a start near it, in few steps, because each may cost a second.
+
+    ``value`` may be infinite at ``start``.
+    """
     best_at, best = start, value(start)
     while best == INF and best_at > _LEAST:
         best_at /= _SCAN
@@ -79,19 +86,20 @@ def descent(value: Callable[[float], float], start: float) -> float:
     for ratio in (_STEP, 1 / _STEP):
         while _LEAST < best_at < _MOST and (found := value(best_at * ratio)) < best:
             best_at, best = best_at * ratio, found
-    return _refined(value, best_at / _STEP, best_at * _STEP, _FEW, (best, best_at))[0]
+    return _refine_minimum(value, best_at / _STEP, best_at * _STEP, _FEW, (best, best_at))[0]
 
 
 _STEP = 1.5
 """Ratio of orders in a descent."""
 _FEW = 6
-"""Golden sections after it: the order to within 1.5^2 * 0.618^6 = 8 %, the minimum to a part of its square."""
+"""Golden sections after a descent: they find the order to within 1.5^2 * 0.618^6 = 8 %, and the minimum to a part of
+its square."""
 
 
-def _refined(
+def _refine_minimum(
     value: Callable[[float], float], least: float, most: float, times: int, best: tuple[float, float]
 ) -> tuple[float, float]:
-    """The minimum and its place, by golden sections of an interval of orders, if it is below ``best``."""
+    """Returns the minimum and its place, by golden sections of an interval of orders, or ``best`` if that is lower."""
     low, high = math.log(least), math.log(most)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = value(math.exp(left)), value(math.exp(right))

@@ -1,4 +1,4 @@
-"""Moments of runs that are repeated, and of runs as groups see them (docs/theory/derived.md)."""
+"""Moments of repeated runs and of groups of records (docs/theory/derived.md)."""
 
 from __future__ import annotations
 
@@ -15,34 +15,38 @@ from ...pairs.replaced import Replaced, ReplacedClass, bracket_losses
 from . import conversion
 
 Moment = Callable[[m.Mechanism, float], float]
-"""Upper bounds of K(c)."""
+"""A function that returns an upper bound of K(c) of a mechanism."""
 _RATIO = 1.25
-"""Of the epsilons at which a curve is looked at for Poisson many repetitions."""
+"""Ratio of the epsilons at which the curve of a run is bounded, if the number of repetitions is Poisson."""
 
 
 def log_moment(mechanism: Derived, c: float, of: Moment) -> float:
-    """Upper bound of K(c), where ``of`` bounds those of what is run."""
+    """Returns an upper bound of K(c) of a repeated run or a group; ``of`` bounds the moments of its parts."""
     if isinstance(mechanism, Group):
-        return _sum(tuple((_of_group(one, mechanism.size), count) for one, count in mechanism.parts), c, of)
+        return _sum_run_moments(
+            tuple((_scale_to_group(one, mechanism.size), count) for one, count in mechanism.parts), c, of
+        )
     assert isinstance(mechanism, RepeatAndSelect)
-    once = _sum(mechanism.parts, c, of)
+    once = _sum_run_moments(mechanism.parts, c, of)
     if not once < INF:
         return INF
     runs = build_repetitions(mechanism)
     if not runs.poisson:
-        return (log(runs.mean) + Range(c) * _gain(mechanism, of) + once).hi
-    # The moment with runs, and e^-mean, the probability of none.
+        return (log(runs.mean) + Range(c) * _compute_run_gain(mechanism, of) + once).hi
+    # The sum of the moment with runs and of e^-mean, the probability of no run.
     at = math.floor(math.log(math.log1p(1 / c)) / math.log(_RATIO) - 1e-9)
-    lead = Range(c) * runs.mean * _curve(mechanism, _RATIO**at, of) + once
+    lead = Range(c) * runs.mean * _bound_run_delta(mechanism, _RATIO**at, of) + once
     if lead.hi > _EXP_LIMIT:
         return (lead + log(runs.mean + 1)).hi
     return log(exp(-runs.mean) + runs.mean * exp(lead)).hi
 
 
 _EXP_LIMIT = 700.0
+"""Exponents from here on are kept as logarithms."""
 
 
-def _sum(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment) -> float:
+def _sum_run_moments(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment) -> float:
+    """Returns the sum of the moments of the parts of a run; infinite if one of them has none."""
     found = Range(0.0)
     for mechanism, count in parts:
         found += INF if mechanism is None else count * Range(of(mechanism, c))
@@ -50,18 +54,19 @@ def _sum(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment
 
 
 @lru_cache(maxsize=1024)
-def _curve(mechanism: RepeatAndSelect, epsilon: float, of: Moment) -> float:
-    """delta of one run, by its moments alone."""
-    return conversion.delta(lambda c: _sum(mechanism.parts, c, of), epsilon)
+def _bound_run_delta(mechanism: RepeatAndSelect, epsilon: float, of: Moment) -> float:
+    """Returns an upper bound of delta of one run, from its moments alone."""
+    return conversion.delta(lambda c: _sum_run_moments(mechanism.parts, c, of), epsilon)
 
 
 @lru_cache(maxsize=256)
-def _gain(mechanism: RepeatAndSelect, of: Moment) -> float:
-    return build_repetitions(mechanism).bound_gain(lambda epsilon: _curve(mechanism, epsilon, of))
+def _compute_run_gain(mechanism: RepeatAndSelect, of: Moment) -> float:
+    """Returns the gain of selecting, from the moments of one run."""
+    return build_repetitions(mechanism).bound_gain(lambda epsilon: _bound_run_delta(mechanism, epsilon, of))
 
 
-def _of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
-    """What has at least the moments of ``size`` records of ``mechanism``."""
+def _scale_to_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
+    """Returns a mechanism whose moments are at least those of ``size`` records of ``mechanism``, or None."""
     k = Range(float(size))
     match mechanism:
         case m.PureDP():

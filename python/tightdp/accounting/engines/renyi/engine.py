@@ -1,6 +1,6 @@
 """Renyi differential privacy: an upper bound of most compositions (docs/theory/conversions.md).
 
-The lower bound is trivial but for one release of a class that is defined by Renyi divergences.
+The lower bound is trivial, except for one release of a class that is defined by Renyi divergences.
 """
 
 from __future__ import annotations
@@ -18,35 +18,45 @@ from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
 from . import conversion, zcdp
 from .moments import log_moment
-from .two_sided import attained
+from .two_sided import bound_attained_moment
 
 
 class Renyi:
+    """Bounds by moments of the privacy loss."""
+
     name = "renyi"
 
-    def refuse(self, parts: Parts, direction: Direction) -> str | None:
+    def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, _ in parts:
-            if log_moment(without_failure(mechanism)[0], 0.01) == INF:
+            if log_moment(remove_failure(mechanism)[0], 0.01) == INF:
                 return f"no bound of the Renyi divergence of {mechanism!r} is known here"
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        kept, failure = split(parts)
+        """Bounds epsilon by the best order at the delta that failures leave.
+
+        One release of a zCDP mechanism has a lower end too: the best of the members that are tried.
+        """
+        kept, failure = split_failures(parts)
         spare = widen_down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
-        upper = max(_least(kept, lambda c, k: conversion.epsilon_at(c, k, spare)), 0.0) if spare > 0 else INF
+        upper = max(_minimize_bound(kept, lambda c, k: conversion.epsilon_at(c, k, spare)), 0.0) if spare > 0 else INF
         lower = 0.0
-        if (alone := _alone(parts)) is not None:
+        if (alone := _get_single_class(parts)) is not None:
             lower = zcdp.epsilon(alone.rho, alone.xi, delta)
             for member in members.list_zcdp_members(alone):
                 lower = max(lower, closed_form.ENGINE.epsilon(((member, 1),), direction, delta).lower)
         return Bound(lower, upper, self.name, {"conversion": upper - lower})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        kept, failure = split(parts)
-        rest = conversion.chance(_least(kept, lambda c, k: conversion.log_delta_at(c, k, epsilon)))
+        """Bounds delta by the best order, and adds the probability of a failure.
+
+        One release of a zCDP mechanism has a lower end too: the best of the members that are tried.
+        """
+        kept, failure = split_failures(parts)
+        rest = conversion.delta_from_log(_minimize_bound(kept, lambda c, k: conversion.log_delta_at(c, k, epsilon)))
         upper = (failure + (1 - failure) * rest).hi
         lower = max((-expm1(epsilon)).lo, 0.0)
-        if not request.above and (alone := _alone(parts)) is not None:
+        if not request.above and (alone := _get_single_class(parts)) is not None:
             lower = max(lower, zcdp.delta(alone.rho, alone.xi, epsilon))
             for member in members.list_zcdp_members(alone):
                 lower = max(lower, closed_form.ENGINE.delta(((member, 1),), direction, epsilon).lower)
@@ -57,35 +67,40 @@ class Renyi:
 ENGINE = Renyi()
 
 
-def _alone(parts: Parts) -> m.ZCDP | None:
-    """The one release of a class whose best member of one bit is a lower end."""
+def _get_single_class(parts: Parts) -> m.ZCDP | None:
+    """Returns the zCDP mechanism that a composition consists of, for which a member of one bit gives a lower end; or
+    None."""
     mechanism, count = parts[0] if len(parts) == 1 else (None, 0)
     return mechanism if isinstance(mechanism, m.ZCDP) and count == 1 and mechanism.rho > 0 else None
 
 
-def _least(parts: Parts, value: Callable[[float, float], float]) -> float:
-    """The least ``value`` of c and K(c) over the orders that are searched.
+def _minimize_bound(parts: Parts, value: Callable[[float, float], float]) -> float:
+    """Returns the least ``value`` of c and K(c) over the orders that are searched.
 
-    Of many parts a few, spread over all, say near which order; there the others count, as often as the budget allows.
+    If there are many parts, a few of them, spread over all, say near which order to search. There all parts count, as
+    often as the budget allows.
     """
     if len(parts) <= FEW_PARTS:
-        return conversion.minimum(lambda c: value(c, total(parts, c)))[0]
+        return conversion.minimize_over_orders(lambda c: value(c, sum_moments(parts, c)))[0]
     pilot = parts[:: -(-len(parts) // FEW_PARTS)]
-    start = conversion.minimum(lambda c: value(c, (Range(total(pilot, c)) * len(parts) / len(pilot)).hi))[1]
-    units = sum(_UNITS if _quick(one) else _UNITS_SAMPLED for one, _ in parts)
+    start = conversion.minimize_over_orders(
+        lambda c: value(c, (Range(sum_moments(pilot, c)) * len(parts) / len(pilot)).hi)
+    )[1]
+    units = sum(_UNITS if _is_quick(one) else _UNITS_SAMPLED for one, _ in parts)
     asked = 0
 
-    def at(c: float) -> float:
+    def evaluate_order(c: float) -> float:
         nonlocal asked
         asked += 1
         if not try_to_spend_work(units) and not (asked == 1 and units <= _LAST):
             return INF
-        return value(c, total(parts, c))
+        return value(c, sum_moments(parts, c))
 
-    return conversion.descent(at, start)
+    return conversion.minimize_by_descent(evaluate_order, start)
 
 
-def _quick(mechanism: m.Mechanism) -> bool:
+def _is_quick(mechanism: m.Mechanism) -> bool:
+    """Tells whether one moment of the mechanism takes about a tenth of a millisecond."""
     match mechanism:
         case m.PoissonSampled(inner):
             return isinstance(inner, m.Gaussian)
@@ -95,46 +110,47 @@ def _quick(mechanism: m.Mechanism) -> bool:
 
 
 _UNITS, _UNITS_SAMPLED = 10**5, 10**6
-"""Of work, for one moment: of a Gaussian, sampled or not, a tenth of a millisecond, of other noise on a sample up to
-two, half of it kept."""
+"""Units of work for one moment: of a Gaussian, sampled or not, a tenth of a millisecond; of other noise on a sample up
+to two, of which half is kept."""
 _LAST = 10**9
-"""What a question may spend beyond its budget on the one order that gives it an upper end."""
+"""Units of work beyond its budget that a question may spend on the one order that gives it an upper end."""
 
 
-def total(parts: Parts, c: float) -> float:
-    """Upper bound of K(c) of a composition, for both directions."""
+def sum_moments(parts: Parts, c: float) -> float:
+    """Returns an upper bound of K(c) of a composition, for both directions."""
     found = Range(0.0)
     for mechanism, count in parts:
         found += count * Range(log_moment(mechanism, c))
     return found.hi
 
 
-def divergence(parts: Parts, direction: Direction, order: float) -> tuple[float, float]:
-    """Ends of the Renyi divergence of an order > 1: of what members attain, and of all (section 14)."""
+def bound_divergence(parts: Parts, direction: Direction, order: float) -> tuple[float, float]:
+    """Returns bounds of the Renyi divergence of an order > 1: a member of the class attains the lower one (section
+    14)."""
     c = order - 1
-    lower = max(attained(member, direction, c) for member in members.list_class_members(parts))
+    lower = max(bound_attained_moment(member, direction, c) for member in members.list_class_members(parts))
     upper = INF
-    if ENGINE.refuse(parts, direction) is None and split(parts)[1].hi == 0:
-        upper = total(parts, c)
+    if ENGINE.explain_refusal(parts, direction) is None and split_failures(parts)[1].hi == 0:
+        upper = sum_moments(parts, c)
     return max((Range(lower) / c).lo, 0.0) if lower < INF else INF, (Range(upper) / c).hi if upper < INF else INF
 
 
 @lru_cache(maxsize=64)
-def split(parts: Parts) -> tuple[Parts, Range]:
-    """The parts given that nothing failed, and the probability that something did (section 6)."""
+def split_failures(parts: Parts) -> tuple[Parts, Range]:
+    """Returns the parts on condition that none of them failed, and the probability that one did (section 6)."""
     log_kept = Range(0.0)
     kept = []
     for mechanism, count in parts:
-        rest, failure = without_failure(mechanism)
+        rest, failure = remove_failure(mechanism)
         log_kept += count * log1p(-Range(failure))
         kept.append((rest, count))
     return tuple(kept), (-expm1(log_kept)).limit_to(0.0, 1.0)
 
 
-def without_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
-    """A mechanism of finite moments that this one is except with some probability.
+def remove_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
+    """Returns a mechanism of finite moments, and the probability with which the given one is not the same.
 
-    Sampling is left out where approximate mechanisms are sampled: by joint convexity it only helps.
+    Sampling is left out if approximate mechanisms are sampled: by joint convexity it only reduces the moments.
     """
     match mechanism:
         case m.ApproximateDP():

@@ -18,22 +18,22 @@ from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.members import is_or_wraps
 from ...pairs.neighbors import translate_to_replacement
 from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_losses
-from ..closed_form.truncation import truncation
+from ..closed_form.truncation import compute_truncation
 from . import derived, quadrature
-from .sampled import sampled, sampled_gaussian
-from .two_sided import binary, exact
+from .sampled import bound_sampled_gaussian, bound_sampled_moment
+from .two_sided import compute_binary_moment, compute_exact_moment
 
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
 _MOST_DRAWS = 20_000
-"""Terms of a sum: half a millisecond."""
+"""Largest number of terms of a sum: half a millisecond."""
 _LEAST = 1e-3
-"""Smaller noise multipliers need no sampling to be of no use."""
+"""Least noise multiplier for which sampling is used: at less noise it does not help."""
 
 
 @lru_cache(maxsize=4096)
 def log_moment(mechanism: m.Mechanism, c: float) -> float:
-    """An upper bound of K(c) for both directions of add-or-remove; infinite where none is known."""
+    """Returns an upper bound of K(c) for both directions of add-or-remove; infinite if none is known."""
     match mechanism:
         case m.Gaussian(sigma):
             return (Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))).hi
@@ -46,46 +46,46 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
             ratio = 2 * Range(sensitivity) / sigma
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
         case m.PureDP() | m.RandomizedResponse() | m.Laplace():
-            return exact(mechanism, c).hi
+            return compute_exact_moment(mechanism, c).hi
         case m.DiscreteLaplace(scale, sensitivity):
-            return binary(sensitivity / Range(scale), c).hi
+            return compute_binary_moment(sensitivity / Range(scale), c).hi
         case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(
             sigma, sensitivity
         ):  # Canonne, Kamath and Steinke 2020, Theorem 4
             ratio = Range(sensitivity) / sigma
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
         case m.BoundedRange(eta):  # eta^2/8-zCDP, and eta-DP
-            return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, binary(Range(eta), c).hi)
+            return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, compute_binary_moment(Range(eta), c).hi)
         case m.MixtureOfGaussians():
-            return _mixture(mechanism, 1.0, 1.0, c)
+            return _bound_mixture(mechanism, 1.0, 1.0, c)
         case m.PoissonSampled(m.MixtureOfGaussians() as inner, q):
-            return _mixture(inner, q, 1.0, c)
+            return _bound_mixture(inner, q, 1.0, c)
         case Replaced(m.MixtureOfGaussians() as inner):
-            return _mixture(inner, 1.0, 2.0, c)
+            return _bound_mixture(inner, 1.0, 2.0, c)
         case Replaced(m.PoissonSampled(m.MixtureOfGaussians() as inner, q)):
-            return _mixture(inner, q, 2.0, c)
+            return _bound_mixture(inner, q, 2.0, c)
         case Replaced(m.PoissonSampled(inner, q)):  # the curve of a sample of fixed size: grid.md section 6.2
-            return _joined_sample(inner, q, c)
+            return _bound_joined_sample(inner, q, c)
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             twice = (2 if isinstance(mechanism, Replaced) else 1) / Range(inner.mechanism.noise_multiplier)
-            return _drawn(inner.sample_size, inner.dataset_size, twice, c)
+            return _bound_draws(inner.sample_size, inner.dataset_size, twice, c)
         case m.TruncatedPoissonSampled() | Replaced(m.TruncatedPoissonSampled()) | Zeroed(m.TruncatedPoissonSampled()):
-            return _truncated(mechanism, c)
+            return _bound_truncated_sample(mechanism, c)
         case Replaced(m.FixedSizeSampled(inner, size, total)) | Zeroed(m.FixedSizeSampled(inner, size, total)):
-            return _joined_sample(inner, (Range(size) / total).hi, c)  # zeroing reveals no more than replacing
+            return _bound_joined_sample(inner, (Range(size) / total).hi, c)  # zeroing reveals no more than replacing
         case m.PoissonSampled(inner, q):
             unsampled = log_moment(inner, c)
             if isinstance(inner, m.Gaussian):
-                return min(sampled_gaussian(inner.noise_multiplier, q, c), unsampled)
-            return min(sampled(lambda order: log_moment(inner, order), q, c), unsampled)
+                return min(bound_sampled_gaussian(inner.noise_multiplier, q, c), unsampled)
+            return min(bound_sampled_moment(lambda order: log_moment(inner, order), q, c), unsampled)
         case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
             unsampled = log_moment(m.Gaussian(sigma / 2), c)
             return min(quadrature.log_moment_replaced(sigma, q, c).hi, unsampled) if sigma > _LEAST else unsampled
         case ReplacedClass() if mechanism.nominal_delta == 0:
             found = bracket_losses(mechanism)[1]
-            if not found.positive:  # all is at 0, or some at infinity
+            if not found.positive:  # the losses are 0 or infinite
                 return INF if found.infinity.hi > 0 else 0.0
-            return exact(mechanism, c).hi
+            return compute_exact_moment(mechanism, c).hi
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
             return max(_log_moment_of_pair(mechanism.dominating, c), _log_moment_of_pair(mechanism.dominating, -c - 1))
         case Derived():
@@ -96,7 +96,7 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
 
 
 def _log_moment_of_pair(pair: CompletePair, power: float) -> float:
-    """log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at c, and that of (Q, P) at -c - 1."""
+    """Returns log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at power c, and that of (Q, P) at power -c - 1."""
     y, log_p = pair.losses, np.log(pair.masses)
     exponents = log_p + power * y
     top = float(exponents.max(initial=-INF))
@@ -107,11 +107,12 @@ def _log_moment_of_pair(pair: CompletePair, power: float) -> float:
     return max(widen_up(found + 8 * ULP * size + abs(power) * pair.slack + pair.relative), 0.0)
 
 
-def _mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
-    """Of shifts by ``times`` the sensitivities, in a Poisson sample: joint convexity of p^{c+1} q^{-c}.
+def _bound_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
+    """Bounds K(c) of shifts by ``times`` the sensitivities, in a Poisson sample, by the joint convexity of p^{c+1}
+    q^{-c}.
 
-    All numbers are positive. An exponent has ten roundings at the most, a term of the sum a few more and those of
-    NumPy's expm1, and the sum itself is that of the terms to one.
+    All numbers are positive. An exponent has at most ten roundings. A term of the sum has a few more and those of
+    NumPy's expm1, and the sum itself is that of the terms to one rounding.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
@@ -119,14 +120,14 @@ def _mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) ->
         mu = norms * (times / mixture.noise_multiplier)
         exponents = np.where(norms > 0, unit * mu * mu * (1 + 16 * ULP) + 4 * TINY, 0.0)
         largest = float(exponents.max())
-        if largest > _EXP_LIMIT:  # which bounds the mean
+        if largest > _EXP_LIMIT:  # the largest exponent bounds the mean
             return largest
         grown = math.fsum(shares * np.expm1(exponents)) * (1 + 32 * ULP) + len(norms) * 4 * TINY
     return log1p(Range(grown) * q * (1 + 2.0**-48)).hi
 
 
-def _drawn(size: int, total: int, mu: Range, c: float) -> float:
-    """Of k mu, k ~ Bin(size, 1/total); infinite where that is too many terms."""
+def _bound_draws(size: int, total: int, mu: Range, c: float) -> float:
+    """Bounds K(c) of a shift of k mu, k ~ Bin(size, 1/total); infinite if that is too many terms."""
     if size > _MOST_DRAWS:
         return INF
     exponent = Range(c) * (Range(c) + 1) * (mu * mu) * 0.5
@@ -137,19 +138,19 @@ def _drawn(size: int, total: int, mu: Range, c: float) -> float:
     out = (size - k) * math.log1p(-1 / total) if total > 1 else np.where(k < size, -INF, 0.0)
     logs = log_choose - k * math.log(total) + out + exponent.hi * k * k
     top = float(logs.max())
-    # Each logarithm: a cumulative sum of k terms, and products of numbers no larger than ``spread``.
+    # Each logarithm has a cumulative sum of k terms, and products of numbers no larger than ``spread``.
     spread = float(np.abs(log_choose).max()) + size * math.log(total) + 1 + exponent.hi * size * size
     slack = (size + 32) * 4 * ULP * spread
     whole = top + math.log(float(np.exp(logs - top).sum())) + slack
     return whole + math.exp(-whole) if whole > 30 else math.log1p(math.exp(whole)) * (1 + 8 * ULP)
 
 
-def _truncated(mechanism: m.Mechanism, c: float) -> float:
-    """M is at most the mean of those of the two samples: joint convexity."""
+def _bound_truncated_sample(mechanism: m.Mechanism, c: float) -> float:
+    """Bounds K(c) by the mean of the moments of the Poisson sample and of the one of fixed size, by joint convexity."""
     sample = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
     assert isinstance(sample, m.TruncatedPoissonSampled)
     inner, q = sample.mechanism, sample.sampling_probability
-    cut, within, _ = truncation(q, sample.batch_size, sample.dataset_size)
+    cut, within, _ = compute_truncation(q, sample.batch_size, sample.dataset_size)
     doubled = translate_to_replacement(inner)
     share = max(within.hi, 1e-300)
     if isinstance(mechanism, Replaced):
@@ -159,30 +160,32 @@ def _truncated(mechanism: m.Mechanism, c: float) -> float:
     else:
         whole = log_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
     fixed = log_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
-    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _joined_sample
-        fixed = min(_joined(doubled, fixed), log_moment(doubled, c))
+    if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _bound_joined_sample
+        fixed = min(_bound_joined_curves(doubled, fixed), log_moment(doubled, c))
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)
     return log1p((1 - cut).limit_to(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
 
 
-def _joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
-    """Of replacing a record in a sample: no more than without sampling, by joint convexity."""
+def _bound_joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
+    """Bounds K(c) of replacing a record in a sample, by joint convexity at most that without sampling."""
     doubled = translate_to_replacement(inner)
     unsampled = log_moment(doubled, c)
     if q >= 1:
         return unsampled
-    return min(_joined(doubled, log_moment(m.PoissonSampled(doubled, q), c)), unsampled)
+    return min(_bound_joined_curves(doubled, log_moment(m.PoissonSampled(doubled, q), c)), unsampled)
 
 
-def _joined(doubled: m.Mechanism, k: float) -> float:
-    """K of a curve that is a "remove" one for eps >= 0 and an "add" one below, where both have at most ``k``: as M - 1
-    = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps, it is at most twice theirs, and in a class of pairs that
-    need not be symmetric four times (section 4)."""
-    once = _twice(k)
-    return _twice(once) if is_or_wraps(doubled, m.ZCDP, m.BoundedRange) else once
+def _bound_joined_curves(doubled: m.Mechanism, k: float) -> float:
+    """Bounds K of a curve that is a "remove" one for eps >= 0 and an "add" one below, where both have at most ``k``.
+
+    As M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps, it is at most twice theirs. In a class of pairs
+    that need not be symmetric it is at most four times theirs (section 4).
+    """
+    once = _scale_excess_by_two(k)
+    return _scale_excess_by_two(once) if is_or_wraps(doubled, m.ZCDP, m.BoundedRange) else once
 
 
-def _twice(k: float) -> float:
-    """log(1 + 2 (M - 1)) for k = log M, rounded up."""
+def _scale_excess_by_two(k: float) -> float:
+    """Returns log(1 + 2 (M - 1)) for k = log M, rounded up."""
     return k + 0.7 if k > _EXP_LIMIT else log1p(2 * expm1(k)).hi

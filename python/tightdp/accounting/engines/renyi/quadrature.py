@@ -1,7 +1,7 @@
 """M = E[W^a] of the Poisson-subsampled Gaussian at any real order a > 1 (docs/theory/conversions.md section 5).
 
-W = 1 - q + q e^x, x = u/sigma - 1/(2 sigma^2), u standard normal. The relative error of the trapezoidal rule of step
-h is e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1) for any y < pi sigma, because |W(u + iy)| <= W(u) and W has no zero in that
+W = 1 - q + q e^x, x = u/sigma - 1/(2 sigma^2), u standard normal. The relative error of the trapezoidal rule of step h
+is e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1) for any y < pi sigma, because |W(u + iy)| <= W(u) and W has no zero in that
 strip.
 """
 
@@ -15,32 +15,34 @@ from numpy.typing import NDArray
 from ...numerics.outward import ULP, Range
 
 _EXPONENT = 60.0
-"""h is chosen for e0 <= 2.1 e^-60, so that 1e9 steps may share it."""
+"""The step h is chosen for e0 <= 2.1 e^-60, so that 1e9 steps may share the error."""
 _RELATIVE = 3 * math.exp(-_EXPONENT)
 _REACH = 12.0
-"""Nodes run from -12 to a/sigma + 12: what is left out is below a e^-70 on the left, and on the right decays by e^-12
-per unit from the last node, for the log of W^a phi has a slope of at most a/sigma - u."""
+"""Nodes run from -12 to a/sigma + 12. The rest is below a e^-70 on the left. On the right it decays by e^-12 per unit
+from the last node, because the slope of the log of W^a phi is at most a/sigma - u."""
 _LARGE = 30.0
-"""Above e^30 M itself is summed; below, M - 1 without cancellation."""
+"""M itself is summed if it exceeds e^30, otherwise M - 1 without cancellation."""
 
 
 def _step(sigma: float) -> float:
+    """Returns the step of the trapezoidal rule."""
     y = min(math.sqrt(2 * _EXPONENT), 0.99 * math.pi * sigma)
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y)
 
 
-def nodes(sigma: float, c: float) -> float:
-    """How many nodes ``log_moment`` takes."""
+def count_nodes(sigma: float, c: float) -> float:
+    """Returns how many nodes ``log_moment`` takes."""
     return ((c + 1) / sigma + 2 * _REACH) / _step(sigma)
 
 
 def log_moment(sigma: float, q: float, c: float) -> float:
-    """Upper bound of log E[W^{c+1}] for 0 < q < 1."""
+    """Returns an upper bound of log E[W^{c+1}] for 0 < q < 1."""
     return log_moment_range(sigma, q, c).hi
 
 
 def log_moment_range(sigma: float, q: float, c: float) -> Range:
-    """log E[W^{c+1}] for 0 < q < 1. No node is negative, so that those left out are missing from above alone."""
+    """Returns log E[W^{c+1}] for 0 < q < 1. No term is negative, so the nodes that are left out raise the upper end
+    alone."""
     a, h = c + 1, _step(sigma)
     u = np.arange(-math.ceil(_REACH / h), math.ceil((a / sigma + _REACH) / h) + 1) * h
     x = u / sigma - 0.5 / (sigma * sigma)
@@ -48,7 +50,7 @@ def log_moment_range(sigma: float, q: float, c: float) -> Range:
     log_w = np.where(x < 1, np.log1p(q * np.expm1(np.minimum(x, 1.0))), np.logaddexp(math.log1p(-q), x + math.log(q)))
     power = a * log_w
     logs = power + log_phi
-    # Of x: three roundings of terms that add up to ``spread``. Of the logarithms: a few of their own sizes.
+    # x has three roundings of terms that add up to ``spread``. The logarithms have a few of their own sizes.
     spread = np.abs(u) / sigma + 0.5 / (sigma * sigma)
     top = float(logs.max())
     tail = h / -math.expm1(-_REACH * h)
@@ -60,7 +62,7 @@ def log_moment_range(sigma: float, q: float, c: float) -> Range:
         return Range(least, (top + math.log(total) + 4 * _RELATIVE) * (1 + 8 * ULP) + a * math.exp(-70 - top))
     phi, full = np.exp(log_phi), np.exp(logs)
     once = np.exp(x + math.log(q) + log_phi)  # q e^x phi
-    direct = (power < 1) & (x < 1)  # where W^a - 1 and W - 1 come from expm1, else from differences of exponentials
+    direct = (power < 1) & (x < 1)  # there W^a - 1 and W - 1 come from expm1, elsewhere from differences
     grown = np.where(direct, phi * np.expm1(np.minimum(power, 1.0)), full - phi)
     linear = a * np.where(direct, q * np.expm1(np.minimum(x, 1.0)) * phi, once - q * phi)
     value = grown - linear
@@ -81,9 +83,9 @@ def log_moment_range(sigma: float, q: float, c: float) -> Range:
 
 
 def log_moment_replaced(sigma: float, q: float, c: float) -> Range:
-    """log E[W(u)^{c+1} W(-u)^{-c}], 0 < q < 1, the pair of replacing a record (replace.md section 6).
+    """Returns log E[W(u)^{c+1} W(-u)^{-c}], 0 < q < 1, for the pair of replacing a record (replace.md section 6).
 
-    Up to infinity where that takes more than ``MOST_NODES`` nodes.
+    The upper end is infinite if that takes more than ``MOST_NODES`` nodes.
     """
     h = max(_step_replaced(sigma, c, share) for share in (0.2, 0.35, 0.5, 0.65, 0.8))
     last = (1 + 2 * c) / sigma + _REACH
@@ -105,17 +107,20 @@ def log_moment_replaced(sigma: float, q: float, c: float) -> Range:
 
 
 MOST_NODES = 20_000
-"""Half a millisecond, as for the moments of a removal."""
+"""Largest number of nodes: half a millisecond, as for the moments of a removal."""
 
 
 def _step_replaced(sigma: float, c: float, share: float) -> float:
-    """The step for e0 <= 2.1 e^-60 in the strip |Im u| <= y, y at most ``share`` of pi sigma: W(-u)^{-c} grows by
-    cos(y/(2 sigma))^{-c} there."""
+    """Returns the step for e0 <= 2.1 e^-60 in the strip |Im u| <= y, where y is at most ``share`` of pi sigma.
+
+    W(-u)^{-c} grows by cos(y/(2 sigma))^{-c} there.
+    """
     y = min(math.sqrt(2 * _EXPONENT), share * math.pi * sigma)
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y - c * math.log(math.cos(0.5 * y / sigma)))
 
 
 def _log_w(u: NDArray[np.float64], sigma: float, q: float) -> NDArray[np.float64]:
+    """Returns log W at the nodes."""
     x = u / sigma - 0.5 / (sigma * sigma)
     large = np.logaddexp(math.log1p(-q), x + math.log(q))
     return np.where(x < 1, np.log1p(q * np.expm1(np.minimum(x, 1.0))), large)

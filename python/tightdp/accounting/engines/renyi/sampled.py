@@ -1,9 +1,8 @@
 """Moments of Poisson sampling (docs/theory/conversions.md section 4).
 
-With W = 1 - q + q L and L = dP/dQ under Q, "remove" has M(c) = E_Q[W^{c+1}]; that of "add" is no larger than what
-bounds "remove" for the pair and for its reverse.
-Integer orders are a sum of positive terms. Between them K is convex, so a chord bounds it; for Gaussians the
-trapezoidal rule gives it at any order.
+With W = 1 - q + q L and L = dP/dQ under Q, "remove" has M(c) = E_Q[W^{c+1}]. That of "add" is at most the bound for
+"remove" of the pair and of its reverse. At integer orders M is a sum of positive terms. Between them K is convex, so a
+chord bounds it; for Gaussians the trapezoidal rule gives it at any order.
 """
 
 from __future__ import annotations
@@ -18,36 +17,40 @@ from ...numerics.outward import INF, ULP, Range, widen_down, widen_up
 from . import quadrature
 
 MOST_TERMS = 20_000
-"""Terms of a sum or nodes of a quadrature: half a millisecond. Beyond, the moment counts as infinite."""
+"""Largest number of terms of a sum or nodes of a quadrature: half a millisecond. The moment counts as infinite if it
+needs more."""
 _LEAST = 1e-150
-"""Noise multipliers with a smaller square than a double can hold; what is not sampled has moments enough there."""
+"""Least noise multiplier that is served: the square of a smaller one is no normal double. There the moments without
+sampling serve."""
 _MOST_INNER = 256
-"""Integer orders of an inner mechanism that is evaluated term by term."""
+"""Largest integer order for an inner mechanism that is evaluated term by term."""
 
 
-def sampled(inner: Callable[[float], float], q: float, c: float) -> float:
-    """Upper bound of K(c) for an inner mechanism with moment bounds ``inner``, both directions."""
-    return _chord(lambda order: integer(np.array([inner(j - 1.0) for j in range(2, order + 1)]), q).hi, c, _MOST_INNER)
+def bound_sampled_moment(inner: Callable[[float], float], q: float, c: float) -> float:
+    """Returns an upper bound of K(c) for an inner mechanism with moment bounds ``inner``, for both directions."""
+    return _bound_by_chord(
+        lambda order: bound_integer_order(np.array([inner(j - 1.0) for j in range(2, order + 1)]), q).hi, c, _MOST_INNER
+    )
 
 
-def sampled_gaussian(sigma: float, q: float, c: float) -> float:
-    """Upper bound of K(c) for the Gaussian, both directions."""
+def bound_sampled_gaussian(sigma: float, q: float, c: float) -> float:
+    """Returns an upper bound of K(c) for a sampled Gaussian, for both directions."""
     if sigma < _LEAST:
         return INF
-    nodes = quadrature.nodes(sigma, c)
+    nodes = quadrature.count_nodes(sigma, c)
     if nodes <= MOST_TERMS and (c != int(c) or nodes < c):
         return quadrature.log_moment(sigma, q, c)
 
-    def at_order(order: int) -> float:
+    def evaluate_order(order: int) -> float:
         j = np.arange(2.0, order + 1)
         with np.errstate(over="ignore"):
-            return integer(j * (j - 1) / (2 * sigma * sigma) * (1 + 8 * ULP), q).hi
+            return bound_integer_order(j * (j - 1) / (2 * sigma * sigma) * (1 + 8 * ULP), q).hi
 
-    return _chord(at_order, c, MOST_TERMS)
+    return _bound_by_chord(evaluate_order, c, MOST_TERMS)
 
 
-def _chord(at_order: Callable[[int], float], c: float, most: int) -> float:
-    """K at order c + 1 by convexity between the integer orders beside it; K vanishes at order 1."""
+def _bound_by_chord(at_order: Callable[[int], float], c: float, most: int) -> float:
+    """Bounds K at order c + 1 by convexity between the integer orders beside it; K is 0 at order 1."""
     below = math.floor(c) + 1
     above = below if c == int(c) else below + 1
     if above > most:
@@ -59,10 +62,10 @@ def _chord(at_order: Callable[[int], float], c: float, most: int) -> float:
     return widen_up((1 - share) * low + share * at_order(above), 8 * ULP)
 
 
-def integer(inner: NDArray[np.float64], q: float) -> Range:
-    """log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)) where ``inner`` holds K_j.
+def bound_integer_order(inner: NDArray[np.float64], q: float) -> Range:
+    """Returns log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)), where ``inner`` holds K_j.
 
-    The terms j = 0, 1 and the ones that were subtracted add up to 1, so that nothing cancels.
+    The terms j = 0, 1 and the subtracted ones add up to 1, so that nothing cancels.
     """
     a = len(inner) + 1
     if not inner[-1] < INF:
@@ -81,15 +84,18 @@ def integer(inner: NDArray[np.float64], q: float) -> Range:
         return Range(0.0, INF)
     total = float(np.exp(logs - top).sum())
     finite = logs[logs > -INF]
-    # Each logarithm: a cumulative sum, each of whose additions rounds a number no larger than ``chosen``, and products
-    # and sums of numbers no larger than ``size``.
+    # Each logarithm has a cumulative sum, whose additions round numbers no larger than ``chosen``, and products and
+    # sums of numbers no larger than ``size``.
     chosen = float(np.abs(log_choose).max())
     size = chosen + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
     slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP
     exponent = top + math.log(total)
-    return Range(max(widen_down(_grown(exponent - slack), 16 * ULP), 0.0), widen_up(_grown(exponent + slack), 16 * ULP))
+    return Range(
+        max(widen_down(_log_one_plus_exp(exponent - slack), 16 * ULP), 0.0),
+        widen_up(_log_one_plus_exp(exponent + slack), 16 * ULP),
+    )
 
 
-def _grown(exponent: float) -> float:
-    """log(1 + e^exponent)"""
+def _log_one_plus_exp(exponent: float) -> float:
+    """Returns log(1 + e^exponent)."""
     return math.log1p(math.exp(exponent)) if exponent < 700 else exponent + math.exp(-exponent)

@@ -1,4 +1,4 @@
-"""Moments with a formula, from both sides, and those that some pair of a mechanism attains.
+"""Moments with a formula, bounded from both sides, and lower bounds of moments that some pair of a mechanism attains.
 
 See docs/theory/conversions.md sections 3 and 14.
 """
@@ -16,102 +16,107 @@ from ...pairs.neighbors import translate_to_replacement
 from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, bracket_losses
 from ..base import Direction
 from . import quadrature
-from .sampled import integer
+from .sampled import bound_integer_order
 
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
 _MOST_ORDER = 256
-"""Of a sum over the orders of what is sampled."""
+"""Largest integer order of a sum over the orders of the mechanism that is sampled."""
 _LEAST = 1e-3
-"""Of the noise multipliers of quadratures."""
+"""Least noise multiplier of quadratures."""
 
 
-def exact(mechanism: m.Mechanism, c: float) -> Range:
-    """K(c), the same in both directions."""
+def compute_exact_moment(mechanism: m.Mechanism, c: float) -> Range:
+    """Returns K(c), which is the same in both directions; [0, infinity] if it has no formula."""
     match mechanism:
         case m.Gaussian(sigma):
             return Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))
         case m.PureDP():
-            return binary(Range(mechanism.nominal_epsilon), c)
+            return compute_binary_moment(Range(mechanism.nominal_epsilon), c)
         case m.RandomizedResponse(p, buckets):
             wrong = Range(p) / buckets
-            return _three_atoms(log1p((1 - Range(p)) / wrong), wrong, c)
+            return _compute_three_atoms(log1p((1 - Range(p)) / wrong), wrong, c)
         case m.Laplace(scale):
-            return _laplace(1 / Range(scale), c)
+            return _compute_laplace(1 / Range(scale), c)
         case ReplacedClass():
             less, more = bracket_losses(mechanism)
             if not (less is more and more.positive and mechanism.nominal_delta == 0):
                 return Range(0.0, INF)
             loss, log_mass = more.positive[0]
-            return _three_atoms(loss, exp(log_mass - loss), c)
+            return _compute_three_atoms(loss, exp(log_mass - loss), c)
     return Range(0.0, INF)
 
 
-def attained(parts: Parts, direction: Direction, c: float) -> float:
-    """A lower bound of K(c) for pairs that a composition attains in one direction."""
+def bound_attained_moment(parts: Parts, direction: Direction, c: float) -> float:
+    """Returns a lower bound of K(c) for pairs that a composition attains in one direction."""
     total = Range(0.0)
     for mechanism, count in parts:
-        one = _attained(mechanism, direction, c)
+        one = _bound_attained_step(mechanism, direction, c)
         if one == INF:
             return INF
         total += count * Range(one)
     return max(total.lo, 0.0)
 
 
-def _attained(mechanism: m.Mechanism, direction: Direction, c: float) -> float:
+def _bound_attained_step(mechanism: m.Mechanism, direction: Direction, c: float) -> float:
+    """Returns a lower bound of K(c) for a pair that one mechanism attains."""
     match mechanism:
         case m.ApproximateDP() if mechanism.nominal_delta > 0:
             return INF
         case ReplacedClass() if mechanism.nominal_delta > 0:
             return INF if bracket_losses(mechanism)[0].infinity.lo > 0 else 0.0
         case m.ZCDP(rho, xi):  # a Gaussian and randomised response
-            return (Range(c) * (Range(c) + 1) * rho + binary(Range(xi), c)).lo
+            return (Range(c) * (Range(c) + 1) * rho + compute_binary_moment(Range(xi), c)).lo
         case m.BoundedRange(eta):  # randomised response
-            return binary(Range(eta) * 0.5, c).lo
+            return compute_binary_moment(Range(eta) * 0.5, c).lo
         case m.DiscreteLaplace(scale, 1):
-            return binary(1 / Range(scale), c).lo
+            return compute_binary_moment(1 / Range(scale), c).lo
         case m.DiscreteGaussian(sigma, sensitivity):  # exact at c where c s is an integer; K/c grows
             at = math.floor(min(c * sensitivity, 2.0**52)) / Range(sensitivity)
             ratio = Range(sensitivity) / sigma
             return (Range(c) * (at + 1) * (ratio * ratio) * 0.5).lo if at.lo > 0 else 0.0
         case Replaced(m.FixedSizeSampled(inner, size, total)):
-            return _attained(m.PoissonSampled(translate_to_replacement(inner), (Range(size) / total).lo), "remove", c)
+            return _bound_attained_step(
+                m.PoissonSampled(translate_to_replacement(inner), (Range(size) / total).lo), "remove", c
+            )
         case m.PoissonSampled(inner, q) if direction == "remove" and q < 1:
-            return _sampled(inner, q, c)
+            return _bound_attained_sample(inner, q, c)
         case ReplacedGaussian(sigma, q) if sigma > _LEAST:
             return quadrature.log_moment_replaced(sigma, q, c).lo
-    return exact(mechanism, c).lo
+    return compute_exact_moment(mechanism, c).lo
 
 
-def _sampled(inner: m.Mechanism, q: float, c: float) -> float:
+def _bound_attained_sample(inner: m.Mechanism, q: float, c: float) -> float:
+    """Returns a lower bound of K(c) for a Poisson sample, by quadrature or at the integer order below."""
     sigma = inner.noise_multiplier if isinstance(inner, m.Gaussian) else 0.0
-    if sigma > _LEAST and quadrature.nodes(sigma, c) <= quadrature.MOST_NODES:
+    if sigma > _LEAST and quadrature.count_nodes(sigma, c) <= quadrature.MOST_NODES:
         return quadrature.log_moment_range(sigma, q, c).lo
     order = math.floor(c) + 1  # K/c grows
     if not 2 <= order <= _MOST_ORDER:
         return 0.0
-    known = np.array([_attained(inner, "remove", j - 1.0) for j in range(2, order + 1)])
+    known = np.array([_bound_attained_step(inner, "remove", j - 1.0) for j in range(2, order + 1)])
     if not np.all(known < INF):
         return INF if q > 0 else 0.0
-    return max(integer(known, q).lo, 0.0) * (c / (order - 1)) * (1 - 1e-15)
+    return max(bound_integer_order(known, q).lo, 0.0) * (c / (order - 1)) * (1 - 1e-15)
 
 
-def binary(e: Range, c: float) -> Range:
-    """M - 1 = (e^{ce} - 1)(1 - e^{-(c+1)e}) / (1 + e^{-e})."""
+def compute_binary_moment(e: Range, c: float) -> Range:
+    """Returns K(c) of binary randomised response: M - 1 = (e^{ce} - 1)(1 - e^{-(c+1)e}) / (1 + e^{-e})."""
     if (c * e).hi > _EXP_LIMIT:  # M is at most e^{ce}, and at least that times 1/(1 + e^-e)
         return Range(max((c * e - log1p(exp(-e))).lo, 0.0), (c * e).hi)
     return log1p(expm1(c * e) * -expm1(-((Range(c) + 1) * e)) / (1 + exp(-e)))
 
 
-def _three_atoms(r: Range, wrong: Range, c: float) -> Range:
-    """Losses r, 0, -r, the last of mass ``wrong``: M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1) e^{-cr}."""
+def _compute_three_atoms(r: Range, wrong: Range, c: float) -> Range:
+    """Returns K(c) of losses r, 0 and -r, the last of mass ``wrong``: M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1)
+    e^{-cr}."""
     if (c * r).hi > _EXP_LIMIT:  # the mass at r alone
         return Range(max((c * r + r + log(wrong)).lo, 0.0), (c * r).hi)
     return log1p(wrong * -expm1(-(c * r)) * expm1((Range(c) + 1) * r))
 
 
-def _laplace(mu: Range, c: float) -> Range:
-    """M = ((c+1) e^{c mu} + c e^{-(c+1) mu}) / (2c + 1)."""
+def _compute_laplace(mu: Range, c: float) -> Range:
+    """Returns K(c) of Laplace noise: M = ((c+1) e^{c mu} + c e^{-(c+1) mu}) / (2c + 1)."""
     if (c * mu).hi > _EXP_LIMIT:
         less, more = Range(c) + 1, Range(c) + 1 + exp(-mu)
         return Range((c * mu + log(less / (2 * Range(c) + 1))).lo, (c * mu + log(more / (2 * Range(c) + 1))).hi)

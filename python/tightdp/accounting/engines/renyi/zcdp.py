@@ -1,8 +1,8 @@
-"""What a zCDP mechanism of one bit attains: the lower end of the class (docs/theory/conversions.md section 7). Upper
-ends are conversions of its moments, as of any other: moments.py, conversion.py.
+"""Lower ends of zCDP from mechanisms of one bit (docs/theory/conversions.md section 7). The upper ends are conversions
+of moments, as those of any other mechanism: moments.py, conversion.py.
 
-P = Ber(r) and Q = Ber(s) are a member if D_a of either from the other is at most xi + a rho at every order a > 1. For a
-given r the least s is found by bisection. What is returned was checked at all orders at once.
+P = Ber(r) and Q = Ber(s) are a member of the class if D_a of either from the other is at most xi + a rho at every order
+a > 1. For a given r the least s is found by bisection. The result was checked at all orders at once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from ...numerics.outward import Range, exp, log, widen_down
 
 _Array = NDArray[np.float64]
 _ORDERS = 160
+"""Cells of the orders at which a member is checked."""
 _SHARES = 7
-"""Values of r that are looked at together."""
+"""Values of r that are tried together."""
 _SPREADS = 0.5, 0.08
-"""How far their logarithms reach, on either side of the best r so far."""
+"""Distances that the logarithms of r reach on either side of the best r so far, in the first and the second round."""
 _BISECTIONS = 20
 _MARGIN = 1e-13
-"""More than sums of logarithms err by, relative to their largest term (five roundings and the logarithms' own)."""
+"""Relative error of a sum of logarithms, with room: five roundings and the errors of the logarithms."""
 _ORDERS_LESS_ONE = np.exp(np.linspace(math.log(1e-6), math.log(1e12), 600))
 _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDERS_LESS_ONE)
 
@@ -32,36 +33,41 @@ _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDE
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def epsilon(rho: float, xi: float, delta: float) -> float:
-    """A lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
+    """Returns a lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
 
-    def gain(r: _Array, log_s: _Array) -> _Array:
+    def compute_gain(r: _Array, log_s: _Array) -> _Array:
         return np.where(r > delta, np.log(np.maximum(r - delta, 1e-320)), -math.inf) - log_s
 
     c = _ORDERS_LESS_ONE
     best = int(np.argmin(xi + (c + 1) * rho + (_LOG_KAPPA - math.log(delta)) / c))
-    r, log_s = _best(rho, xi, gain, math.log(delta) + math.log1p(c[best]))
+    r, log_s = _find_best_member(rho, xi, compute_gain, math.log(delta) + math.log1p(c[best]))
     return max(widen_down((log(Range(r) - delta) - log_s).lo, _MARGIN), 0.0) if r > delta else 0.0
 
 
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
 def delta(rho: float, xi: float, epsilon: float) -> float:
-    """A lower bound of delta(epsilon) over the class: r - e^epsilon s."""
+    """Returns a lower bound of delta(epsilon) over the class: r - e^epsilon s."""
 
-    def gain(r: _Array, log_s: _Array) -> _Array:
+    def compute_gain(r: _Array, log_s: _Array) -> _Array:
         return r - np.exp(np.minimum(epsilon + log_s, 700.0))
 
     c = _ORDERS_LESS_ONE
     bounds = c * (xi + (c + 1) * rho - epsilon) + _LOG_KAPPA
     best = int(np.argmin(bounds))
-    r, log_s = _best(rho, xi, gain, float(bounds[best]) + math.log1p(c[best]))
+    r, log_s = _find_best_member(rho, xi, compute_gain, float(bounds[best]) + math.log1p(c[best]))
     most = Range(epsilon) + log_s
     return max((Range(r) - exp(most + _MARGIN * abs(log_s))).lo, 0.0) if r > 0 and most.hi < 700 else 0.0
 
 
-def _best(rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r: float) -> tuple[float, float]:
-    """(r, ln s) of the member with the largest gain found near r = delta a, a the order whose conversion to (epsilon,
-    delta) is best: there the loss that makes that conversion an equality has this probability."""
+def _find_best_member(
+    rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r: float
+) -> tuple[float, float]:
+    """Returns (r, ln s) of the member with the largest gain near r = delta a, where a is the order whose conversion to
+    (epsilon, delta) is best.
+
+    The loss that makes that conversion an equality has this probability.
+    """
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:
         r = np.exp(np.clip(log_r + spread * np.linspace(-1, 1, _SHARES), -690.0, -1e-9))
@@ -75,27 +81,28 @@ def _best(rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r
 
 
 def _largest_loss(r: _Array, rho: float, xi: float) -> _Array:
-    """ln(r/s), certified: of the values tried the largest for which Ber(r), Ber(s) was seen to be a member."""
+    """Returns the largest ln(r/s) that was tried for which Ber(r), Ber(s) is certified to be a member."""
     # D_a >= ln(r/s) + ln(r)/(a - 1), least at a = 1 + (-ln r / rho)^(1/2).
     high = (xi + rho + 2 * np.sqrt(-rho * np.log(r))) * 1.0001
-    # D(Q || P) hardly ever counts: it is looked at while searching only where it turns out to.
+    # D(Q || P) hardly ever matters: the search takes it into account only if the first result fails the check.
     for both in (False, True):
         low, most = np.zeros_like(high), high
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + most)
-            good = _member(r, middle, rho, xi, both)
+            good = _is_member(r, middle, rho, xi, both)
             low, most = np.where(good, middle, low), np.where(good, most, middle)
-        if both or np.all(_member(r, low, rho, xi, True) | (low == 0)):
+        if both or np.all(_is_member(r, low, rho, xi, True) | (low == 0)):
             break
     return low
 
 
-def _member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
-    """Whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0, and D_{c+1}(Q || P) too; False where it is not seen.
+def _is_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
+    """Tells whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0, and D_{c+1}(Q || P) too; False if it is not
+    certain.
 
-    On a cell [a, b] of c, K(c) = c D_{c+1} is convex, and R(c) = c (xi + (c+1) rho) is above its chord less rho (b -
+    On a cell [a, b] of c, K(c) = c D_{c+1} is convex, and R(c) = c (xi + (c+1) rho) exceeds its chord minus rho (b -
     a)^2/4. So K <= R if K <= R - rho (b - a)^2/4 at both ends; or, as D grows with its order, if D_{1+b} <= xi + (1+a)
-    rho. From 1 + c = (y - xi)/rho on, y the largest loss, D <= y is enough.
+    rho. From 1 + c = (y - xi)/rho on, y being the largest loss, D <= y is enough.
     """
     log_r, log_not_r = np.log(r), np.log1p(-r)
     log_s = log_r - loss
@@ -117,7 +124,7 @@ def _member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArr
         before = np.concatenate((np.zeros_like(last), c[:, :-1]), axis=1)
         spare = c * (xi + (c + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
         second = k <= spare
-        # The left end of the cell by the width of this cell, which is the wider of the two.
+        # The left end takes the width of this cell, which is wider than that of the cell before.
         at_left = np.concatenate((np.zeros_like(last), k[:, :-1]), axis=1)
         left = at_left <= before * (xi + (before + 1) * rho) * (1 - _MARGIN) - rho * (c - before) ** 2 / 4
         first = k <= c * (xi + (1 + before) * rho) * (1 - _MARGIN)
