@@ -173,6 +173,44 @@ def test_autocast_in_the_loss(case, arithmetic, narrow):
         assert_close(found, clipped_by_hand(model, loss, one, 0.05), 3e-2)
 
 
+LOSSES = {
+    "cross entropy": lambda scores, y: F.cross_entropy(scores, y, reduction="none"),
+    "negative log likelihood": lambda scores, y: F.nll_loss(scores, y, reduction="none"),
+    "logistic": lambda scores, y: F.binary_cross_entropy_with_logits(scores[:, 0], 1.0 * y, reduction="none"),
+    "distance": lambda scores, y: F.l1_loss(scores[:, 0], 1.0 * y, reduction="none"),
+    "poisson": lambda scores, y: F.poisson_nll_loss(scores[:, 0], 1.0 * y, reduction="none"),
+    "hinge": lambda scores, y: F.hinge_embedding_loss(scores[:, 0], 1.0 - 2 * (y == 0), reduction="none"),
+    "cosine": lambda scores, y: F.cosine_embedding_loss(scores, scores + 1, 1.0 - 2 * (y == 0), reduction="none"),
+}
+
+
+@pytest.mark.parametrize("arithmetic", ["products", "exact"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_losses_under_autocast_are_wide(loss, arithmetic):
+    """Scores are integers, which bfloat16 holds. Where they tell records apart, 1 - exp(-loss) is lost in bfloat16."""
+    model = nn.Linear(5, 3)
+    x, types = torch.randint(-1, 2, (9, 5)).float(), set()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(torch.randint(-1, 2, p.shape))
+        y = model(x).argmax(1)
+
+    def mixed(model, batch):
+        with torch.autocast("cpu", torch.bfloat16):
+            found = LOSSES[loss](model(batch[0]), batch[1])
+        types.add(found.dtype)
+        return found
+
+    run = private(model, arithmetic=arithmetic, max_norm=0.05, noise_multiplier=1.0)
+    for i in range(9):
+        one = [x[i : i + 1], y[i : i + 1]]
+        sums = run._sum_maker.make(dict(model.named_parameters()))
+        sums.add(model, mixed, one, 1)
+        expected = clipped_by_hand(model, mixed, one, 0.05)
+        assert_close(dict(zip(expected, sums.values(), strict=True)), expected, 2e-2)
+    assert types == {torch.float32}
+
+
 def test_a_run_in_one_pass():
     run = private(arithmetic="float", noise_multiplier=1.0, physical_size=2, dataset=table(100), batch_size=10)
     before = {name: p.detach().clone() for name, p in run.model.named_parameters()}

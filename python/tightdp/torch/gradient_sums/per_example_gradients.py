@@ -15,7 +15,7 @@ import torch
 from ..batches import collated_batch
 from ..model_checks import model_checks
 from ..randomness.global_generators import device_of, fork_generators, seed_torch
-from .mixed_norms import WideNorms
+from .mixed_precision import WideNorms
 from .recurrent_layers import StepByStep
 from .vectorized_pass import side_by_side
 

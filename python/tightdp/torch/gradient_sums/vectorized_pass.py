@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..randomness.global_generators import CoinGuard, run_uncompiled
+from .mixed_precision import WideLosses
 
 _PASSING = ContextVar("records pass a model side by side", default=False)
 _MAKE_MASKS = ("sdpa", "eager")
@@ -27,7 +28,7 @@ def side_by_side() -> Iterator[None]:
     _tell_transformers()
     token = _PASSING.set(True)
     try:
-        with run_uncompiled(), CoinGuard():
+        with run_uncompiled(), CoinGuard(), WideLosses():
             yield
     finally:
         _PASSING.reset(token)
