@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _check, _core
-from ..accounting.engines.base import Direction
+from ..accounting.engines.engine_interface import Direction
 from ..composition import Composition
 from ..mechanisms import Mechanism
 

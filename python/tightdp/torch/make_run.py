@@ -19,10 +19,10 @@ from .adam import tell_noise
 from .batches import poisson_loader
 from .batches.importance_loader import ImportanceLoader
 from .batches.poisson_loader import RunLoader
-from .distributed.agreed import shared_facts
+from .distributed.agreement import shared_facts
 from .distributed.ranks import Ranks, join_processes
 from .distributed.run import SharedRun
-from .distributed.sharded import ShardedRun, check_sharding
+from .distributed.sharded_run import ShardedRun, check_sharding
 from .model_checks import model_checks
 from .onepass.layers import check_layers
 from .plan.algorithm_settings import check_algorithm, choose_algorithm

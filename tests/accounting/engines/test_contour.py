@@ -19,7 +19,7 @@ from reference import sampled_gaussian
 import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines import grid
-from tightdp.accounting.engines.base import Request
+from tightdp.accounting.engines.engine_interface import Request
 
 TOLERANCE = 1e-11
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "accounting.json").read_text())

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tightdp as dp
-from tightdp.accounting.engines.base import Request
+from tightdp.accounting.engines.engine_interface import Request
 from tightdp.accounting.engines.grid import ENGINE
 from tightdp.accounting.pairs.neighbors import translate_parts_to_replacement
 

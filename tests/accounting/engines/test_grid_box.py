@@ -14,7 +14,7 @@ from effort import bounded
 import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines import closed_form, contour, renyi
-from tightdp.accounting.engines.base import Request
+from tightdp.accounting.engines.engine_interface import Request
 from tightdp.accounting.engines.grid import ENGINE
 from tightdp.accounting.pairs.members import list_class_members
 

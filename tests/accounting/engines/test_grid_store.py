@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines.base import Request
+from tightdp.accounting.engines.engine_interface import Request
 from tightdp.accounting.engines.grid import ENGINE
 from tightdp.composition import FEW_PARTS
 

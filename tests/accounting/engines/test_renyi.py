@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.engines.renyi import quadrature, sampled
+from tightdp.accounting.engines.renyi import quadrature, sampled_moments
 from tightdp.accounting.engines.renyi.moments import log_moment
-from tightdp.accounting.pairs.replaced import ReplacedClass
+from tightdp.accounting.pairs.replacement import ReplacedClass
 
 ORDERS = [0.01, 0.5, 1.0, 3.7, 30.0]
 
@@ -58,7 +58,7 @@ def test_sampled_gaussian_moments_by_both_methods(order, sigma, q):
         )
         truth = mp.log(mp.fsum(terms))
         j = np.arange(2.0, order + 1)
-        exact = sampled.bound_integer_order(j * (j - 1) / (2 * sigma * sigma) * (1 + 1e-15), q).hi
+        exact = sampled_moments.bound_integer_order(j * (j - 1) / (2 * sigma * sigma) * (1 + 1e-15), q).hi
         assert truth <= exact <= truth * (1 + 1e-9)
         assert truth <= quadrature.log_moment(sigma, q, order - 1.0) <= truth * (1 + 1e-9) + 1e-14
 
@@ -86,7 +86,7 @@ def test_moments_under_add_are_no_larger(c):
 
 def test_a_chord_bounds_the_moments_between_integers():
     for c in (0.3, 1.5, 6.25):
-        chord = sampled.bound_sampled_moment(lambda order: order * (order + 1) / 2, 0.1, c)
+        chord = sampled_moments.bound_sampled_moment(lambda order: order * (order + 1) / 2, 0.1, c)
         assert chord >= quadrature.log_moment(1.0, 0.1, c)
 
 

@@ -13,7 +13,7 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines import closed_form, contour, grid
 from tightdp.accounting.engines.renyi.quadrature import log_moment_replaced
-from tightdp.accounting.pairs.replaced import ReplacedGaussian
+from tightdp.accounting.pairs.replacement import ReplacedGaussian
 
 _testing = pytest.importorskip("tightdp._testing", reason="built without TIGHTDP_BUILD_TESTS")
 

@@ -10,7 +10,7 @@ from together import alone
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines.base import Request
+from tightdp.accounting.engines.engine_interface import Request
 from tightdp.accounting.engines.grid import ENGINE
 from tightdp.accounting.questions import question
 

@@ -30,7 +30,7 @@ from ..pairs.largest import bound_largest_loss, largest_loss_within_delta
 from ..pairs.members import has_no_privacy_loss, list_class_members
 from ..pairs.neighbors import remove_records
 from . import allocation, closed_form, contour, derived, fallback, fixed_size, grid, participations, prv, renyi
-from .base import Engine, Request
+from .engine_interface import Engine, Request
 
 ENGINES: dict[str, Engine] = {
     module.ENGINE.name: module.ENGINE for module in (closed_form, contour, allocation, grid, renyi, prv)

@@ -17,8 +17,8 @@ from ... import _core
 from ...composition import FEW_PARTS
 from ...mechanisms import Gaussian, PoissonSampled
 from ..pairs.kinds import cache_by_composition, has_any_type
-from ..pairs.replaced import ReplacedGaussian
-from .base import DEFAULT, Bound, Direction, Parts, Request
+from ..pairs.replacement import ReplacedGaussian
+from .engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
 _TERMS = ("aliasing", "truncation", "quadrature", "rounding")
 TOLERANCE = 1e-11

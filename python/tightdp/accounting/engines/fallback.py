@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...mechanisms import Gaussian
-from .base import DEFAULT, Bound, Direction, Parts, Request
 from .closed_form import engine as closed_form
+from .engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
 
 class Fallback:

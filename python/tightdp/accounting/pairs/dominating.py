@@ -13,7 +13,7 @@ from .groups import build_group_mixture
 from .kinds import has_any_type
 from .largest import bound_largest_loss
 from .neighbors import translate_to_replacement
-from .replaced import Replaced
+from .replacement import Replaced
 
 _LOG_FAILURE = 55.3
 """About -ln 1e-24, the failure probability of each step: a million such failures still change no visible digit."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ... import mechanisms as m
 from ...derived import scale_sensitivity
-from .replaced import Replaced, ReplacedGaussian
+from .replacement import Replaced, ReplacedGaussian
 
 _MOST = 1000
 """Largest number of components of a mixture."""

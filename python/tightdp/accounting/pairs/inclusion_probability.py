@@ -9,7 +9,7 @@ from ...composition import Mechanism, Parts
 from ...derived import Group, RepeatAndSelect
 from ..numerics.outward import Range, expm1, log1p
 from .kinds import cache_by_composition
-from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
+from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
 @cache_by_composition

@@ -14,7 +14,7 @@ from ...options import Direction, Neighbors
 from ..numerics.outward import INF, Range, expm1, log, log1p
 from .members import has_no_privacy_loss
 from .neighbors import translate_parts_to_replacement
-from .replaced import Replaced, ReplacedClass, Zeroed, bracket_losses
+from .replacement import Replaced, ReplacedClass, Zeroed, bracket_losses
 
 
 def largest_loss(run: Composition, neighbors: Neighbors) -> float:

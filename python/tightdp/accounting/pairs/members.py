@@ -21,7 +21,7 @@ from ..numerics.outward import Range, expm1, log, sqrt
 from .groups import find_dominated_mechanism
 from .kinds import has_any_type
 from .neighbors import translate_to_replacement
-from .replaced import Replaced, Zeroed
+from .replacement import Replaced, Zeroed
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ...derived import Derived
 from ...losses import PrivacyLoss
 from ...options import EVERY, NEIGHBORS, Neighbors
 from .kinds import cache_by_composition, has_any_type
-from .replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
+from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
 def explain_unproved_relation(parts: Parts, neighbors: Neighbors) -> str | None:

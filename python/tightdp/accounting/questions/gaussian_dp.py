@@ -18,7 +18,7 @@ from ...bound import Bound
 from ...composition import Parts
 from ..numerics.outward import INF, Range, sqrt
 from ..numerics.work import try_to_spend_work
-from ..pairs.replaced import Replaced, ReplacedGaussian
+from ..pairs.replacement import Replaced, ReplacedGaussian
 
 _LEAST, _MOST = 1e-9, 1e9
 """Smallest and largest mu for which the curve of a Gaussian is certified."""

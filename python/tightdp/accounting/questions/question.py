@@ -20,7 +20,7 @@ from ...composition import Composition, Parts
 from ...derived import group_composition as group_composition
 from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
 from ..engines import auto
-from ..engines.base import DEFAULT, Engine, Request
+from ..engines.engine_interface import DEFAULT, Engine, Request
 from ..engines.grid import ENGINE as grid
 from ..engines.renyi.engine import bound_divergence
 from ..numerics.outward import widen_down, widen_up

@@ -19,7 +19,7 @@ from ...bound import Curve
 from ...composition import Parts
 from ...options import Direction
 from ..engines import auto
-from ..engines.base import Engine, Request
+from ..engines.engine_interface import Engine, Request
 from ..numerics.outward import expm1
 from ..numerics.work import share_work, try_to_spend_work
 

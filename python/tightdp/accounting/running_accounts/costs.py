@@ -14,11 +14,11 @@ from ...composition import Composable, Composition
 from ...options import Neighbors
 from ..engines.renyi import engine as renyi
 from ..engines.renyi.conversion import log_kappa, minimize_over_orders
-from ..engines.renyi.two_sided import compute_binary_moment
+from ..engines.renyi.two_sided_moments import compute_binary_moment
 from ..numerics.outward import INF, Range, log, sqrt
 from ..pairs.largest import bound_largest_loss
 from ..pairs.neighbors import explain_unproved_relation, translate_parts_to_zeroing, translate_to_replacement
-from ..pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian
+from ..pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian
 from ..questions.calibration import calibrate
 
 

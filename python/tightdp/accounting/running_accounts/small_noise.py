@@ -7,7 +7,7 @@ import math
 from ... import _core
 from ...mechanisms import Gaussian, PoissonSampled
 from ..engines import closed_form, contour, participations
-from ..engines.base import Direction, Parts
+from ..engines.engine_interface import Direction, Parts
 from ..questions.question import Question
 from .accountant import Accountant
 

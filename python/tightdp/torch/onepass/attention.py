@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from .call_rules import Unsupported
 from .record_axis import RecordAxis
-from .use import Unsupported
 
 Linear = Callable[[Any, Any, Any], Any]
 

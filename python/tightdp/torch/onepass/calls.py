@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from .call_rules import Parts, Rule, Unsupported, Use
 from .convolutions import convolution
 from .factors import Outer, Rows
-from .use import Parts, Rule, Unsupported, Use
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Use:

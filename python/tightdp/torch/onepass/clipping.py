@@ -15,12 +15,12 @@ from ..batches import collated_batch
 from ..batches.batch_places import Places, fill_places
 from ..gradient_sums.base_sums import Sums, make_integer_sums
 from ..plan.plan import Plan
+from .call_rules import Unsupported
 from .convolutions import Convolved
 from .factors import Factors, plan_factors
 from .graph_check import check_whole
 from .record_axis import RecordAxis, differentiate_losses
 from .recorder import Call, Recorder, refuse_call
-from .use import Unsupported
 
 SLACK = 2.0**-17
 """Off the norm bound, for the rounding of norms and sums in float32: some 128 units of its precision."""

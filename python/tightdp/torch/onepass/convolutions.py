@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from . import factors
+from .call_rules import Parts, Unsupported, Use
 from .factors import Outer, Rows
-from .use import Parts, Unsupported, Use
 
 PIECE = 1 << 19
 """Entries of rows that are made at once: 2 MB of float32, which stay in the cache until they are added."""

@@ -16,7 +16,7 @@ from ..batches import collated_batch
 from ..gradient_sums.per_example_gradients import SIGNS, name_module, shorten_error
 from ..gradient_sums.vectorized_pass import side_by_side
 from ..model_checks import model_checks
-from .use import Unsupported
+from .call_rules import Unsupported
 
 
 class RecordAxis:

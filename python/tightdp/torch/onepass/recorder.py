@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from .attention import multi_head_attention, scaled_dot_product_attention
+from .call_rules import Parts, Unsupported
 from .calls import RULES
 from .factors import Rows
 from .pooling import max_pool2d
 from .record_axis import RecordAxis
-from .use import Parts, Unsupported
 
 _SPREAD = {
     getattr(where, name)

@@ -19,9 +19,9 @@ from ...numerics.outward import INF, Range, expm1, log
 from ...numerics.root import bracket_crossing
 from ...numerics.work import try_to_spend_work
 from ...pairs.members import has_no_privacy_loss, is_or_wraps
-from ..base import DEFAULT, Bound, Direction, Parts, Request
 from ..closed_form import engine as closed_form
 from ..closed_form.law import PrivacyCurve
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from ..grid import laws as grid_laws
 from ..grid.engine import BYTES_PER_POINT, MOST_POINTS, MOST_STEPS
 from . import laws as allocation_laws

@@ -14,11 +14,11 @@ from .... import _core
 from .... import mechanisms as m
 from ....losses import PrivacyLoss
 from ...numerics.outward import Range
-from ..base import Direction
 from ..closed_form import outcomes
 from ..closed_form.atoms import Atom, FiniteLossDistribution
 from ..closed_form.binomial import CONTEXT
 from ..closed_form.law import PrivacyCurve
+from ..engine_interface import Direction
 from ..grid import laws as grid_laws
 
 U = 2.0**-53

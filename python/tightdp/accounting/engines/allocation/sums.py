@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .... import _core
 from ...numerics.root import bracket_crossing
-from ..base import Direction
+from ..engine_interface import Direction
 
 U = 2.0**-53
 POINTS = 1 << 16

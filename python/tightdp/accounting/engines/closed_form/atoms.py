@@ -16,8 +16,8 @@ from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
 from ...numerics.outward import Number, Range, as_range, widen_down, widen_up
 from ...pairs.members import BinaryRange
-from ...pairs.replaced import ReplacedClass, bracket_losses
-from ..base import Direction
+from ...pairs.replacement import ReplacedClass, bracket_losses
+from ..engine_interface import Direction
 from .binomial import CONTEXT
 
 MOST_ATOMS = 256

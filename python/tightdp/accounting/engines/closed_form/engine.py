@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from .... import mechanisms as m
 from ...numerics.outward import INF, Range, expm1, log1p
-from ...pairs.replaced import ReplacedGaussian
-from ..base import DEFAULT, Bound, Direction, Parts, Request
+from ...pairs.replacement import ReplacedGaussian
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import binomial, bounded_range, outcomes, single
 from .gaussian import GaussianCurve
 from .gaussian_selections import GaussianSelections, can_serve_selections

@@ -18,9 +18,9 @@ from .... import mechanisms as m
 from ....losses import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.kinds import has_any_type
-from ...pairs.replaced import ReplacedClass
-from ...pairs.replaced import bracket_losses as losses_of
-from ..base import Direction, Parts
+from ...pairs.replacement import ReplacedClass
+from ...pairs.replacement import bracket_losses as losses_of
+from ..engine_interface import Direction, Parts
 from .atoms import MOST_ATOMS, FiniteLossDistribution, count_atoms, list_atoms, may_fail
 from .binomial import CONTEXT
 from .law import PrivacyCurve, bound_root_from_above, bound_root_from_below

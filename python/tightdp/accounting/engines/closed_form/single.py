@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
-from ...pairs.replaced import log_mixed
+from ...pairs.replacement import log_mixed
 from .gaussian import GaussianCurve
 from .law import PrivacyCurve
 

@@ -11,9 +11,9 @@ from ....options import Direction
 from ...numerics.work import try_to_spend_work
 from ...pairs.hull import dominating_loss
 from ...pairs.repetitions import build_repetitions
-from . import repeated
-from .base import KnownRun
+from . import selections
 from .groups import MARGIN, Chain, KnownLimits, build_chain, find_crossing
+from .inner_run import KnownRun
 from .lines import Lines
 
 _LOOSE = 1e-3
@@ -34,7 +34,7 @@ def build_dominating_loss(
     """Returns a loss whose pair dominates that of ``mechanism`` in ``direction``, as far as the budget of work
     allows."""
     if isinstance(mechanism, RepeatAndSelect):
-        links = [repeated.as_one_link(build_repetitions(mechanism), links[0])]
+        links = [selections.as_one_link(build_repetitions(mechanism), links[0])]
     distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:

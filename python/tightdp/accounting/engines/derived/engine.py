@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ....composition import Parts
 from ....derived import Derived, Group, RepeatAndSelect
 from ...numerics.outward import INF, expm1
-from ..base import Bound
-from . import groups, repeated
-from .base import KnownRun
+from ..engine_interface import Bound
+from . import groups, selections
 from .groups import KnownLimits
+from .inner_run import KnownRun
 
 _NAME = "derived"
 
@@ -30,7 +30,7 @@ def delta(
     """
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):
-        lower, upper = repeated.delta(mechanism, links[0], epsilon, known, above)
+        lower, upper = selections.delta(mechanism, links[0], epsilon, known, above)
     else:
         lower, upper = 0.0, groups.delta(links, epsilon, known)
     lower = max(lower, least)
@@ -40,7 +40,7 @@ def delta(
 def epsilon(mechanism: Derived, links: Sequence[KnownRun], delta: float, known: KnownLimits) -> Bound:
     """Returns bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
     if isinstance(mechanism, RepeatAndSelect):
-        lower, upper = repeated.epsilon(mechanism, links[0], delta, known)
+        lower, upper = selections.epsilon(mechanism, links[0], delta, known)
     else:
         lower, upper = 0.0, groups.epsilon(links, delta, known)
     return Bound(min(lower, upper), max(upper, 0.0), _NAME) if upper < INF else Bound(lower, INF, _NAME)

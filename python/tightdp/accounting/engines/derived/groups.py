@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...numerics.work import try_to_spend_work
-from .base import KnownRun
+from .inner_run import KnownRun
 from .lines import MOST, Lines
 
 MARGIN = 1e-11

@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from itertools import pairwise
 
-from .base import KnownRun
+from .inner_run import KnownRun
 
 MOST = 700.0
 """The largest epsilon: e^700 is a double."""

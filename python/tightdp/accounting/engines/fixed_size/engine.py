@@ -16,8 +16,8 @@ import numpy as np
 from .... import _core
 from .... import mechanisms as m
 from ...numerics.outward import Range, exp, expm1
-from ...pairs.replaced import Replaced
-from ..base import DEFAULT, Bound, Direction, Parts, Request
+from ...pairs.replacement import Replaced
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from ..grid.laws import loss_distribution
 from .kernels import Array, Side, bound_masses_below, list_epsilons
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .... import _core
 from ...pairs.members import has_no_privacy_loss
-from ..base import DEFAULT, Bound, Direction, Parts, Request
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import laws as grid_laws
 
 BYTES_PER_POINT = 256

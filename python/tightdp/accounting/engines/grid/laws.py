@@ -22,9 +22,9 @@ from ...numerics.outward import Number, Range, as_range
 from ...pairs.members import BinaryRange
 from ...pairs.neighbors import translate_to_replacement
 from ...pairs.orders import unite_orders
-from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, SymmetricLosses, Zeroed, bracket_losses
-from ..base import Direction
+from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, SymmetricLosses, Zeroed, bracket_losses
 from ..closed_form.truncation import compute_truncation
+from ..engine_interface import Direction
 from . import mixtures
 
 U = 2.0**-53

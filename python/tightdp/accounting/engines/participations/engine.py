@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from .... import mechanisms as m
 from ...numerics.outward import Range
-from ...pairs.replaced import Replaced, ReplacedGaussian
-from ..base import DEFAULT, Bound, Direction, Parts, Request
+from ...pairs.replacement import Replaced, ReplacedGaussian
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import curves as participations
 from .curves import Curve, Participations, reverse_delta
 

@@ -15,7 +15,7 @@ from typing import Any
 from .... import _core
 from ....mechanisms import ApproximateDP, Gaussian, Laplace, Mechanism, PoissonSampled, PureDP, RandomizedResponse
 from ...numerics.outward import Range, log1p
-from ..base import DEFAULT, Bound, Direction, Parts, Request
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
 _MOST_RUNS = 10**15
 """Largest count, up to which counts are exact as floats. The memory of such a composition is refused long before."""

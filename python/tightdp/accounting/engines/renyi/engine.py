@@ -13,12 +13,12 @@ from ....composition import FEW_PARTS
 from ...numerics.outward import INF, Range, expm1, log1p, widen_down
 from ...numerics.work import try_to_spend_work
 from ...pairs import members
-from ...pairs.replaced import Replaced, ReplacedClass, Zeroed, bracket_losses
-from ..base import DEFAULT, Bound, Direction, Parts, Request
+from ...pairs.replacement import Replaced, ReplacedClass, Zeroed, bracket_losses
 from ..closed_form import engine as closed_form
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import conversion, zcdp
 from .moments import log_moment
-from .two_sided import bound_attained_moment
+from .two_sided_moments import bound_attained_moment
 
 
 class Renyi:

@@ -17,11 +17,11 @@ from ....losses import PrivacyLoss
 from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.members import is_or_wraps
 from ...pairs.neighbors import translate_to_replacement
-from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_losses
+from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_losses
 from ..closed_form.truncation import compute_truncation
-from . import derived, quadrature
-from .sampled import bound_sampled_gaussian, bound_sampled_moment
-from .two_sided import compute_binary_moment, compute_exact_moment
+from . import quadrature, selection_and_group_moments
+from .sampled_moments import bound_sampled_gaussian, bound_sampled_moment
+from .two_sided_moments import compute_binary_moment, compute_exact_moment
 
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
@@ -89,7 +89,7 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
             return max(_log_moment_of_pair(mechanism.dominating, c), _log_moment_of_pair(mechanism.dominating, -c - 1))
         case Derived():
-            return derived.log_moment(mechanism, c, log_moment)
+            return selection_and_group_moments.log_moment(mechanism, c, log_moment)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
             return (selected * Range(log_moment(inner, c))).hi
     return INF

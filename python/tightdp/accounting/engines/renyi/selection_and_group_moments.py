@@ -11,7 +11,7 @@ from ....derived import Derived, Group, RepeatAndSelect, scale_sensitivity
 from ...numerics.outward import INF, Range, exp, log
 from ...pairs.groups import build_group_mixture
 from ...pairs.repetitions import build_repetitions
-from ...pairs.replaced import Replaced, ReplacedClass, bracket_losses
+from ...pairs.replacement import Replaced, ReplacedClass, bracket_losses
 from . import conversion
 
 Moment = Callable[[m.Mechanism, float], float]

@@ -13,10 +13,10 @@ from .... import mechanisms as m
 from ....composition import Parts
 from ...numerics.outward import INF, Range, exp, expm1, log, log1p
 from ...pairs.neighbors import translate_to_replacement
-from ...pairs.replaced import Replaced, ReplacedClass, ReplacedGaussian, bracket_losses
-from ..base import Direction
+from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, bracket_losses
+from ..engine_interface import Direction
 from . import quadrature
-from .sampled import bound_integer_order
+from .sampled_moments import bound_integer_order
 
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..base import Bound
+from ..engine_interface import Bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from functools import cache
 from ....derived import RepeatAndSelect
 from ...numerics.outward import INF, Range, exp, expm1
 from ...pairs.repetitions import Repetitions, build_repetitions
-from ..base import Bound
+from ..engine_interface import Bound
 from . import groups
-from .base import KnownRun
+from .inner_run import KnownRun
 
 _CELLS = 16
 """Cells of the type I error of a test. In each of them a line bounds the least gain of selecting."""
