@@ -365,7 +365,8 @@ class PrivateRun:
     def _most_bytes(self) -> int:
         """Longest file of saved tensors: 64 times the model, for what an optimizer keeps, and released losses."""
         tensors = (value for value in self.model.state_dict().values() if isinstance(value, torch.Tensor))
-        return 64 * sum(each.numel() * each.element_size() for each in tensors) + 64 * self.plan.steps + 2**26
+        model = sum(int(each.numel() * each.element_size()) for each in tensors)
+        return 64 * model + 64 * self.plan.steps + 2**26
 
     def _load_tensors(self, found: dict[str, Any]) -> None:
         """Takes up what ``_collect_tensors`` returned of this run before. ValueError for another's."""
