@@ -12,7 +12,8 @@ namespace {
 
 // e^x underflows to zero in grid_tilt below e^-708: so much may be missing at each point.
 constexpr double kUnseen = 1e-300;
-// Of work: of each point, what a transform, a product, a power and the winding take; of each weight, its moments.
+// Units of work: for each point, those of a transform, of a product, and of a power with the winding; for each weight,
+// those of its moments.
 constexpr std::int64_t kTransformUnits = 5, kProductUnits = 2, kPowerUnits = 10, kMomentUnits = 5;
 
 std::int64_t times(std::int64_t units, std::size_t points) { return units * static_cast<std::int64_t>(points); }
@@ -84,7 +85,7 @@ Spectrum transform(const Inexact& law, const TailExponents& exponents, double h,
         out.nothing = true;
         return out;
     }
-    // Under 1 by more than the transform and the sum itself err.
+    // The sum is scaled to less than 1, by more than the errors of the transform and of the sum itself.
     const double kappa = plan->rounding_bound();
     const double scale = (1 - 4 * kappa - (2048 + static_cast<double>(w.w.size()) / 64) * u) / sum;
     Circle circle = wind(w, scale, n);
@@ -133,7 +134,7 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
     after.growth = before.growth + power * (factor.error1 + root_n * factor.error2);
     after.error1 = before.error1 + power * factor.error1;
     after.relative = before.relative + RealFft::power_bound(static_cast<std::uint64_t>(power)) + 4 * u;
-    // What the transform errs goes through the k - 1 other factors (docs/theory/fft.md, Corollary).
+    // The transform's error passes through the k - 1 other factors (docs/theory/fft.md, Corollary).
     double passed = factor.norm2;
     if (power > 1) passed = std::min(passed, spread_of_power(*plan, factor.z.data(), power));
     after.error2 = before.error2 + power * (factor.error2 + kappa * passed);

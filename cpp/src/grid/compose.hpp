@@ -21,7 +21,7 @@ struct Inexact {
     double span = 0;
 };
 
-// What a factor and a product of factors have in common.
+// The members that a factor and a product of factors share.
 struct OnCircle {
     AlignedArray z;                          // the spectrum
     bool nothing = false;                    // no weights, or beyond what doubles hold: no bound but the trivial one
@@ -41,7 +41,7 @@ struct Spectrum : OnCircle {
 
 Spectrum transform(const Inexact& law, const TailExponents& exponents, double h, std::size_t n);
 
-// One side of a product of powers of such. The error terms are those of section 5.1, before they grow.
+// One side of a product of powers of spectra. The error terms are those of section 5.1, before they grow.
 struct Product : OnCircle {
     double error2 = 0, growth = 0, relative = 0;
     double terms = 0;  // of each sum
@@ -51,11 +51,11 @@ struct Product : OnCircle {
 // The product of `before` and a power, in that order, written to `after`, which may be the same.
 void multiply(const Product& before, const Spectrum& factor, double power, Product& after);
 
-// The weights on [first, first + n), wound round it. What lies outside and what it covers inside is not among the
-// errors.
+// The weights on [first, first + n), wound round it. The errors do not cover the weights outside of it, nor what these
+// add inside where they wrap round.
 Inexact weights_of(const Product& product, std::int64_t first);
 
-// Cuts off both ends as far as they are drowned by errors: further moments would see nothing but those.
+// Cuts off both ends as far as errors exceed the weights there: the moments that follow would measure errors alone.
 void trim(Inexact& law);
 
 }  // namespace tightdp::grid

@@ -1,4 +1,4 @@
-// From a law to the masses of lattice cells (docs/theory/grid.md, sections 2 and 4).
+// Turns a distribution into the masses of lattice cells (docs/theory/grid.md, sections 2 and 4).
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@
 namespace tightdp::grid {
 namespace {
 
-// Of work: a cell of a density, its exponentials; an atom; a cell's way to weights, up and down.
+// Units of work: the exponentials of one cell of a density; one atom; turning one cell into weights, up and down.
 constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 
 void add_density(const Density& density, const Lattice& lattice, double log_scale, std::int64_t first, Cells& cells,
@@ -80,9 +80,10 @@ class Builder {
     }
 
   private:
-    // Independently of how the masses were found: what moved up has all of P's mass and no more than Q's, what moved
-    // down no more than P's, up to what a user may be off by and the rounding of this sum (masses were rounded outward,
-    // so that they may miss the total on one side alone). False would be a mistake; then nothing is claimed.
+    // Checks the result independently of how the masses were found: what moved up has all of P's mass and no more than
+    // Q's, what moved down no more than P's, up to the error that a user's masses may have and the rounding of this
+    // sum (masses were rounded outward, so that they may miss the total on one side alone). False would be a mistake;
+    // then nothing is claimed.
     bool plausible(const Discretised& out) const {
         constexpr double kSum = 1e-12, kBothSides = 1e-6;
         const double shift = lattice_.h * static_cast<double>(first_),
@@ -120,7 +121,7 @@ class Builder {
         return std::fmod(std::frexp(h, &exponent) * 0x1p12, 1.0) == 0;
     }
 
-    // What lies outside the lattice: moved up to the first point, or to infinity by the same rule as within a cell.
+    // Moves the mass outside the lattice up to the first point, or to infinity by the same rule as within a cell.
     void add_tails() {
         const auto up = [](const LogMass& m) { return LogMass{m.log + std::log1p(m.rel), 0}; };
         const double left = x(0), right = x(cells_.mass.size());

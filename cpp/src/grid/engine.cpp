@@ -24,42 +24,47 @@ constexpr double kMostNats = -0.7;
 constexpr double kRough = 3e-3;
 // Lattice points of all levels and attempts over those of the largest level allowed: bounds the time.
 constexpr double kMostWork = 2;
-// Up to this many of them an attempt that was no better is followed by another all the same.
+// Up to this share of `most_points`, an attempt that was no better is followed by another all the same.
 constexpr double kLittleWork = 0.02;
 constexpr int kAttempts = 12;
-// How much finer an attempt is that follows one which was no better than the rough one.
+// Smallest factor on the lattice's share of the width, for an attempt that follows one which was hardly better than
+// the one before it.
 constexpr double kCautious = 0.1;
-// An interval this wide, relatively, says that the plan missed the curve; so many halvings follow.
+// Relative width of an interval which shows that the plan missed the curve, and the number of halvings that follow.
 constexpr double kLost = 0.1;
 constexpr int kHalvings = 24;
 // ln of a delta about which nothing more is said than that it is no larger.
 constexpr double kNothing = -700;
-// How often a cut of the tails is made anew for a better guess at delta, and how exact that is where it has to be
-// searched for: the guess that follows it is 6 nats lower.
+// Number of times that the cut of the tails is made anew for a better guess at delta, and the precision in nats of
+// that guess where it has to be searched for: the next guess is 6 nats lower.
 constexpr int kCuts = 3;
 constexpr double kNats = 1;
 // A delta of this or more is first compared with that of epsilon = 0.
 constexpr double kLarge = 0.02;
-// So far left of the mean delta may be 1 within the asked width, which needs no lattice.
+// Distance from the mean, in standard deviations: further left, delta may be 1 within the asked width, which needs no
+// lattice.
 constexpr double kDeviations = 8;
-// By so many times the width asked for may an answer be wide that is read off another one's curve: the rest costs more.
+// Largest width of an answer that is read off another question's curve, in units of the asked width: a narrower answer
+// would cost a composition of its own.
 constexpr double kRead = 2;
-// After so many epsilons of which a curve says too little it is read no further.
+// Number of consecutive epsilons with too wide bounds after which a curve is read no further.
 constexpr std::size_t kWide = 16;
-// Of so many steps the normal law is looked at where a lattice leaves bounds this wide, relatively, and of so many
-// parts, each of which takes some hundredths of a second.
+// The normal law is asked from this number of steps on, if a lattice leaves bounds wider than this, relatively, and
+// for up to this number of parts, because each takes some hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
-// Of work, for one question. A thousand distinct laws, composed anew, take most of it; other questions a hundredth.
+// Units of work for one question. A thousand distinct distributions, composed anew, take most of it; other questions
+// take a hundredth.
 constexpr std::int64_t kUnits = 6'000'000'000;
-// Work of a normal law, which may be asked beyond that: it takes a hundredth of this for a simple distribution.
+// Units of work of the normal law beyond those of the question; it takes a hundredth of this for a simple
+// distribution.
 constexpr std::int64_t kNormalUnits = 1'500'000'000;
 
 bool nothing_finite(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& p) { return !p.law->density && p.law->atoms.empty(); });
 }
 
-// Whether some law is so extreme that no estimates, and so no plan, can be made of it.
+// Whether some distribution is too extreme for estimates of it, and so for a plan.
 bool no_sketch(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& part) { return part.law->sketch().size == 0; });
 }
@@ -75,7 +80,7 @@ void uncrossed(const Bounds& a) {
     throw Crossed();
 }
 
-// Whether a normal law may do better than what lattices gave: of very many steps their roundings show.
+// Whether a normal law may do better than the bounds of lattices, whose rounding errors show over very many steps.
 bool asks_normal_law(const std::vector<Part>& parts, const Bounds& a, double width) {
     double steps = 0;
     for (const Part& part : parts) steps += part.count;
@@ -84,7 +89,7 @@ bool asks_normal_law(const std::vector<Part>& parts, const Bounds& a, double wid
            !nothing_finite(parts);
 }
 
-// Both know the truth: the intersection.
+// Intersects the bounds with another interval, since both contain the true value.
 void narrow(const Ends& by, Bounds& a) {
     if (!(by.lower > a.lower || by.upper < a.upper)) return;
     a.lower = std::max(a.lower, by.lower);
@@ -94,7 +99,8 @@ void narrow(const Ends& by, Bounds& a) {
     a.rounding = a.wrapping = a.truncation = 0;
 }
 
-// The same by a normal law, which may be asked when the budget is spent: it has units of its own, which are charged.
+// Intersects the bounds with those of a normal law. It may be asked when the budget is spent: it has units of its own,
+// which are charged.
 template <class Ask>
 void narrow_by_normal_law(Ask ask, Bounds& a) {
     const work::Scoped<&work::Counter::limit> further(work::spent() + kNormalUnits);
@@ -104,12 +110,12 @@ void narrow_by_normal_law(Ask ask, Bounds& a) {
     }
 }
 
-// A term of the budget; what is no number is not known.
+// A term of the error budget; infinite if it could not be computed.
 double known(double term) {
     return term >= 0 ? term : HUGE_VAL;
 }
 
-// No curve is below this, rounded down.
+// Least delta that any curve has at epsilon, rounded down.
 double least_delta(double epsilon) {
     return std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
 }
@@ -176,14 +182,15 @@ struct Curves {
     }
 };
 
-// How one attempt is made: the relative width asked for, a factor on what the lattice may take of it, caution
-// about what lies outside of the windows, and trust in the precision of sums, both in nats.
+// Settings of one attempt: the relative width asked for, a factor on the part of it that the lattice may take, caution
+// about the mass outside of the windows, and trust in the precision of sums, both in nats.
 struct Attempt {
     double asked, finer, more_tail, digits;
 };
 
-// Tries again until the width is met or nothing more is to be had: finer, or with wider windows. A rough answer comes
-// first where the whole one is long: it says where to look. `best` is what is known, whenever that ends.
+// Tries again, with a finer lattice or wider windows, until the width is met or further attempts no longer help. If
+// the whole attempt is long, a rough one comes first and says where to look. `best` holds the best bounds so far, also
+// when this ends by an exception.
 template <class Once>
 void refine(Once once, double width, std::size_t most_points, bool several, Bounds& best) {
     Attempt next{std::max(width, kRough), 1, 3, 23};
@@ -208,7 +215,7 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
         } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
             next.digits -= 4;
         } else if (again) {
-            // Of several laws one may have missed the lattice by chance.
+            // One of several distributions may have missed the lattice by chance.
             const bool stuck =
                 (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
@@ -223,13 +230,13 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
     }
 }
 
-// Who else reads each curve that is made for a question.
+// Called with each curve that is made for a question.
 using Reader = std::function<void(const Curves&)>;
 
 Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,
                     const Reader& reader = {});
 
-// Halves an interval of epsilon by asking for deltas: where a plan made from a guess at the curve missed it.
+// Halves an interval of epsilon by asking for deltas, after a plan made from a guess at the curve has missed it.
 void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& a) {
     double work = a.work;
     for (int i = 0; i < kHalvings && a.upper - a.lower > width * a.upper && a.upper < HUGE_VAL; ++i) {
@@ -246,17 +253,17 @@ void bisect(const std::vector<Part>& parts, double delta, double width, std::siz
     }
 }
 
-// `best` is what is known, whenever that ends.
+// `best` holds the best bounds so far, also when this ends by an exception.
 void epsilon_within(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& best) {
     if (infinity_of(parts).lower > delta) {
         best.lower = HUGE_VAL;
         return;
     }
     if (nothing_finite(parts)) return;
-    // Beyond the largest sum of losses there is infinity alone.
+    // Only the mass at infinity lies above the largest sum of losses.
     if (infinity_of(parts).upper <= delta) best.upper = std::max(0.0, top_of(parts));
     if (no_sketch(parts)) return;
-    // A large delta is often that of epsilon = 0 already, where ln delta says little.
+    // The delta of epsilon = 0 is often below a large delta already, and ln delta says little there.
     if (delta > kLarge && delta_within(parts, 0, kRough, most_points).upper <= delta) {
         best = {0, 0};
         return;
@@ -268,8 +275,8 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        // What is cut off on the right costs a hundredth of the width of ln delta, which is about tilt * epsilon times
-        // that of epsilon and rarely under 1.
+        // The cut on the right costs a hundredth of the width of ln delta, which is about tilt * epsilon times that of
+        // epsilon and rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
@@ -285,7 +292,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         if (slope > 0)
             target.epsilon = 0.5 * (low + high), target.margin = 0.5 * (high - low) + 0.05 / slope,
             target.slope = slope;
-        // What a cell costs is known for small changes of ln delta alone.
+        // The width that a cell adds is known for small changes of ln delta alone.
         target.log_width =
             std::min(std::log(asked * std::max(std::abs(target.epsilon), 1e-6) * target.slope), kMostNats);
         target.log_tail = now.more_tail - std::min(0.0, target.log_width);
@@ -306,10 +313,10 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-// About ln delta(epsilon), where right tails of e^{cut} times delta are cut off. A cut further left makes a better
+// Estimates ln delta(epsilon) where right tails of e^{cut} times delta are cut off. A cut further left makes a better
 // bound on delta, which allows a cut further left. But one moment bounds a heavy tail badly, and a cut by a bad bound
-// may take all that lies beyond epsilon. What is left then bounds less than what was cut off, and the largest delta
-// is looked for whose own cut leaves a bound as large.
+// may take all mass beyond epsilon. The rest then has a smaller bound than the mass that was cut off, and the function
+// searches for the largest delta whose own cut leaves a bound as large.
 double about_delta(const std::vector<Part>& parts, double epsilon, double cut) {
     const auto bound = [&](double log_delta) {
         return std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + cut), epsilon).bound, -745.0, 0.0);
@@ -421,9 +428,10 @@ void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t 
     const auto narrow = [&](std::size_t i) { return upper[i] - lower[i] <= std::max(kRead * width * upper[i], floor); };
     for (std::size_t i = 0; i < n; ++i) {
         if (narrow(i)) continue;
-        // The last words of an epsilon are not charged: of those that no budget is left for, only one may have them.
+        // The bounds of last resort for an epsilon are not charged: once the budget is spent, only one epsilon may
+        // have them.
         if (work::exhausted()) break;
-        // What lies further right is read off the same curve, as far as that is precise.
+        // Larger epsilons are read off the same curve, as far as it is precise.
         const Reader reader = [&](const Curves& curves) {
             for (std::size_t j = i + 1, wide = 0; j < n && wide < kWide; ++j) {
                 Bounds a;

@@ -8,8 +8,8 @@
 
 namespace tightdp::grid {
 
-// Each error term is in the unit of the answer, an upper bound on what it adds to the width but for `lattice`, which
-// is what remains.
+// Each error term is in the unit of the answer. It is an upper bound on what it adds to the width, except `lattice`,
+// which is the remainder of the width.
 struct Bounds {
     double lower = 0, upper = 0;
     double lattice = 0, rounding = 0, wrapping = 0, truncation = 0;
@@ -22,15 +22,15 @@ struct Bounds {
 // The relative width asked for is met, or else `most_points` was reached, or rounding stands in the way.
 Bounds epsilon(const std::vector<Part>& parts, double delta, double width, std::size_t most_points);
 
-// How often, in this process, a lower end came out above an upper one: never, or there is a mistake; the answer is then
-// that nothing is known.
+// Number of times, in this process, that a lower end came out above an upper one. Any such crossing is a mistake in
+// the engine, and the answer is then the trivial interval.
 std::size_t crossings();
 
 // Bounds on delta(epsilon). An upper end is 0 only where the support has ended, else 1e-307 at least.
 Bounds delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points);
 
-// The same at `n` epsilons that ascend, of as few compositions as serve: within twice the width, or `floor` wide.
-// `lower` and `upper` have n entries.
+// Bounds on delta at `n` ascending epsilons, from as few compositions as possible: within twice the width, or `floor`
+// wide. `lower` and `upper` have n entries.
 void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t n, double width, double floor,
             std::size_t most_points, double* lower, double* upper);
 

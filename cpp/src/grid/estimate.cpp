@@ -13,7 +13,7 @@ namespace tightdp::grid {
 namespace {
 
 constexpr int kOctave = 1 << kRungHalvings;
-// Fewer parts than this are added up faster than they are looked up.
+// Number of parts from which looking up their sum takes less time than adding them up.
 constexpr std::size_t kManyParts = 4;
 
 double floor_to(double x, double unit) { return unit * std::floor(x / unit); }
@@ -29,9 +29,9 @@ int rung_of(double tilt) {
 // A power of two.
 double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
 
-// The first minimiser of f over the ladder of tilts, coming from the left of a guess. There may be others: the further
-// one of a law with a heavy tail looks at nothing but the point where the tail is cut off.
-// `enough` says of a tilt and its value that larger tilts are of no use.
+// The first minimiser of f over the ladder of tilts, coming from the left of a guess. There may be others: further
+// right, a distribution with a heavy tail has one that depends on nothing but the point where the tail is cut off.
+// `enough` tells, from a tilt and its value, whether larger tilts are of no use.
 template <class F, class Enough>
 Saddle minimise(F f, double guess, Enough enough) {
     constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;
@@ -65,7 +65,7 @@ Saddle minimise(F f, double guess, Enough enough) {
     return {tilt_at(b), fb};
 }
 
-// Standard deviation, not less than a small part of all there is: where all of a law sits in one point.
+// Standard deviation, but at least a small part of the whole range: all mass may sit in one point.
 double deviation(const Cumulant& c, const Sketches& sketches) {
     return std::max(std::sqrt(c.variance), 1e-9 * (sketches.most() - sketches.least())) + 1e-300;
 }
@@ -83,7 +83,8 @@ TailExponents::Each TailExponents::right() const {
     return found;
 }
 
-// Where the support ends near a window the lattice may reach beyond it, by little mass: the largest ones show it.
+// If the support ends near a window, the lattice may reach beyond it by little mass; the largest exponents show how
+// little.
 TailExponents::Each TailExponents::left() const {
     Each found{64, 16, 4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-4};
     for (double& one : found) one = -left_from - left_unit * one;
@@ -94,7 +95,8 @@ double log_kernel(double tilt) { return -tilt * std::log1p(1 / tilt) - std::log1
 
 // Cumulants of one composition at the tilts that were asked for.
 struct Totals {
-    // A question to a composition asks for some hundred tilts, of each law by itself for a few.
+    // A question to a composition asks for some hundred tilts of the whole, and for a few of each distribution by
+    // itself.
     static constexpr std::size_t kMost = 1024, kBytes = kMost * 64, kOwnBytes = 2048;
 
     bool find(double tilt, Cumulant& found) const {
@@ -224,8 +226,8 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
     const double left = from > 0 ? s.loss[from - 1] : cut.left;
     // Lumps of a density stand for something around them.
     if (cut.smooth || cut.size < 2) return {left, cut.right};
-    // Between atoms there is nothing: what is further left moves up to where the range begins, up to the next
-    // atom or until that is too much.
+    // Nothing lies between atoms: mass further left moves up to where the range begins, which is the next atom or the
+    // point at which this mass would be too large.
     const std::size_t last = std::min(from, cut.size - 2);
     const double begin = (least - std::log(s.above[0] - s.above[last + 1])) / tilt;
     return {std::max(left, std::min(s.loss[last + 1], begin)), cut.right};
@@ -243,7 +245,7 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
 
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest) {
     const double spread = std::sqrt(sketches.cumulant(0).variance) + 1e-300;
-    // Of a single loss, which has no spread, the best tilt is about 1/delta.
+    // A single loss has no spread, and its best tilt is about 1/delta.
     const double guess = std::min(std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread, 0x1p10 * std::exp(-log_delta));
     return minimise(
         [&](double tilt) { return (sketches.cumulant(tilt).value + log_kernel(tilt) - log_delta) / tilt; },
@@ -271,7 +273,7 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
     const double around = octave(std::sqrt(2 * goal) / deviation(at0, sketches));
     Window w{0, 0, {normal, around, tilt}};
-    // What lies beyond epsilon + length wraps to where it counts; what lies beyond `right` is missing.
+    // Mass beyond epsilon + length wraps to where it counts; mass beyond `right` is missing.
     double length = sketches.most() - epsilon, right = sketches.most();
     for (const double step : w.exponents.right()) {
         const double s = tilt + step, value = sketches.cumulant(s).value;
@@ -280,8 +282,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     }
     right = std::max(right, epsilon + 1e-12 * std::abs(epsilon));
     length = std::max(length, 0.0);
-    // Left of epsilon nothing is needed if e^{-tilt length} is small enough by itself; else the window begins further
-    // left, at the quantile that makes up for the rest.
+    // The window may begin at epsilon if e^{-tilt length} is small enough by itself; otherwise it begins further left,
+    // at the quantile that makes up for the rest.
     const TailExponents::Each steps = w.exponents.left();
     TailExponents::Each values;
     for (std::size_t i = 0; i < steps.size(); ++i) values[i] = sketches.cumulant(tilt + steps[i]).value;

@@ -13,13 +13,13 @@ struct Cumulant {
     double value = 0, mean = 0, variance = 0;  // ln E[e^{tilt Y}] and its first two derivatives
 };
 
-// What a question's plan is made of takes few values, so that consecutive questions to a growing composition
-// are answered on one and the same lattice (grid.md, section 8). Tilts are those of a ladder, whole powers of
-// 2^(1/32); with fewer halvings of the octave, of 2, 2^(1/2), ...
+// Tilts of a plan take few values, so that consecutive questions to a growing composition are answered on the same
+// lattice (grid.md, section 8): the rungs of a ladder, whole powers of 2^(1/32), or with fewer halvings of the octave
+// whole powers of 2, 2^(1/2), ...
 inline constexpr int kRungHalvings = 5;
 double on_ladder(double tilt, int halvings = kRungHalvings);
 
-// Losses between which a law is put on the lattice.
+// Smallest and largest loss of a distribution that the lattice holds.
 struct Range {
     double left, right;
 };
@@ -27,16 +27,17 @@ struct Range {
 struct Totals;
 
 // The sketches of some parts, each cut off on the right where the mass beyond is below e^{log_beyond} over its count,
-// both rounded to less. Of a law with a heavy tail only what is cut off has a useful tilt.
+// both rounded down. A distribution with a heavy tail has a useful tilt only when it is cut off.
 class Sketches {
   public:
     Sketches(const std::vector<Part>& parts, double log_beyond);
 
     Cumulant cumulant(std::size_t part, double tilt) const;
-    // All parts together, each to `share` of its count, rounded down as the levels of a plan do.
+    // The cumulant of all parts together, each to `share` of its count, rounded down as the levels of a plan do.
     Cumulant cumulant(double tilt, double share = 1) const;
 
-    // Left of the range e^{tilt left} P(Y < left) is below e^{-log_left} over the count of the tilted mass.
+    // The range of one part, left of which e^{tilt left} P(Y < left) is below e^{-log_left} over the count, relative
+    // to the tilted mass.
     Range range(std::size_t part, double tilt, double log_left) const;
 
     double least(double share = 1) const;  // of the sum of losses
@@ -63,14 +64,14 @@ class Sketches {
 // ln sup over y of e^{-tilt y} (1 - e^{-y})_+: delta(eps) <= M(tilt) e^{-tilt eps} times its exponential.
 double log_kernel(double tilt);
 
-// The tilt that bounds delta(epsilon) best and the logarithm of that bound, or the one that bounds epsilon(delta) best
-// and that bound.
+// The tilt with the smallest bound on delta(epsilon) and the logarithm of that bound, or the tilt with the smallest
+// bound on epsilon(delta) and that bound.
 struct Saddle {
     double tilt, bound;
 };
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
-// Beyond what suits a normal law the tilt is at most `finest` over epsilon: what a larger one would tell apart is not
-// asked for.
+// The tilt is at most `finest` over epsilon, unless one that suits a normal law is larger: the question does not ask
+// for the precision that a larger tilt would give.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
 // Exponents, relative to the tilt in use, whose moments show how little lies outside of a window: right ones are
@@ -91,12 +92,11 @@ struct Window {
     TailExponents exponents;
 };
 
-// Where the composition, tilted, has all but e^{-log_tail} of its mass on either side.
+// The window outside of which the tilted composition has at most e^{-log_tail} of its mass on either side.
 Window window(const Sketches& sketches, double tilt, double log_tail, double share);
 
-// The shortest window that leaves delta(epsilon) = e^{log_delta} as it is up to a factor 1 +- e^{-log_tail}:
-// mass left of epsilon may wrap round to where the kernel is small, mass right of it to where the kernel
-// vanishes.
+// The shortest window that leaves delta(epsilon) = e^{log_delta} unchanged up to a factor 1 +- e^{-log_tail}: mass
+// left of epsilon may wrap round to where the kernel is small, mass right of it to where the kernel vanishes.
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 
 }  // namespace tightdp::grid

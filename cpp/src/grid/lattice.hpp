@@ -22,7 +22,8 @@ struct Weights {
     double log_scale = 0;
 };
 
-// Of an upper and a lower law on a lattice: the upper one dominates the given law, the lower one is dominated by it ...
+// Properties of an upper and a lower distribution on a lattice: the upper one dominates the given distribution, the
+// lower one is dominated by it ...
 struct BothSides {
     double slack = 0;  // ... once all losses are moved up, or down, by this
     double infinity_upper = 0, infinity_lower = 0;  // P-mass at infinity
@@ -39,14 +40,14 @@ struct Discretised : BothSides {
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
                 Discretised& out);
 
-// The same for weights that sit on the lattice of half the spacing, through the same anchor. The Weights keep their
-// log_scale. `upper` or else lower.
+// Moves weights from the lattice of half the spacing, through the same anchor, to the coarse one. The Weights keep
+// their log_scale. `upper` selects the upper side, otherwise the lower one.
 Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper);
 
 // ln sum w_i e^{further h (i - first)}, rounded up.
 double log_moment(const Weights& weights, double further, double h);
 
-// The same for eight exponents of one sign at once.
+// log_moment for eight exponents of one sign at once.
 void log_moments(const Weights& weights, const double* further, double h, double* log);
 
 // Masses of cells and points on their way to weights; all tilted at the left end of the cell.

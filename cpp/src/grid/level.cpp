@@ -7,7 +7,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Of so few distinct laws all are kept one by one; of more the product of all but the last is.
+// Caches each spectrum if there are at most this many distinct distributions, otherwise only the product of all but
+// the last.
 constexpr std::size_t kFewLaws = 8;
 
 const Fold nothing{};
@@ -69,7 +70,7 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
         times(now ? *now : found ? *found : nothing, placed_[done], *next);
         next->units = work::spent() - before;
         now = next;
-        // For the next question, which adds a law or a step of the last one.
+        // This product is kept for the next question, which adds a distribution, or a step of the last one.
         const std::size_t left = placed_.size() - 1 - done;
         if (kept && (left == 1 || (left == 0 && placed_[done].part->count == 1))) {
             found = now;

@@ -1,5 +1,5 @@
-// One level of a plan: its parts on its lattice, multiplied, as far as that is not kept (docs/theory/grid.md, sections
-// 5.2 and 8).
+// One level of a plan: its parts on its lattice, multiplied, where the product was not kept (docs/theory/grid.md,
+// sections 5.2 and 8).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tightdp::grid {
 
-// Both sides of what is kept, and the units of work that it took.
+// The two sides of a cached result, and the units of work that it took.
 template <class Side>
 struct Kept {
     Side upper, lower;
@@ -39,13 +39,13 @@ struct Placed {
     bool keep;
 };
 
-// Steps of the whole that one of a level stands for.
+// Number of steps of the composition for which one step of a level stands.
 double remaining(const Plan& plan, std::size_t level);
 
-// The first words of some.
+// The first `length` words of a key.
 Key beginning(const Key& key, std::size_t length);
 
-// What a level is made of but for the level before: its lattice and its parts, and the same as words of a key.
+// The parts of a level on its lattice, without the level before, and the same as words of a key.
 class LevelRun {
   public:
     LevelRun(const std::vector<Part>& parts, const Plan& plan, std::size_t number);
@@ -53,7 +53,8 @@ class LevelRun {
     // False if indices would leave the range where doubles hold them exactly.
     bool possible() const { return possible_; }
 
-    // All that the product of the parts depends on: the lattice, and part by part the law and where it lies.
+    // The words that determine the product of the parts: the lattice, and for each part its distribution and its
+    // place.
     const Key& words() const { return words_; }
     Key lattice_words() const;
 

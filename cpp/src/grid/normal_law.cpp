@@ -14,20 +14,20 @@ namespace {
 
 // Shevtsova (2010): the constant of the theorem of Berry and Esseen for summands of unequal laws.
 constexpr double kBerryEsseen = 0.56;
-// Cells, about, and into how many goes each that the law's sketch has: what they are off by is 1e-6 of the variance, or
-// less.
+// Number of cells, about, and the least and largest number into which each cell of the distribution's sketch is split.
+// Their error is at most 1e-6 of the variance.
 constexpr std::size_t kCells = 40'000, kLeastSplit = 8, kMostSplit = 64;
-// e^{c y} stays a double.
+// Largest |c y| of a point for which a tilt c is tried: e^{c y} stays a double.
 constexpr double kMostExponent = 600;
-// Lighter points count as none: no doubles, or with few digits.
+// ln of the mass below which a point counts as none: such a mass is no double, or one with few digits.
 constexpr double kLeastLog = -700;
-// A cell's Q-mass is a double as long as it falls by no more than this.
+// Largest ln((s + t) / s) of a cell for which its Q-mass is a double.
 constexpr double kMostFall = 660;
-// Of what the tail of a law may be for estimates of the tilt.
+// ln of the tail that is cut off for estimates of the tilt, relative to delta.
 constexpr double kCut = -20;
-// Of epsilon, relative: where bisection ends.
+// Relative width of epsilon at which bisection ends.
 constexpr double kExact = 1e-13;
-// Of work: a point, its exponentials.
+// Units of work of one point: its exponentials.
 constexpr std::int64_t kPointUnits = 100;
 
 // e^t - 1 - t >= 0, within 24 u of itself.
@@ -53,14 +53,14 @@ struct Points {
         if (mass > 0 || off > 0) list.push_back({loss, mass, off});
     }
 
-    // P-mass that is hardly any, somewhere in [from, to].
+    // Adds a tiny P-mass, somewhere in [from, to].
     void put_light(double from, double to, double log_mass) {
         put(to, 0, 2 * std::exp(kLeastLog));
         error += 2 * std::exp(kLeastLog);
         without_other(from, log_mass);
     }
 
-    // The Q-mass of P-mass right of `from` is not in the list: there may be much.
+    // Accounts for the Q-mass of a P-mass right of `from` that is not in the list; it may be large.
     void without_other(double from, double log_mass) { other_error += std::exp(std::min(log_mass - from + 1, 0.0)); }
 };
 
@@ -110,7 +110,7 @@ void put_density(const Density& density, bool upper, Points& out) {
         }
     }
     out.slack = worst(out.slack, slack + moved + 8 * u * ends);
-    // What is beyond: moved up to the first edge and, from the last, to infinity; or dropped.
+    // The mass beyond the edges moves up to the first edge and, from the last, to infinity; or it is dropped.
     const Density::Left before = density.left_of(edges.front());
     const Density::Right after = density.right_of(edges.back());
     const double p = finite_exp(before.p), q = finite_exp(before.q);
@@ -148,7 +148,7 @@ struct Value {
     double value, error;
 };
 
-// The other one too if the first is no number.
+// The value with the smaller error; the second one if the first error is no number.
 Value closer(const Value& one, const Value& other) { return one.error < other.error ? one : other; }
 
 // One law, tilted.
@@ -158,7 +158,7 @@ struct Tilted {
     double third;  // at least E|Y - mean|^3
 };
 
-// Not a number where the law cannot be tilted so much.
+// NaN throughout where the distribution cannot be tilted by so much.
 Tilted tilted(const Points& points, double c) {
     constexpr Tilted nothing{NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     double most = 0;
@@ -213,7 +213,7 @@ Tilted tilted(const Points& points, double c) {
     return out;
 }
 
-// The composition of laws that dominate, or are dominated.
+// The normal approximation to a composition of distributions that dominate (upper) or are dominated.
 class NormalLaw {
   public:
     NormalLaw(const std::vector<Part>& parts, double c, bool upper) : c_(c), upper_(upper) {
@@ -251,7 +251,7 @@ class NormalLaw {
     double mean() const { return mean_; }
     double deviation() const { return deviation_; }
 
-    // A bound on delta(epsilon) from the side that the law is on.
+    // An upper or lower bound on delta(epsilon), as the distribution dominates or is dominated.
     double bound(double epsilon) const {
         const double trivial = upper_ ? 1 : 0;
         if (!known_) return trivial;
@@ -294,7 +294,8 @@ double least_upper(const NormalLaw& law, double delta) {
     return high;
 }
 
-// Below `most`, and looked for near where the tilted law is: further left bounds are of no use, for want of a tilt.
+// Searches for the lower end below `most`, near the mean of the tilted distribution: further left the bounds are of no
+// use, because the tilt does not suit them.
 double greatest_lower(const NormalLaw& law, double delta, double most) {
     most = std::min(most, std::max(law.mean() + law.deviation(), 0.0));
     double high = most, low = most, step = 1e-9 * law.deviation();

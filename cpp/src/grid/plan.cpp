@@ -9,24 +9,25 @@ namespace {
 constexpr double kLeastPoints = 64;
 // Work of all levels over the points that the largest may have.
 constexpr double kMostCost = 3;
-// Largest tilt times spacing where the lattice is the law's own, over ln count: then all steps at their largest loss
-// outweigh one that is not by e^3. More only magnifies roundings further left.
+// Largest excess of tilt times spacing over ln count on the distribution's own lattice: with it, all steps at their
+// largest loss outweigh by e^3 the case that one of them is not. A larger one would only magnify rounding errors
+// further left.
 constexpr double kMostLean = 3;
 constexpr int kMostLevels = 26;
 constexpr double kMostIndex = 0x1p50;
 // Each level takes the fourth power, so that spreads and spacings double.
 constexpr double kRadix = 4;
 
-// Where a spacing may be finer than asked at no cost, it is one of this share of the finest.
+// Largest ratio of a spacing to the finest one allowed, where a finer spacing costs nothing.
 constexpr double kLeeway = 1.25;
-// More laws than this are not searched for spacings that suit several of them.
+// Largest number of distributions for which a spacing that suits several of them is searched.
 constexpr std::size_t kFewLaws = 4;
-// Where a law's steps are finer than this part of a spacing, it is not made of whole steps.
+// Largest number of a distribution's steps in a spacing for which the spacing is made a whole number of them.
 constexpr double kMostSteps = 4096;
 // Windows on the way begin at whole multiples of this part of their length.
 constexpr double kWindowSteps = 32;
 
-// The number from least to most (0 < least <= most) with the fewest significant bits: it stays what it is while the
+// The number from least to most (0 < least <= most) with the fewest significant bits: it does not change while the
 // ends move around it, and many multiples of it are doubles.
 double roundest(double least, double most) {
     int exponent;
@@ -48,8 +49,9 @@ double rough_mass(const Law& law) {
     return std::clamp(1 - on - law.infinity, 0.0, 1.0);
 }
 
-// The part whose steps the spacing should divide: of those that have some the one with the largest share of the
-// variance. Among many laws that is of use, and worth another lattice when it changes, only if it has most of it.
+// The distribution whose steps the spacing should divide: among those that have steps, the one with the largest share
+// of the variance. Among many distributions it is of use, and worth another lattice when it changes, only if it has
+// most of the variance.
 const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, double tilt) {
     const Law* best = nullptr;
     double most = -1, all = 0;
@@ -62,11 +64,11 @@ const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, doub
     return parts.size() <= kFewLaws || most > 0.5 * all ? best : nullptr;
 }
 
-// A spacing from least to most that divides the leader's steps and, as nearly as that allows, those of a few others: a
-// lone atom that misses the lattice by t cells moves the lower bound by t h. As far as it can be had, the number of
-// cells in a step halves with every level to come, so that atoms stay on the lattice while it gets coarser.
+// A spacing from least to most that divides the leader's steps and, as nearly as possible, those of a few others: a
+// lone atom that misses the lattice by t cells moves the lower bound by t h. If possible, the number of cells in a
+// step halves with every later level, so that atoms stay on the lattice while it gets coarser.
 double fit_several(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
-    // Any number of tries is correct: a spacing that misses costs width. So many take a tenth of a millisecond.
+    // Any number of tries is correct: a spacing that misses costs width. This number takes a tenth of a millisecond.
     constexpr int kTries = 4096;
     const double from = std::ceil(leader->step / most), to = std::max(from, std::floor(leader->step / least));
     double unit = std::exp2(levels);
@@ -121,7 +123,8 @@ struct Shape {
     double most = 0;  // points of the largest level, or what all levels count for
 };
 
-// How much further from delta a tilt's bound lies than the best one's, in nats: so much precision it gives up.
+// Difference in nats between the bound at this tilt and the bound at the best one: the precision that the tilt gives
+// up.
 double loss(const Sketches& sketches, const Target& target, double tilt) {
     return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * target.epsilon - target.log_delta);
 }
@@ -131,9 +134,9 @@ Window final_window(const Sketches& sketches, const Target& target, double tilt,
                       target.log_delta - target.margin * target.slope, log_tail);
 }
 
-// Heavy tails make the best tilt a bad one: it sees several large losses together where delta comes from one. A smaller
-// tilt then has the shorter window. Near that, the tilt is one that stays what it is while the question changes a
-// little.
+// Heavy tails make the best tilt a bad one: it sees several large losses together where delta comes from one. A
+// smaller tilt then has the shorter window. Near the shortest window, the function chooses a tilt that does not change
+// while the question changes a little.
 double choose_tilt(const Sketches& sketches, const Target& target, double log_tail) {
     // Any values are correct. An even tilt may cost a tenth of the window, which asks for twice the points in one of
     // seven questions, and a nat of the digits at hand, half a digit.
@@ -169,7 +172,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     const double log_tail = target.log_tail;
     plan.tilt = choose_tilt(sketches, target, log_tail);
     plan.most_cells = 2 * target.most_points;
-    // The lattice is that of one law; of the others not even atoms lie on it.
+    // The lattice is that of one distribution; not even the atoms of the others lie on it.
     const Law* law = leader(parts, sketches, plan.tilt);
     double rough = 0;
     for (const Part& part : parts)
@@ -179,10 +182,10 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     exact = exact && (asked.right - asked.left) / law->step < static_cast<double>(target.most_points);
     if (!exact)
         for (const Part& part : parts) rough = std::max(rough, part.count);
-    // Points of the law's own lattice need no more than to be told apart.
+    // A tilt that only tells the points of the distribution's own lattice apart is enough.
     if (exact) plan.tilt = std::min(plan.tilt, on_ladder(0.97 * (kMostLean + std::log(parts[0].count)) / law->step));
     const double lambda = plan.tilt;
-    // On the way, mass outside of a window is compared with what the question integrates in the end.
+    // On all levels but the last, mass outside of a window is compared with what the question integrates in the end.
     const double inner_tail = log_tail + loss(sketches, target, lambda) - log_kernel(lambda);
     for (std::size_t j = 0; j < parts.size(); ++j) {
         plan.scales.push_back(sketches.cumulant(j, lambda).value - lambda * parts[j].law->anchor);
@@ -195,7 +198,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     double ranges = 0;
     for (const Range& range : plan.ranges) ranges += range.right - range.left;
     Shape best;
-    // No more levels than leave the first one something to do.
+    // The number of levels is limited so that the first one has steps to multiply.
     const double most = std::ranges::max(parts, {}, &Part::count).count;
     for (int levels = 0; levels <= kMostLevels && std::pow(kRadix, levels) <= (exact ? 1 : most); ++levels) {
         const double first_share = std::pow(kRadix, -levels);
@@ -207,7 +210,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         for (int l = 0; l <= levels; ++l) {
             const double share = std::pow(kRadix, l - levels);
             const Window w = l == levels ? asked : window(sketches, lambda, inner_tail + std::log(1 / share), share);
-            // Where the curve is flat a window still takes some points to be told from nothing.
+            // A flat curve also needs some points in a window, so that it differs from an empty one.
             const double widest = std::min(last * std::sqrt(share), std::max(w.right - w.left, 1e-300) / kLeastPoints);
             const double h = l > 0   ? 2 * shape.spacing.back()
                              : exact ? law->step
@@ -233,11 +236,11 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         return plan;
     }
     const auto levels = static_cast<int>(best.spacing.size()) - 1;
-    // Too many points: coarser, until the largest level fits.
+    // Doubles the spacing until the largest level fits, if it has too many points.
     double coarser = 1;
     if (best.most > target.most_points) coarser = std::exp2(std::ceil(std::log2(best.most / target.most_points)));
-    // All levels keep the doubling of spacings, which coarsening relies on. What rounding the lengths up to powers of
-    // two leaves over goes into finer spacings.
+    // The spacings double from level to level, which coarsening relies on. Rounding the lengths up to powers of two
+    // leaves room, which is used for finer spacings.
     const auto points = [&](int l, double h) {
         const double longer = l < levels ? 1.02 + 1 / kWindowSteps : 1.02;
         return std::max(kLeastPoints, longer * (best.windows[l].right - best.windows[l].left) / h + 16);

@@ -1,5 +1,5 @@
-// How a question will be computed: tilt, spacings, windows (docs/theory/grid.md, section 7). A bad plan costs width,
-// never soundness.
+// Plan for the computation of a question: tilt, spacings, windows (docs/theory/grid.md, section 7). A bad plan costs
+// width, never soundness.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct Plan {
     std::size_t points() const;  // of the largest level
 };
 
-// What a plan aims at: about where on the curve the answer is. The first guess comes from the saddle, the next from a
-// rough answer.
+// The place on the curve where a plan expects the answer. The first guess comes from the saddle, the next from a rough
+// answer.
 struct Target {
     double epsilon, log_delta;
     double margin;      // epsilon may be this much less; ln delta may be this much times the slope less

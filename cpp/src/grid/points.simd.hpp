@@ -12,8 +12,8 @@ TIGHTDP_DECLARE_SIMD(void, grid_tilt,
                      (double tilt, double shift, const double* x, std::size_t count, const double* s, const double* t,
                       const double* log_scale, const double* rel, double* mass, double* spread, double* error))
 
-// With w_i = e^{log_mass + tilt loss - peak}: sums of w, w loss, w loss^2 and, if peak = 0, of mass (e^{tilt
-// loss} - 1).
+// Sums of w, w loss, w loss^2 and, if peak = 0, of mass (e^{tilt loss} - 1), where w_i = e^{log_mass + tilt loss -
+// peak}.
 TIGHTDP_DECLARE_SIMD(void, grid_moments,
                      (double tilt, double peak, const double* loss, const double* log_mass, const double* mass,
                       std::size_t count, double* sums))

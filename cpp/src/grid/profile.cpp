@@ -8,7 +8,7 @@
 
 namespace tightdp::grid {
 
-// Unimodal, so the sum is at most integral / h + maximum.
+// The kernel is unimodal, so the sum is at most integral / h + maximum.
 double kernel_norm(double tilt, double h, double points) {
     const double peak = std::exp(2 * log_kernel(tilt));
     const double sum = 1 / (h * 2 * tilt * (2 * tilt + 1) * (tilt + 1)) + peak;
@@ -18,7 +18,7 @@ double kernel_norm(double tilt, double h, double points) {
 Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, double spacing, double tilted)
     : anchor(anchor_at), h(spacing), tilt(tilted), log_scale(law.w.log_scale), first(law.w.first),
       value(law.w.w.size()), outside(beyond) {
-    // With P_j = sum_{i>j} w_i e^{-tilt (x_i - x_j)}: D_j = (1 - e^{-h}) P_j + e^{-(tilt+1) h} D_{j+1}. All terms are
+    // D_j = (1 - e^{-h}) P_j + e^{-(tilt+1) h} D_{j+1}, where P_j = sum_{i>j} w_i e^{-tilt (x_i - x_j)}. All terms are
     // positive.
     const std::size_t n = value.size();
     work::spend(4 * static_cast<std::int64_t>(n));
@@ -46,7 +46,7 @@ double Profile::wrapping(double epsilon, bool upper) const {
     const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
     const double at = epsilon - anchor;
     if (upper) return std::exp(outside.right.least(tilt, from + length));
-    // P(x < from) by the exponents that fall, and at most 1.
+    // Bounds P(x < from) by the falling exponents, and by 1.
     double left = 0, far = HUGE_VAL;
     for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
         const double exponent = tilt + outside.left.exponents[i], further = outside.right.exponents[i];
@@ -60,7 +60,7 @@ double Profile::bound(std::size_t j, bool upper) const {
     const double x = at(j), lean = tilt * (x - anchor);
     const double rel = relative + (8 + 4 * std::abs(lean) + 4 * std::abs(log_scale)) * u;
     const double lost = wrapping(x, upper);
-    // In logarithms: the unit may be beyond doubles where what it multiplies is not.
+    // The product is taken in logarithms, because the unit may be beyond doubles although the product is not.
     const auto absolute_of = [&](double v) { return v > 0 ? std::exp(std::log(v) + (log_scale - lean)) : 0; };
     if (static_cast<double>(first) + static_cast<double>(j) >= outside.last) return 0;  // nothing is larger
     if (upper) {
@@ -88,13 +88,13 @@ double Profile::bound_at(double epsilon, bool upper) const {
 
 double Profile::invert(double target, bool upper) const {
     const std::size_t n = value.size();
-    // What is no number bounds nothing.
+    // A bound that is no number tells nothing.
     const auto above = [&](std::size_t j) {
         const double b = bound(j, upper);
         return upper ? !(b <= target) : b > target;
     };
-    // The curve itself falls in j: bisect it for where to look. The bounds need not fall, but any change of side of
-    // theirs will do, and the closest one to the right of a point above is found by bisection again.
+    // The curve itself falls in j, so bisecting it says where to look. The bounds need not fall, but any place where
+    // they change sides will do, and the closest one to the right of a point above is found by a second bisection.
     const auto guess = [&](std::size_t j) {
         return std::log(value[j]) + log_scale - tilt * (at(j) - anchor) > std::log(target);
     };

@@ -9,23 +9,23 @@
 
 namespace tightdp::grid {
 
-// What lies beyond one end of the window. With x counted from the anchor, logarithms of E[e^{(tilt + exponent) x};
-// finite].
+// Moments that bound the mass beyond one end of the window: logarithms of E[e^{(tilt + exponent) x}; finite], with x
+// counted from the anchor.
 struct Tail {
     TailExponents::Each exponents{}, moments{};
     bool some = false;  // whether anything lies there
 
-    // The least of bounds exponent by exponent: ln of a moment less (tilt + exponent) at.
+    // The least bound over the exponents: ln of a moment less (tilt + exponent) at.
     double least(double tilt, double at) const;
 };
 
-// What the window of a composition leaves out or moves.
+// The mass that the window of a composition leaves out or moves.
 struct Outside {
     Tail right, left;
     double last = HUGE_VAL;  // index of the largest loss
 };
 
-// a + b, which nearly cancel, of two logarithms: rounded up. Also where one is -infinity.
+// Sum of two logarithms a and b that nearly cancel, rounded up. Either may be -infinity.
 inline double up(double a, double b) {
     return a == -HUGE_VAL ? a : a + b + 1e-9 + 8 * kUnitRoundoff * (std::abs(a) + std::abs(b));
 }
@@ -46,7 +46,7 @@ struct Profile {
 
     double at(std::size_t j) const { return anchor + static_cast<double>(first + static_cast<std::int64_t>(j)) * h; }
 
-    // What the window may hide from the upper curve or have added to the lower one.
+    // Bound on the delta that the window may hide from the upper curve or have added to the lower one.
     double wrapping(double epsilon, bool upper) const;
 
     // Upper or lower bound on delta(x_j) without infinity; a lower one may be negative.

@@ -15,7 +15,7 @@ namespace {
 // Indices of lattice points are exact as doubles, and so are their sums.
 constexpr double kMostIndex = 0x1p50;
 
-// All levels up to one, on the lattice of the next.
+// The composition of all levels up to one, on the lattice of the next.
 struct Coarse : Kept<Spectrum> {
     StepSums sums;
 };
@@ -49,7 +49,7 @@ Composed failed(const Level& level) {
     return {nothing, nothing, {}, level.h};
 }
 
-// One side of a level: what came out, or nothing.
+// One side of a level; weights of zero with an infinite error where there is no product.
 Side finished(const Product& product, const Level& level) {
     Side out{{}, outside(product, level)};
     if (product.nothing || product.empty) {
@@ -110,7 +110,7 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         levels.emplace_back(parts, plan, l);
         if (!levels.back().possible()) return failed(plan.levels[l]);
     }
-    // The key of what the levels up to one hand on: all that they were made of, and the next one's lattice.
+    // The key of a Coarse: everything that the levels up to one were made of, and the next one's lattice.
     Key key{kLevel, word(last_norm)};
     std::vector<std::size_t> ends;
     for (std::size_t l = 0; l < last; ++l) {

@@ -10,7 +10,7 @@
 
 namespace tightdp::grid {
 
-// What adds up over the steps beside spectra.
+// Sums over the steps that stand beside the spectra.
 struct StepSums {
     double anchor = 0, slack = 0;
     double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity
@@ -27,23 +27,24 @@ struct Side {
     Outside beyond;
 };
 
-// Both sides at the last level of a plan.
+// The upper and the lower side at the last level of a plan.
 struct Composed {
     Side upper, lower;
     StepSums sums;
     double h = 0;
 };
 
-// ln of what is not at infinity.
+// ln of the mass that is not at infinity.
 double log_without(double infinity);
 
-// One law on the lattice of one level: the index of its left end and how many cells. False if out of reach of indices.
+// Places a distribution on the lattice of one level: sets the index of its left end and the number of cells. False if
+// the indices would be too large.
 bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells);
 
 // Weights on a lattice of twice the spacing, whose fourth power is taken next, and how far off they are (section 5.2).
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper);
 
-// Curves that bound nothing where the plan cannot be carried out.
+// Composes the parts as planned. Returns curves that bound nothing where the plan cannot be carried out.
 Composed run(const std::vector<Part>& parts, const Plan& plan);
 
 }  // namespace tightdp::grid

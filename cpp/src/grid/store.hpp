@@ -1,4 +1,4 @@
-// What is kept between questions: parts of answers that the next question to a growing composition needs again
+// Results kept between questions: parts of answers that the next question to a growing composition needs again
 // (docs/theory/grid.md, section 8).
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace tightdp::grid {
 
-// A key: everything that what is kept under it was computed from, word by word. The first word names the kind.
+// A key: everything, word by word, from which the result kept under it was computed. The first word names the kind.
 using Key = std::vector<std::uint64_t>;
 enum Kind : std::uint64_t { kTotals, kLaw, kFold, kLevel };
 
 inline std::uint64_t word(double x) { return std::bit_cast<std::uint64_t>(x); }
 
-// Thread safety: all methods may be called at any time from any thread. What is found stays valid while it is held.
+// Thread safety: all methods may be called at any time from any thread. A result stays valid while a caller holds it.
 class Store {
   public:
     // Half of what one question may take on the largest lattice (BYTES_PER_POINT of the Python engine).
@@ -27,14 +27,14 @@ class Store {
 
     static Store& shared();
 
-    // What was kept under exactly these words, which were kept with a T; or nothing.
+    // The result kept under exactly these words, which must have been kept with a T; null if there is none.
     template <class T>
     std::shared_ptr<const T> find(const Key& key) {
         return std::static_pointer_cast<const T>(look(key.data(), key.size(), hash(key.data(), key.size())));
     }
 
-    // The same for the longest of the keys that consist of the first ends[0], ends[1], ... words (ascending). Sets
-    // `which` to its number plus one, 0 if there is none.
+    // Finds the longest of the keys that consist of the first ends[0], ends[1], ... words (ascending). Sets `which` to
+    // its number plus one, 0 if there is none.
     template <class T>
     std::shared_ptr<const T> find_longest(const Key& words, const std::vector<std::size_t>& ends,
                                           std::size_t& which) {
@@ -46,7 +46,7 @@ class Store {
         put(std::move(key), std::static_pointer_cast<const void>(std::move(what)), bytes);
     }
 
-    // What is kept under the key, made anew and kept if there is nothing.
+    // The result kept under the key; if there is none, a new T, which is kept.
     template <class T>
     std::shared_ptr<T> made(const Key& key, std::size_t bytes) {
         auto found = std::const_pointer_cast<T>(find<T>(key));
@@ -56,14 +56,14 @@ class Store {
         return found;
     }
 
-    // The first to go when room is needed.
+    // Marks a result as the first to be dropped when room is needed.
     void not_needed(const Key& words, std::size_t length);
 
-    // How much may be kept from now on; what is more goes at once.
+    // Sets the number of bytes that may be kept; results beyond it are dropped at once.
     void limit(std::size_t bytes);
     std::size_t bytes();
 
-    // How often something was found.
+    // Number of look-ups that found a result.
     std::size_t found();
 
   private:

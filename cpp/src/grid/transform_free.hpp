@@ -7,8 +7,8 @@
 
 namespace tightdp::grid {
 
-// More than all probabilities too small for a double can add up to, 2^53 steps and 5e-324 each, and than the
-// roundings of such deltas: in every upper end that is not zero by support.
+// An upper bound on the sum of all probabilities that are too small for a double, 2^53 steps and 5e-324 each, and on
+// the rounding errors of such deltas. It is part of every upper end that is not zero by support.
 inline constexpr double kLeast = 1e-307;
 
 // No finite sum of losses exceeds it.

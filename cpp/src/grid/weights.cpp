@@ -1,4 +1,4 @@
-// From the masses of cells to weights of points (docs/theory/grid.md, sections 2 and 3).
+// Turns the masses of cells into weights of points (docs/theory/grid.md, sections 2 and 3).
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace tightdp::grid {
 namespace {
 
-// From this spacing on products with e^h may be beyond doubles.
+// Spacing from which products with e^h may be beyond doubles.
 constexpr double kWide = 300;
 
 // Constants of one lattice. Quantities of a cell or point are kept tilted at its own (left) point, so what passes to
@@ -57,7 +57,7 @@ void make_convex(std::vector<double>& w, const Steps& k) {
             if (w[l] <= 0) kept.pop_back();
         }
     }
-    // In exact arithmetic the last weight is not negative; what rounding left is paid for by dropping points
+    // The last weight is not negative in exact arithmetic; a deficit by rounding is paid for by dropping points
     // (grid.md, Lemma 6).
     if (w[last] >= 0) return;
     double owed = -w[last];
@@ -77,14 +77,16 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     }
 }
 
-// How far the chord over a cell is above the curve, at most: min(left m, most, right (1 - m)) at the fraction m of e^y.
+// Bound on the distance of the chord over a cell above the curve: min(left m, most, right (1 - m)) at the fraction m
+// of e^y.
 struct Gap {
     double left = 0, most = 0, right = 0;
 };
 
-// How far below the curve the chords are hung at each point, so that they stay below it everywhere (grid.md, section
-// 3.2). A point between a heavy and a light cell follows the light one as far as that lets it, and the heavy cell's
-// other point makes up for it: so that little mass is not eaten by what much mass needs. `curve` is the curve itself.
+// Distances below the curve at which the chords are hung at each point, so that they stay below it everywhere
+// (grid.md, section 3.2). A point between a heavy and a light cell follows the light one as far as that lets it, and
+// the heavy cell's other point makes up for it: the large distance that much mass needs must not consume little mass.
+// `curve` is the curve itself.
 std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double>& curve, const Steps& k) {
     const std::size_t n = gaps.size();
     std::vector<double> drop(n + 1);
@@ -112,7 +114,7 @@ std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double
     return drop;
 }
 
-// What is within a cell moved down to its left point, without regard to the mean: for cells wider than formulas reach.
+// Moves the mass of each cell down to its left point, without regard to the mean: for cells too wide for the formulas.
 std::vector<double> moved_down(const Cells& cells) {
     std::vector<double> w(cells.point.size());
     for (std::size_t i = 0; i < w.size(); ++i) {
@@ -144,7 +146,7 @@ std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, doub
 std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, double slack) {
     const Steps k(lattice);
     if (!(k.h < kWide)) return moved_down(cells);
-    // Up to the last cell with mass and the last point with some: what lies beyond must stay exactly zero.
+    // n ends at the last cell with mass or the last point with some, because weights beyond must stay exactly zero.
     std::size_t n = cells.mass.size();
     while (n > 1 && !(cells.mass[n - 1] > 0) && !(cells.point[n] > 0)) --n;
     std::vector<Gap> gaps(n);
@@ -217,7 +219,7 @@ double log_moment(const Weights& weights, double further, double h) {
 }
 
 void log_moments(const Weights& weights, const double* further, double h, double* log) {
-    // As many steps of Horner's rule as cannot lead from 2^500 beyond doubles.
+    // Largest growth in nats of a block of Horner's rule that cannot lead from 2^500 beyond doubles.
     constexpr double kMostLean = 320, kBlock = 64;
     const std::size_t n = weights.w.size();
     double ratio[8], sum[8], octaves[8], steepest = 0;
@@ -227,7 +229,7 @@ void log_moments(const Weights& weights, const double* further, double h, double
         ratio[i] = std::exp(lean);
     }
     const std::size_t block = steepest * kBlock <= kMostLean ? static_cast<std::size_t>(kBlock) : 1;
-    // From the light end to the heavy one the sum only grows.
+    // Horner's rule runs from the light end to the heavy one, so that the sum only grows.
     TIGHTDP_SELECT_SIMD(grid_horner)(weights.w.data(), n, further[0] > 0, block, ratio, sum, octaves);
     for (int i = 0; i < 8; ++i) {
         const double lean = further[i] * h;
