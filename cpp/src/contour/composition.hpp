@@ -1,5 +1,4 @@
-// What is composed: Poisson-subsampled and plain Gaussians, all looked at from one direction; and one step's dominating
-// pair.
+// A composition of Poisson-subsampled and plain Gaussians, all in one direction, and the dominating pair of one step.
 #pragma once
 
 #include <span>

@@ -8,20 +8,21 @@
 namespace tightdp::contour {
 namespace {
 
-// Beyond these the grid engine is faster.
+// Largest number of abscissae; with more of them the grid engine is faster.
 constexpr double kMaxAbscissae = 1 << 17;
-// Of the decay that is needed: with so much by a moved line, cells would not find what it lacks.
+// Share of the needed decay from which minorants are not tried: if a moved line finds so much, cells would not find
+// the rest.
 constexpr double kSomeDecay = 0.3;
-// Fewer are looked at one by one.
+// Number of parts from which noise levels are put in bins; fewer are computed one by one.
 constexpr std::size_t kManyParts = 40;
-// Nodes of interpolation that a bin may take, about.
+// Number of interpolation nodes that a bin takes, about.
 constexpr double kNodesABin = 4;
-// -ln of the error of a bin's ln M where that is a bound.
+// -ln of the error of ln M at the ends of a bin, where it serves as a bound.
 constexpr double kLogInverseOfBins = 20;
-// What interpolation may add to an error of e^{-log_inverse} a step, in nats.
+// Nats that interpolation may add to an error of e^{-log_inverse} a step.
 constexpr double kCoarser = 4.5;
-// A bin this wide loses a thirtieth of the decay (section 10); one this narrow, whose ends stand for all, a
-// part of a nat of ln M of the whole.
+// Ratio of the largest to the least noise multiplier of a bin: a bin of the first width loses a thirtieth of the decay
+// (section 10); one of the second, whose ends stand for all its levels, loses a part of a nat of ln M of the whole.
 constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 
 // An s with decay(s) >= need, not much larger than the least; beyond `reach` where there is none. Decay grows
@@ -76,7 +77,7 @@ std::int64_t CompositionMgf::nodes() const {
     return all;
 }
 
-// What the levels are at the abscissae c + is: interpolations and parts.
+// Splits the levels, at the abscissae c + is, into interpolations and single parts.
 void CompositionMgf::arrange(double c, double log_inverse) {
     interpolations_.clear();
     parts_.clear();
@@ -158,7 +159,7 @@ Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double 
     const double first = std::sqrt(2 * need) / sd, reach = this->reach(plan, log_inverse);
     double length = HUGE_VAL, most = 0;
     if (direction_ != Direction::replace) length = length_by_tails(plan, first, need, reach, most);
-    // Where a moved line finds some decay, it finds nearly all of it.
+    // A moved line that finds some decay finds nearly all of it.
     const bool hopeful = most < kSomeDecay * need && bins_.empty() && most_products_ >= kWhole.products;
     if (!(length <= reach) && hopeful) length = length_by_cells(plan, first, need, reach);
     if (!(length <= reach)) return Status::slow_decay;
@@ -166,7 +167,7 @@ Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double 
     return Status::certified;
 }
 
-// Of bins, or of parts where there are none.
+// Moved lines of the bins, or of the parts if there are no bins.
 std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact) const {
     std::vector<BinTail> out;
     for (const Bin& bin : bins_) out.emplace_back(bin, direction_, c, first, exact);
@@ -179,7 +180,8 @@ std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact)
 }
 
 double CompositionMgf::length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const {
-    // 1 - |phi| within a thousandth of what a step is to have; and where that is nearly all, |phi|.
+    // `exact` is -ln of the error of |phi|: at most a thousandth of the decay that each step needs, and a thousandth
+    // of |phi| itself where that decay leaves it small.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
     const std::vector<BinTail> tails = this->tails(plan.c, first, exact);
     return least_length(first, need, reach, [&](double s) {
@@ -210,7 +212,7 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
         if (need > 0.01 * parts_[j].count()) tails[j].sample();
-    // What does not decay at the end of reach does not decay within.
+    // Too little decay at the end of reach means too little everywhere within.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
     for (int level = 0; level < most_levels && length <= ratio * reach; ++level, s *= ratio) {

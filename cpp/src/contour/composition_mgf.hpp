@@ -13,20 +13,22 @@
 
 namespace tightdp::contour {
 
-// What a line may cost, and how exact it is to be. Where few steps of small q make it long, it is made less exact
+// Limit on the cost of a line, and its precision. If few steps of small q make the line long, it is made less precise
 // before it may cost more: at a tenth of the decay that is asked for, abscissae are a third to a half as many.
 struct Effort {
     double looser;    // times the tolerance
     double products;  // of nodes and abscissae, at most: beyond the largest the grid engine is faster
 };
 inline constexpr Effort kWhole{1, 2e8}, kByLength[] = {{1, 2e7}, {100, 1e8}, {1000, 2e8}};
-// In turn, until one serves. Of many parts or a replaced record the line is not what costs.
+// The efforts to try in turn until one serves. For many parts or a replaced record, the length of the line does not
+// decide the cost.
 inline std::span<const Effort> efforts(const Composition& composition) {
     const bool few = composition.sampled.size() < 40 && composition.direction != Direction::replace;
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
 }
 
-// Plain Gaussians in closed form, sampled ones on nodes that follow the abscissa.
+// The moment generating function of a composition: plain Gaussians in closed form, sampled ones on nodes that follow
+// the abscissa.
 class CompositionMgf {
   public:
     static constexpr double kEnough = 0;
@@ -46,7 +48,7 @@ class CompositionMgf {
     CertifiedLogMgf certified(double c);
     // No less than ln M(c).
     double bounded(double c) { return sampled_bounded(c) + 0.5 * mu2_ * c * (c + 1) * (1 + 1e-14); }
-    // The same without the plain Gaussians.
+    // certified and bounded without the plain Gaussians.
     CertifiedLogMgf sampled(double c);
     double sampled_bounded(double c);
     bool grouped() const { return !bins_.empty(); }
@@ -64,15 +66,15 @@ class CompositionMgf {
     void arrange(double c, double log_inverse);
     std::vector<SampledMgf>& guides() { return guides_.empty() ? parts_ : guides_; }
     double reach(const Plan& plan, double log_inverse) const;
-    // From where on |M(c + is)/M(c)| is below e^-need; beyond reach where that is not known. By moved lines
-    // (not for a replaced record) or by minorants (which serve many laws of large noise better).
+    // Abscissae from which |M(c + is)/M(c)| is below e^-need; beyond reach where none is known. By moved lines (not
+    // for a replaced record) or by minorants (which serve better for many distributions of large noise).
     std::vector<BinTail> tails(double c, double first, double exact) const;
     // most: the largest decay that was found.
     double length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const;
     double length_by_cells(const Plan& plan, double first, double need, double reach);
 
-    // Many levels, by q and sigma, in bins whose guides stand for them where nothing rests on it. For the transform
-    // they are interpolated, and parts_ are those that are not.
+    // Many levels, by q and sigma, are put in bins; the guides of the bins stand for them where no bound rests on it.
+    // For the transform they are interpolated, and parts_ holds those that are not.
     std::vector<Sampled> levels_;
     std::vector<Bin> bins_;
     std::vector<SampledMgf> guides_;

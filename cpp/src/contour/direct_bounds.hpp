@@ -12,7 +12,7 @@ TIGHTDP_HD inline double total_variation(double sigma, double q) noexcept {
     return q * std::erf(0.35355339059327376220 / sigma) * (1 + 1e-15);
 }
 
-// Under "add" no step loses more than ln(1 / (1 - q)). Rounded up.
+// Largest loss of a step under "add": ln(1 / (1 - q)), rounded up.
 TIGHTDP_HD inline double largest_add_loss(double q) noexcept {
     return -std::log1p(-q) * (1 + 1e-15);
 }

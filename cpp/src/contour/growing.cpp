@@ -25,7 +25,7 @@ void add_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double count) {
     sum.rounding += count * one.rounding + kUnitRoundoff * (std::abs(count * one.value) + 2 * std::abs(sum.value));
 }
 
-// What invert.hpp asks of a curve that is solved for epsilon.
+// The members that invert.hpp needs of a curve that is solved for epsilon.
 struct KeptCurve {
     static constexpr double kEnough = 0.01;
     const HostSum& sum;
@@ -106,7 +106,8 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, doubl
     CompositionMgf mgf({parts_, mu2_, direction_}, groups, most_products);
     Line line;
     Plan& plan = line.plan;
-    // Without a saddle point the first solution says where to invert (inversion/invert.hpp): nothing to keep.
+    // If there is no saddle point, the first solution says where to invert (inversion/invert.hpp), and no line can be
+    // kept.
     if (Planner<CompositionMgf>(mgf, tolerance, plan).make(true, std::log(delta), 1) != Status::certified ||
         !plan.consistent)
         return {};
@@ -164,7 +165,7 @@ Result Growing::solve(Line& line, double delta) {
     return r;
 }
 
-// On the line that is kept, or on a new one.
+// Answers on the kept line, or on a new one if there is none or its answer is too wide.
 Result Growing::answer(std::optional<Line>& line, double delta, double tolerance) {
     const auto relative = [](const Result& r) {
         return r.status == Status::certified && r.lower > 0 ? (r.upper - r.lower) / r.upper : HUGE_VAL;

@@ -21,12 +21,13 @@ class Growing {
     // The sum is to be exact within 4u (contour.md 5.3).
     void add_plain(double mu2) { mu2_ += mu2; }
 
-    // As epsilon() of engine.hpp. What is kept serves the next question; it changes the last digits at most.
-    // Declined (not certified) where epsilon may be 0. Interrupted leaves it as new, parts and all.
+    // Answers as epsilon() of engine.hpp does. The kept line serves the next question; it changes the last digits at
+    // most. Declined (not certified) where epsilon may be 0. Interrupted drops the line and keeps all parts.
     Result epsilon(double delta, double tolerance);
 
   private:
-    // What steps are on the line: ln M at its three abscissae, and -ln |M(z)/M(c)| from its end on, at least.
+    // The contribution of steps to the line: ln M at its three abscissae, and a lower bound on -ln |M(z)/M(c)| from
+    // its end on.
     struct OnLine {
         CertifiedLogMgf at, left, right;
         double decay = 0;
@@ -41,7 +42,7 @@ class Growing {
 
         void add_to(std::vector<LogRatio>& ratios) const;
     };
-    // The line with all parts but the latest, and those apart, for they may be added again.
+    // The line with all parts but the latest ones, which are kept apart because they may be added again.
     struct Line : OnLine {  // left and right: upper ends
         Plan plan;
         double log_inverse, exact;
@@ -52,7 +53,7 @@ class Growing {
         double epsilon;     // of the last
     };
 
-    // Nothing where none serves.
+    // Makes a line for a question. Returns nothing where none serves.
     std::optional<Line> line(double delta, double tolerance) const;
     std::optional<Line> line(double delta, double tolerance, double most_products, bool groups) const;
     void extend(Line& line, const Sampled& part) const;

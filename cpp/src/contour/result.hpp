@@ -1,4 +1,4 @@
-// What an inversion comes to.
+// The result of an inversion.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Result {
     std::int64_t nodes = 0, abscissae = 0;
 };
 
-// Of two directions. Declined where one of them is.
+// The larger result of two directions; declined where one of them is.
 TIGHTDP_HD inline Result worse(const Result& a, const Result& b) noexcept {
     if (a.status != Status::certified) return a;
     if (b.status != Status::certified) return b;

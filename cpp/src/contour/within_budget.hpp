@@ -1,4 +1,4 @@
-// One question's budget of work, and what becomes of a question that spends it.
+// One question's budget of work, and the result of a question that spends it.
 #pragma once
 
 #include <new>

@@ -14,7 +14,7 @@ namespace tightdp::contour {
 template <class Team>
 class BatchCurve {
   public:
-    // Within a hundredth of the error there is nothing left to gain.
+    // Newton's iteration ends at this part of the certified error: there is nothing left to gain.
     static constexpr double kEnough = 0.01;
 
     TIGHTDP_HD BatchCurve(const Team& team, BatchMemory& memory, const Pair& pair, double steps) noexcept
@@ -65,7 +65,7 @@ class BatchCurve {
     double reach_ = -1;
 };
 
-// As CompositionMgf::choose_length, one level a lane.
+// Chooses the length as CompositionMgf::choose_length does, one level a lane.
 template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;

@@ -21,7 +21,7 @@ TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, con
                          [&](bool by_delta, double at) { return invert(curve, tolerance, by_delta, at); });
 }
 
-// Both directions: bounds on epsilon under add_or_remove.
+// Bounds on epsilon under add_or_remove: the larger ones of both directions.
 template <class Team>
 TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
                                       double delta, double tolerance) noexcept {

@@ -10,12 +10,12 @@
 
 namespace tightdp::contour {
 
-// Of work: an abscissa's sine, cosine and their like.
+// Units of work of one abscissa: its sine, cosine and the like.
 inline constexpr std::int64_t kAbscissaUnits = 20;
 
 class HostSum {
   public:
-    // From ln of M(z)/M(c) at the abscissae, without the plain Gaussians, whose mu2 is given.
+    // Sets the ordinates from ln of M(z)/M(c) at the abscissae, without the plain Gaussians, whose mu2 is given.
     void set(const std::vector<LogRatio>& ratios, const Plan& plan, double mu2) {
         const std::size_t n = ratios.size();
         memory_.resize(4 * n);

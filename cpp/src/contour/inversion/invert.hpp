@@ -47,7 +47,7 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
     return v.delta > 0 && v.slope < 0;
 }
 
-// Narrower is better; wider than its own size is no answer of use.
+// Largest relative width of an answer; wider ones are of no use.
 inline constexpr double kWidest = 0.5;
 
 template <class Curve>
@@ -56,7 +56,7 @@ TIGHTDP_HD_STAGE Result solve_epsilon(const Curve& curve, const Plan& plan, doub
     if (!find_root(curve, plan, delta, e, v)) return {};
     Result r = certified(v, 1 / -v.slope);
     const double first = 1.01 * (v.error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
-    // Outwards until the certified sides have crossed delta.
+    // Moves outwards until the certified sides have crossed delta.
     double out = first;
     bool found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {
@@ -139,7 +139,7 @@ TIGHTDP_HD_STAGE Result least_epsilon(double distance, double most, double delta
     }
     Result r = ask(true, delta);
     if (r.status != Status::certified || r.lower == 0) {
-        // Where delta(0) <= delta the curve need not be followed to negative epsilon.
+        // The curve need not be followed to negative epsilon if delta(0) <= delta.
         Result zero = ask(false, 0.0);
         if (zero.status == Status::certified && zero.upper <= delta) {
             zero.lower = zero.upper = 0;

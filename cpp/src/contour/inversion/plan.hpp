@@ -1,4 +1,4 @@
-// Where to invert: abscissa, step and length of the trapezoid sum. docs/theory/contour.md, sections 1 to 3.
+// The plan of an inversion: abscissa, step and length of the trapezoid sum. docs/theory/contour.md, sections 1 to 3.
 //
 // A Curve is the moment generating function of a composition in somebody's memory: contour/composition_mgf.hpp
 // on the host, contour/batch/curve.hpp on a device. It has
@@ -95,7 +95,7 @@ class Planner {
     double widths_ = 4;  // from there to the right auxiliary abscissa, in units of 1/sd
 };
 
-// In units of 1/sd.
+// Least and largest distance of the right auxiliary abscissa, in units of 1/sd.
 inline constexpr double kNearestRight = 1e-3, kFarthestRight = 30;
 
 template <class Curve>
@@ -191,8 +191,8 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     sd_ = std::sqrt(k_.k2);
     if (!(sd_ > 0)) return Status::slow_decay;
     plan_.c = saddle.c;
-    // Where the law has a far lobe (small q, large sigma) the tilt jumps across it and no abscissa is a
-    // saddle point.
+    // If the distribution has a far lobe (small q, large sigma), the tilt jumps across it and no abscissa is a saddle
+    // point.
     plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
                                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
     // The pole at 0 is kept two widths away if that can be had without tilting into such a lobe (where the

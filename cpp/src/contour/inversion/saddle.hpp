@@ -41,7 +41,7 @@ TIGHTDP_HD inline double normal_log_delta(double c, const Cumulants& k, double e
     return k.k0 - c * epsilon - 0.5 * m * m + std::log(half > 1e-300 ? half : 1e-300);
 }
 
-// Its inverse, by bisection.
+// The epsilon at which normal_log_delta is log_delta, by bisection.
 TIGHTDP_HD inline double normal_epsilon(double c, const Cumulants& k, double log_delta) noexcept {
     const double sd = std::sqrt(k.k2);
     double low = k.k1 - 30 * sd, high = k.k1 + 30 * sd;

@@ -22,7 +22,7 @@ struct LogFactor {
 struct LogRatio {
     double re = 0, im = 0, rule = 0, round = 0;
 
-    // Of `count` factors 1 + x + iy, with errors `rule_error` and `given` of x + iy.
+    // Adds `count` factors 1 + x + iy, with errors `rule_error` and `given` of x + iy.
     TIGHTDP_HD void add(double x, double y, double rule_error, double given, double count) noexcept {
         const LogFactor one(x, y);
         re += count * one.re;
@@ -33,7 +33,7 @@ struct LogRatio {
             kUnitRoundoff * (6 * count * (std::fabs(one.re) + std::fabs(one.im)) + 2 * (std::fabs(re) + std::fabs(im)));
     }
 
-    // `count` times another one, any real number of times that is known within `count_error`.
+    // Adds another one `count` times, any real number that is known within `count_error`.
     TIGHTDP_HD void add(const LogRatio& one, double count, double count_error) noexcept {
         const double size = std::fabs(count);
         re += count * one.re;
@@ -80,8 +80,8 @@ struct CurveValue {
     TIGHTDP_HD double above() const noexcept { return delta + truncation + quadrature + rounding; }
 };
 
-// By the lanes of a team. trigonometry: what a sine and a cosine, their products and the sum of the two err,
-// in units of 3u of the ordinate: 2 on the host (section 5.3), 6 on a device (section 7).
+// The sum at epsilon, computed by the lanes of a team. trigonometry: the error of a sine, a cosine, their products and
+// the sum of the two, in units of 3u of the ordinate: 2 on the host (section 5.3), 6 on a device (section 7).
 template <class Team>
 TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan, double trigonometry,
                                      double epsilon) {

@@ -33,7 +33,7 @@ class BatchMgf {
     TIGHTDP_HD double count() const noexcept { return count_; }
     TIGHTDP_HD std::int64_t nodes() const noexcept { return n_; }
 
-    // As SampledMgf::place; false over the cap.
+    // Places the nodes as SampledMgf::place does; false over the cap.
     TIGHTDP_HD_STAGE bool place(double c_most, double s_most, double log_inverse) noexcept {
         const Extent e = extent(pair_, c_most, s_most, log_inverse);
         const double left = e.left, right = e.right;

@@ -17,7 +17,7 @@ struct Moments {
     double minus_one = 0;  // sum (a - h phi), shift = 0 only
     double first = 0;      // sum a L
     double second = 0;     // sum a L^2
-    // For the rounding bound, in units of 2^-53:
+    // Sums for the rounding bound, in units of 2^-53:
     double abs_first = 0;      // sum a |L|
     double alpha = 0;          // sum a alpha_i, alpha_i the relative error of a_i
     double alpha_first = 0;    // sum a alpha_i |L|
@@ -38,8 +38,8 @@ struct CertifiedLogMgf {
     TIGHTDP_HD double upper() const noexcept { return value + rule + rounding; }
 };
 
-// Under "add", ln M(c) <= c ln(1/(1-q)) and under "remove" ln M(c) <= c (c + 1) / (2 sigma^2): below this no
-// term of the sum overflows and M - 1 is summed directly.
+// Largest bound on ln M for which no term of the sum overflows and M - 1 is summed directly. ln M(c) <= c ln(1/(1-q))
+// under "add" and ln M(c) <= c (c + 1) / (2 sigma^2) under "remove".
 inline constexpr double kDirect = 600;
 TIGHTDP_HD inline double most_log_mgf(const Pair& p, double c) noexcept {
     if (p.add()) return -c * std::log1p(-p.q);

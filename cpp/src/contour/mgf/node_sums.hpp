@@ -19,8 +19,9 @@ struct NodeGrid {
     std::int64_t n;  // a multiple of kNodeBlock
 };
 
-// What weights e^{power(i) - u^2/2} are divided by, in the exponent, so that none overflows: 0 where `most`,
-// which bounds ln M, says that none does. A peak known to within some tens is enough: two units of u apart.
+// The exponent by which weights e^{power(i) - u^2/2} are divided so that none overflows: 0 where `most`, which bounds
+// ln M, says that none does. A peak known to within some tens is enough, so that nodes two units of u apart are looked
+// at.
 template <class Power>
 double weight_shift(const NodeGrid& grid, double most, const Power& power) {
     if (most < kDirect) return 0;

@@ -1,5 +1,5 @@
-// What differs in a SampledMgf where a record is replaced (docs/theory/contour.md, section 8): the loss is
-// the difference of two logarithms, and the weight one of them to the power 1 + c and the other to -c.
+// The part of SampledMgf that differs for a replaced record (docs/theory/contour.md, section 8): the loss is the
+// difference of two logarithms, and the weight one of them to the power 1 + c and the other to -c.
 #include <algorithm>
 #include <cmath>
 
@@ -34,7 +34,7 @@ void SampledMgf::moments_replaced(const NodeGrid& grid, const ReplacedNodes& nod
         const double term = std::abs(x) < 0.5 ? w * std::expm1(x) : a - w;
         const double spread = std::abs(u) * inverse + 0.5 * inverse * inverse;
         const double eta = nodes.eta[i];
-        // Of x: those of the loss, c times, and of the logarithm that stands alone.
+        // The error of x: c times that of the loss, and that of the logarithm that stands alone.
         const double off = c * (eta + 3 * std::abs(loss)) + 16 * std::abs(ahead) + 6 * nodes.bright[i] * spread;
         const double alpha = off + 4 * half + 2 * shift + 10;
         out.sum += a;

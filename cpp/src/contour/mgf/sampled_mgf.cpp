@@ -8,7 +8,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Of work: a node's loss or its moments, and those of a replaced record; four of the nodes of an abscissa.
+// Units of work of a node's loss or its moments, of those for a replaced record, and of four nodes at an abscissa.
 constexpr std::int64_t kNodeUnits = 3, kReplacedUnits = 30, kFourProductsUnits = 2;
 
 }  // namespace

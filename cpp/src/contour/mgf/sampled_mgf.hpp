@@ -63,8 +63,8 @@ class SampledMgf {
     ReplacedNodes both_;
 };
 
-// More nodes than this and the grid engine is the better choice: for the final sums, and for the sums that
-// guide the choice of abscissa, of which there are some thirty.
+// Largest number of nodes, beyond which the grid engine is the better choice: for the final sums, and for the sums
+// that guide the choice of abscissa, which are some thirty.
 inline constexpr std::int64_t kMaxNodes = 1 << 18;
 inline constexpr std::int64_t kMaxGuideNodes = 1 << 14;
 

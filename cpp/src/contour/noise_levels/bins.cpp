@@ -8,7 +8,7 @@
 namespace tightdp::contour {
 namespace {
 
-// At most 1: with rounding, a lower bound.
+// A lower bound on the share that the mass at the bin's largest noise multiplier has of that at its least; at most 1.
 double least_share(const Bin& bin, Direction direction, double c) {
     if (bin.low == bin.high) return 1;
     const double log_share =

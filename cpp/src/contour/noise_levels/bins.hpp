@@ -17,8 +17,8 @@ struct Bin {
     double middle;  // that of the mean of 1 / sigma^2, which ln M follows
 };
 
-// Of levels in the order of sampling probability and noise multiplier; a bin's largest is its least times `widest` at
-// most.
+// Puts levels, in the order of sampling probability and noise multiplier, into bins; a bin's largest noise multiplier
+// is at most its least times `widest`.
 std::vector<Bin> bins(std::span<const Sampled> levels, double widest);
 
 // Decay of all steps of a bin ("remove" or "add").
@@ -26,7 +26,7 @@ class BinTail {
   public:
     BinTail(const Bin& bin, Direction direction, double c, double first_s, double log_inverse);
 
-    // Lower bound on -ln |phi(t)| of their sum for every t >= s.
+    // Lower bound on -ln |phi(t)| of the steps' sum for every t >= s.
     double log_decay(double s) const;
 
   private:

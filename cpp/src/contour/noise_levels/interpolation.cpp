@@ -12,20 +12,21 @@ namespace {
 // Nodes between two references; a cell ends at the node halfway, so that neighbouring nodes share one.
 constexpr std::size_t kStride = 4;
 constexpr std::size_t kMostNodes = 97;
-// Fewer levels are looked at one by one.
+// Least number of levels that are interpolated; fewer are computed one by one.
 constexpr std::size_t kFewest = 24;
-// Ellipses that are tried: the wider, the fewer nodes.
+// Sums of half-axes of the ellipses that are tried, in units of the half distance of the foci: the wider, the fewer
+// nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
-// Where |phi| is small, narrower ones serve: parts of rho - 1.
+// Parts of rho - 1 for narrower ellipses, which serve where |phi| is small.
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
-// Of the distance D at most, to leave room for |phi| < 1.
+// Largest distance D of a cell from its reference, which leaves room for |phi| < 1.
 constexpr double kMostApart = 0.85;
-// What a bound on an alias may be larger than it need be, in nats.
+// Nats by which a bound on an alias may be larger than it need be.
 constexpr double kLooseEnough = 0.1;
-// Levels further apart than this are no single interpolation; and an interval is at least as wide as the other says,
-// relative to its middle, so that its nodes are distinct beyond doubt.
+// Largest ratio of levels in one interpolation, and least half-width of an interval relative to its middle, so that
+// its nodes are distinct beyond doubt.
 constexpr double kWidest = 2, kLeastHalf = 1.0 / 1024;
-// Of work: a level's weight at a node; an abscissa of a node.
+// Units of work of a level's weight at a node, and of an abscissa of a node.
 constexpr std::int64_t kWeightUnits = 8, kAbscissaUnits = 60;
 
 std::size_t nodes_for(double rho, double log_inverse) {

@@ -15,8 +15,9 @@ namespace tightdp::contour {
 
 class Interpolation {
   public:
-    // Of levels in the order of sigma, at abscissae c + is ("remove" or "add"), each within about e^{-log_inverse}
-    // where |M(c + is)/M(c)| is near 1. Nothing where that is not known to take fewer nodes than there are levels.
+    // Makes the interpolation of levels in the order of sigma, at abscissae c + is ("remove" or "add"), each within
+    // about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing unless it is known to take fewer nodes
+    // than there are levels.
     static std::optional<Interpolation> of(std::span<const Sampled> levels, Direction direction, double c,
                                            double log_inverse);
 
@@ -47,7 +48,8 @@ class Interpolation {
     Interpolation(double middle, double half, double q, Direction direction, double c)
         : middle_(middle), half_(half), q_(q), direction_(direction), c_(c) {}
     Box box(double rho, const Reference& at) const;
-    // At the abscissa c, for this rho and smaller ones; empty where neighbours of a reference are too far apart.
+    // Measures the references at the abscissa c, for this rho and smaller ones; empty where neighbours of a reference
+    // are too far apart.
     std::vector<NearLevel> measure(double rho, double c) const;
     Ellipse ellipse(double rho, std::span<const NearLevel> near) const;
     CertifiedLogMgf log_mgf(double c, std::span<const Ellipse> ellipses);

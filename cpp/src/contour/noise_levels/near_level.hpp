@@ -1,5 +1,5 @@
-// What ln M at complex noise multipliers is near to, and what that says of its interpolation: the formulas of
-// interpolation.cpp. docs/theory/contour.md, section 11.
+// Distributions near which ln M lies at complex noise multipliers, and the bounds on its interpolation that follow:
+// the formulas of interpolation.cpp. docs/theory/contour.md, section 11.
 #pragma once
 
 #include <algorithm>
@@ -9,26 +9,27 @@
 
 namespace tightdp::contour {
 
-// v = sigma^2 with |Re v/v_0 - 1| and |Im v|/v_0 at most so large.
+// The set of v = sigma^2 with |Re v/v_0 - 1| and |Im v|/v_0 at most these.
 struct Box {
     double real, imaginary;
 };
 
-// Of the cell left <= Re sigma <= right about sigma_0, where |Im sigma| <= height.
+// The box of the cell left <= Re sigma <= right about sigma_0, where |Im sigma| <= height.
 inline Box box_of(double left, double right, double height, double sigma_0) {
     const double v = sigma_0 * sigma_0, most = 1 + 1e-9;
     return {std::max(1 - (left * left - height * height) / v, right * right / v - 1) * most,
             2 * right * height / v * most};
 }
 
-// Of the ellipse with these foci and sum of half-axes rho, in units of half.
+// Height, between left and right, of the ellipse with this middle between its foci, half their distance and sum of
+// half-axes rho, in units of half.
 inline double height_between(double middle, double half, double rho, double left, double right) {
     const double a = half * 0.5 * (rho + 1 / rho), b = half * 0.5 * (rho - 1 / rho);
     const double nearest = (std::clamp(middle, left, right) - middle) / a;
     return b * (1 + 1e-9) * std::sqrt(std::max(0.0, 1 - nearest * nearest) + 1e-12);
 }
 
-// What interpolation at so many nodes errs at most, of the largest |f| on the ellipse (11.3).
+// Largest error of interpolation at so many nodes, relative to the largest |f| on the ellipse (11.3).
 inline double interpolation_error(double rho, double nodes) {
     const double a = std::sqrt(rho * rho + 1 / (rho * rho)), power = std::pow(rho, nodes);
     return 1.7 * 2 * rho * a / ((rho - 1) * (rho - 1) * (power - 1 / power)) * (1 + 1e-9);

@@ -7,9 +7,9 @@
 
 namespace tightdp::contour {
 
-// Points are summed for in groups of so many, whatever the instruction set.
+// Number of points in a group of sums, whatever the instruction set.
 inline constexpr std::int64_t kPointBlock = 16;
-// Nodes of one chain of sums; the chains are summed in another one.
+// Number of nodes in one chain of sums; the chains' results are summed in another one.
 inline constexpr std::int64_t kChain = 32;
 
 }  // namespace tightdp::contour

@@ -9,7 +9,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Paths are turned so far at most, and their strips end here: from pi/4 on Gaussian weights do not decay.
+// Largest angle by which a path is turned, and the angle at which its strip ends: from pi/4 on Gaussian weights do not
+// decay.
 constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
 // Nats by which turning the path may raise the bound of the whole product: steps are longest at about as many.
 constexpr double kTurnNats = 45;

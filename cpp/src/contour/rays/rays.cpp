@@ -16,9 +16,10 @@ namespace tightdp::contour {
 namespace {
 
 constexpr double u = kUnitRoundoff;
-// Laws whose paths need few nodes: noise multipliers, and means in absolute value and in deviations.
+// Limits of distributions whose paths need few nodes: noise multiplier, and mean in absolute value and in deviations.
 constexpr double kLeastNoise = 0.1, kMostNoise = 30, kFarthestMean = 200, kMostDeviations = 600;
-// Distinct laws; products of nodes and points: beyond, the grid engine is faster.
+// Largest number of distinct distributions. With more of them, or with more than kMostProducts products of nodes and
+// points, the grid engine is faster.
 constexpr std::size_t kMostParts = 8;
 // Expected number of steps with the record. With more, the loss is no longer nearly one atom, the vertical line
 // serves, and the rays' angle would be too small for steps of a useful length.
@@ -26,9 +27,10 @@ constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
 // Units of work for four products, and for the functions of a point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
-// Nats of the bound of the product, above which nothing is left of it; and of e^{-c epsilon}.
+// Largest ln of the bound on the product, above which all digits of the sum would be lost; and largest -ln of delta
+// and of the factor e^{-c epsilon} in front of the sum.
 constexpr double kMostBound = 300, kMostFront = 600;
-// Points lie up to here: the fourth power of zeta has to be finite.
+// Largest point: the fourth power of zeta has to be finite.
 constexpr double kFarthest = 1e70;
 // Half-width relative to delta that rounding is predicted to cause, above which the sums are not begun. The prediction
 // is within a factor of 5 where the answer is about 1e-6 wide.
@@ -343,9 +345,10 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
     return v;
 }
 
-// Rounds of planning: from delta's first order, and again from what a round found.
+// Number of rounds of planning: the first from delta's first order, each later one from the result of the round
+// before.
 constexpr int kRounds = 3;
-// e-folds of delta that a plan may be off.
+// Error of a plan in ln delta up to which it is not made again.
 constexpr double kNearPlan = 2;
 
 }  // namespace

@@ -12,9 +12,9 @@ namespace {
 
 // Units of work for a node of a path.
 constexpr std::int64_t kPathNodeUnits = 150;
-// Left ends have |h| at most, right ends Re h at least this (section 3.2).
+// Largest |h| of a left end and least Re h of a right end (section 3.2).
 constexpr double kSmallLoss = 0.1, kLargeLoss = 3;
-// ln |h| of the first node at least: squares of h have to be normal numbers.
+// Least ln |h| of the first node: squares of h have to be normal numbers.
 constexpr double kLeastLogLoss = -340;
 // ln of the largest weight that is computed.
 constexpr double kMostExponent = 690;

@@ -1,6 +1,5 @@
-// How fast the tilted law of a batch's setting lets |M(c + is) / M(c)| decay: cells, samples, total
-// variation. The loops of minorant_tail.cpp with fixed memory; formulas: minorant.hpp; docs/theory/contour.md,
-// section 3.
+// Decay of |M(c + is) / M(c)| by the tilted distribution of a batch's setting: cells, samples, total variation. The
+// loops of minorant_tail.cpp with fixed memory; formulas: minorant.hpp; docs/theory/contour.md, section 3.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +64,7 @@ class BatchMinorantTail {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
                               h / p_.pair_.sigma, b, p_.pair_.add(), most_mass(sum));
-            // Under "add" the loss is -ln W: mirrored, so that cells run left to right.
+            // The loss is -ln W under "add": mirrored, so that cells run left to right.
             if (p_.pair_.add())
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
             else
@@ -74,7 +73,7 @@ class BatchMinorantTail {
         team_.sync();
     }
 
-    // Section 3.5.
+    // Builds the samples of section 3.5.
     TIGHTDP_HD_STAGE void build_samples() noexcept {
         double total = 0, mean = 0, squares = 0, spread = 0;
         for (std::int64_t i = team_.lane(); i < cells_; i += team_.size()) {

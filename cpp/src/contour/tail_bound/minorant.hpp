@@ -1,4 +1,4 @@
-// How fast |M(c + is) / M(c)| decays: a lower bound on 1 - |phi(s)| for all s in an interval.
+// Decay of |M(c + is) / M(c)|: a lower bound on 1 - |phi(s)| for all s in an interval.
 // docs/theory/contour.md, section 3.
 //
 // The tilted law of one privacy loss has at least the mass of a minorant: cells with uniform density. Cells
@@ -28,7 +28,7 @@ TIGHTDP_HD inline double sinc_supremum(double x) noexcept {
     return main_lobe > side_lobe ? main_lobe : side_lobe;
 }
 
-// What a group loses; first, second: its moments about its left end.
+// Decay of a group; first, second: its moments about its left end.
 TIGHTDP_HD inline double group_decay(double mass, double first, double second, double length, double s) noexcept {
     if (!(mass > 0) || !(length > 0)) return 0;
     const double mean = first / mass;

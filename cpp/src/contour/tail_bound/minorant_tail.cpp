@@ -8,7 +8,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Of work: a cell; four of the cells of an abscissa.
+// Units of work of a cell, and of four cells at an abscissa.
 constexpr std::int64_t kCellUnits = 3, kFourProductsUnits = 2;
 
 double variation(const Pair& pair, const NodeGrid& grid, const std::vector<double>& posterior,
@@ -33,7 +33,7 @@ MinorantTail::MinorantTail(SampledMgf& mgf, double c, double resolution) {
     Moments m;
     mgf.moments(c, m, mgf.weights_.data());
     variation_ = variation(pair, grid, mgf.posterior_, weights, c, m.sum);
-    // Where a node's share of the mass reaches the resolution.
+    // Range of nodes from the first to the last whose share of the mass reaches the resolution.
     std::int64_t from = 0, to = grid.n - 1;
     const double least = resolution * m.sum;
     while (from < to && weights[from] < least) ++from;

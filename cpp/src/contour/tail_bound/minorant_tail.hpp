@@ -1,5 +1,5 @@
-// How fast one sampled Gaussian's |M(c + is) / M(c)| decays, by a minorant of its tilted law. Formulas: minorant.hpp;
-// the twin of a device: batch_minorant_tail.hpp. docs/theory/contour.md, sections 3.2 to 3.5.
+// Decay of one sampled Gaussian's |M(c + is) / M(c)|, by a minorant of its tilted distribution. Formulas:
+// minorant.hpp; the twin for a device: batch_minorant_tail.hpp. docs/theory/contour.md, sections 3.2 to 3.5.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
-// How fast |M(c + is) / M(c)| decays, by moving the line of integration of the Gaussian variable into the
-// strip where the loss turns. docs/theory/contour.md, section 3.6.
+// Decay of |M(c + is) / M(c)|, by moving the line of integration of the Gaussian variable into the strip where the
+// loss turns. docs/theory/contour.md, section 3.6.
 //
-// With y(u) = height * p(u), p = kappa r / (1 - r + kappa r) a logistic function of u,
+// Let y(u) = height * p(u), p = kappa r / (1 - r + kappa r) a logistic function of u. Then
 //     |phi(s)| <= B(S) = int |F(u + i y(u))| |1 + i y'(u)| du / M(c)   for all s >= S,
 // F the integrand at c + iS: its modulus falls in s. J stands for the integrand of B, J_0 for F(u).
 #pragma once
@@ -34,13 +34,13 @@ TIGHTDP_HD inline double log_moved_norm(const Pair& p, double c, const MovedLine
     return 0.613 + strip_penalty(p, c, 1.5 * most) + 0.585 * most * most * line.stiffness;
 }
 
-// For abscissae S >= first_s. log_inverse: -ln of the error aimed at. "remove" and "add" only.
+// Chooses the line for abscissae S >= first_s. log_inverse: -ln of the error aimed at. "remove" and "add" only.
 TIGHTDP_HD inline MovedLine moved_line(const Pair& p, double c, double first_s, double log_inverse) noexcept {
     MovedLine line;
     const double sigma = p.sigma;
     line.sigma = sigma;
     line.beta = p.beta(c);
-    // At the mode.
+    // The posterior weight at the mode.
     const double r = posterior_weight(p, range_left(p, c));
     line.stiffness = 1 + (1 + larger(0.0, -line.beta) * r * (1 - r)) / (sigma * sigma);
     const double farthest = posterior_weight(p, range_right(p, c, 4));
@@ -63,12 +63,13 @@ TIGHTDP_HD inline double moved_slack(double sigma, double farthest_u) noexcept {
     return 1e-9 + 40 * kUnitRoundoff * (farthest_u + 0.5 / sigma) / sigma;
 }
 
-// Which function y is, for S.
+// The parameters of the function y for an abscissa S.
 struct Move {
     double height, kappa;
 };
 
-// To second order y = S r / (sigma stiffness) is best, up to where it cannot be higher; boost >= 1 times that may be.
+// Chooses y. To second order y = S r / (sigma stiffness) is best, up to the largest height allowed; boost >= 1
+// multiplies it.
 TIGHTDP_HD inline Move move_for(const MovedLine& line, double s, double boost) noexcept {
     const double best = boost * s / (line.sigma * line.stiffness);
     return best <= line.most ? Move{best, 1} : Move{line.most, best / line.most};
@@ -91,7 +92,7 @@ TIGHTDP_HD inline double moved_decay(const MovedLine& line, const MovedSums& sum
 
 namespace tightdp {
 
-// Of the line moved for abscissae from s on (moved_line.simd.cpp): rounded so that 1 - B is not too large.
+// Sums for a line moved for abscissae from s on (moved_line.simd.cpp), rounded so that 1 - B is not too large.
 TIGHTDP_DECLARE_SIMD(void, contour_moved,
                      (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
                       const double* weights, std::int64_t n, contour::MovedSums& out))

@@ -8,7 +8,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Of work: a node's loss, weight and move.
+// Units of work of a node: its loss, weight and move.
 constexpr std::int64_t kNodeUnits = 6;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How fast one sampled Gaussian's |M(c + is) / M(c)| decays, by moving the line of integration: the nodes and
-// weights of moved_line.hpp. docs/theory/contour.md, section 3.6.
+// Decay of one sampled Gaussian's |M(c + is) / M(c)|, by moving the line of integration: the nodes and weights of
+// moved_line.hpp. docs/theory/contour.md, section 3.6.
 #pragma once
 
 #include <vector>
