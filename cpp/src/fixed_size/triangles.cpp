@@ -11,22 +11,25 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// By so much more are lengths taken than they are: far beyond their roundings.
+// Factor by which lengths are enlarged: far more than their rounding errors.
 constexpr double kLonger = 1 + 1e-11;
-// Angles between which cells lie: half the arc that a and b cut off, and that from the diameter along a - b to c. At
-// sigma = 1, q = .01 and 1,000 steps five by ten of them cost .047 of epsilon, half as many turns .024 more.
+// Angles that separate the cells: half the arc that a and b cut off, and the angle from the diameter along a - b to c.
+// At sigma = 1, q = .01 and 1,000 steps, five by ten cells cost .047 of epsilon, half as many turns .024 more.
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
-// The line is from a to c where the squared distance of c is more than so much of that of b: C counts for more than B.
+// Ratio of the squared distance of c to that of b above which the line runs from a to c: C counts for more than B.
 constexpr double kAlongC = 0.25;
-// Nodes of a lognormal variable: at most so far apart in its logarithm, where the normal one is within so many
-// deviations; a few lie further out, and beyond the last is nothing that counts.
+// Largest distance between nodes of a lognormal variable, in its logarithm, within kOut deviations of the normal
+// variable; a few nodes lie further out, and nothing that counts lies beyond kFarthest.
 constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
-// Lattice points between nodes of a curve, at most: from 32 times as many on.
+// Largest distance between nodes of a curve, in lattice points. The distance doubles at the point whose index is 32
+// times it.
 constexpr std::size_t kSparse = 4;
-// How far left of a threshold, in units of ln f, a curve is evaluated: beyond roundings, and of no account.
+// Distance left of a threshold, in units of ln f, at which a curve is evaluated: larger than rounding errors, and too
+// small to matter.
 constexpr double kLeft = 1e-9;
-// The first kernel is taken by so much larger, so that what it equals up to roundings need not be in the menu.
+// Factor by which the first kernel is enlarged, and one for the curves compared with it, so that a kernel equal to it
+// up to rounding errors need not be in the menu.
 constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
 constexpr std::int64_t kUnits = 150;  // of a threshold
 
@@ -34,12 +37,12 @@ double upper_tail(double z) {
     return 0.5 * std::erfc(z * (1 / std::numbers::sqrt2));
 }
 
-// Of a standard normal variable between two points; no tail cancels against 1.
+// Probability of a standard normal variable between two points; no tail cancels against 1.
 double between(double a, double b) {
     return a + b < 0 ? upper_tail(-b) - upper_tail(-a) : upper_tail(a) - upper_tail(b);
 }
 
-// Where a, b and c stand: squared lengths and inner product of the two sides at one corner (a, or b).
+// Position of a, b and c: squared lengths and inner product of the two sides at one corner (a, or b).
 struct Corner {
     double side;     // |b - a|
     double squared;  // of c's distance
@@ -78,8 +81,8 @@ struct Spread {
     }
 };
 
-// A bound on E(A - s B - t C)_+ from above. Under A the output z is standard normal; B and C lie b > 0 and c >= 0
-// further left.
+// An upper bound on E(A - s B - t C)_+. Under A the output z is standard normal; B and C lie b > 0 and c >= 0 further
+// left.
 double hinge(double s, double t, double b, double c) {
     const double log_s = std::log(s), log_t = std::log(t);  // -infinity where there is none of it
     const auto at_b = [&](double z) { return log_s - b * z - 0.5 * b * b; };
@@ -114,8 +117,8 @@ double hinge(double s, double t, double b, double c) {
 // One side of a kernel: the curve at losses i h, i in `nodes`, from above.
 using Side = std::vector<double>;
 
-// Across the line from one corner to the other two one of these two is spread: the density ratio of what lies `across`
-// it is a lognormal variable there, of mean 1.
+// The line from one corner to one of the other two. The third corner lies off the line by `across`, so that its
+// density ratio is spread there: a lognormal variable of mean 1.
 struct Line {
     double b, c;  // how far b and c lie along it
     Spread s, t;  // of either density
@@ -153,7 +156,7 @@ Side side_of(const Corner& corner, double mu, double q, double h, const std::vec
     return found;
 }
 
-// Losses at which curves are evaluated; between them their chords are above them.
+// Losses at which curves are evaluated; between them the chords lie above the curves.
 std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     std::vector<std::size_t> nodes;
     for (std::size_t i = 0, step = 1; i < n; i += step) {
@@ -223,7 +226,7 @@ std::array<Corner, 2> largest(double arc, double arc_end, double turn, double tu
              {2 * w, far, std::max(inner(w), inner(least))}}};
 }
 
-// Whether curves lie below a mixture of those of the first kernel and its reverse.
+// Whether these curves lie below a mixture of the curves of the first kernel and its reverse.
 bool below(const std::array<std::vector<double>, 2>& curves, const std::array<std::vector<double>, 2>& first) {
     double least = 0, most = 1;  // shares of the first
     for (std::size_t i = 0; i < curves[0].size(); ++i) {

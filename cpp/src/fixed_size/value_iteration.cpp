@@ -14,16 +14,16 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// Of an excess by subtraction of terms up to 1: sixteen roundings.
+// Absolute error of an excess by subtraction of terms up to 1: sixteen roundings.
 constexpr double kSubtracted = 16 * u;
-// Relative error of a tilted mass or value, but for that of the exponent: sixteen roundings.
+// Relative error of a tilted mass or value, without that of the exponent: sixteen roundings.
 constexpr double kRelative = 16 * u;
-// What underflow may hide.
+// Largest part of a sum that underflow may hide.
 constexpr double kUnseen = 1e-290;
 // Units of work of a step, for each point of a kernel: two nanoseconds, measured.
 constexpr std::int64_t kUnits = 2;
 
-// What the steps add to (1 - e^eps)_+, times e^{tilt eps}, at (i - n) h.
+// The part of the worst curve that the steps add to (1 - e^eps)_+, times e^{tilt eps}, at (i - n) h.
 class Values {
   public:
     Values(const std::vector<Kernel>& menu, const Scale& scale, bool upper)
@@ -86,7 +86,7 @@ class Values {
         double sum;                  // of its tilted masses
     };
 
-    // Of a circle on which what is asked for, from the n-th point to the 3n-th, is free of what wraps round.
+    // Length of a circle on which the part needed, from the n-th point to the 3n-th, is free of wrapped points.
     static std::size_t length(std::size_t n) {
         std::size_t points = RealFft::kMinLength;
         while (points < 3 * n + 2) points *= 2;
@@ -123,7 +123,7 @@ class Values {
                                          : d * (1 - rounding) - bare - subtracted;
             f.excess[i] = tilt_[i] * (excess + (upper_ ? relative_ : -relative_) * std::abs(excess));
         }
-        // A law's mass is 1: what dominates has no less, what is dominated no more.
+        // The mass of a distribution is 1: one that dominates has no less, one that is dominated no more.
         const double slack = 2 * u * static_cast<double>(kernel.mass.size());
         if (upper_ ? p + kernel.infinity < 1 - slack : p > 1 + slack)
             throw std::logic_error("the mass of a kernel is on the wrong side of 1: " +

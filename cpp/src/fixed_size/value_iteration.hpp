@@ -19,7 +19,7 @@ struct Scale {
     double h, tilt;
 };
 
-// delta of a kernel's law at 0, h, .. n h, rounded up.
+// The delta of a kernel's distribution at 0, h, .. n h, rounded up.
 std::vector<double> curve_of(const Kernel& kernel, double h);
 
 // Bounds of the worst delta at 0, h, .. n h after `count` steps, from above where the kernels dominate the pairs of the
