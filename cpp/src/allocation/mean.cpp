@@ -1,4 +1,4 @@
-// The law of the mean of t likelihood ratios by doubling (docs/theory/allocation.md, sections 3 to 5).
+// The distribution of the mean of t likelihood ratios by doubling (docs/theory/allocation.md, sections 3 to 5).
 #include "mean.hpp"
 
 #include <algorithm>
@@ -11,19 +11,21 @@ namespace {
 
 using Index = std::int64_t;
 using grid::u;
-// Losses kept. Products below 1e-308 are lost, of moments in kUnit or of a moment and a mass: over all pairs less than
-// this of a moment, and of a mass, which is kept as a moment, less than that.
+// Largest loss that is kept, in absolute value. Products below 1e-308 are lost, of moments in kUnit or of a moment and
+// a mass: over all pairs these are less than kUnseenMoment of a moment, and less than kUnseenMass of a mass, which is
+// kept as a moment.
 constexpr double kFarthest = 600;
-// Logarithm of the least mass under Q that is kept: less may be subnormal, or 0.
+// Logarithm of the least mass under Q that is kept: a smaller one may be subnormal, or 0.
 constexpr double kLeastLogMass = -700;
 constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
 // Least mass under P of an atom: a lattice full of smaller ones has less than the unseen moment.
 constexpr double kFaintest = 1e-300;
-// Left of the bulk a lattice begins at this share of the distance from where it starts to the mean.
+// Distance of a lattice's offset left of the bulk, as a share of the distance from the bulk's start to the mean.
 constexpr double kMargin = 0.1;
-// Ratios closer to 1 than this have no room for a lattice of doubles between them and 1.
+// Largest ratio below 1 for which a lattice of doubles fits between it and 1.
 constexpr double kNearlyOne = 1 - 1e-8;
-// An offset moves only where the bulk comes this much closer, for each move costs one spread.
+// Part of the distance to the bulk that may remain after an offset moves: each move costs one spread, so that smaller
+// moves do not pay.
 constexpr double kWorthwhile = 0.75;
 
 class Builder {
@@ -96,7 +98,7 @@ class Builder {
 
     double mass(const Sum& x, std::size_t i) const { return x.q[i] / at(x.first + static_cast<Index>(i)) / kUnit; }
 
-    // visit(i, its point) of those that are not empty.
+    // Calls visit(i, its point) for each cell that is not empty.
     template <class Visit>
     void each_cell(const Sum& x, Visit visit) const {
         for (std::size_t i = 0; i < x.q.size(); ++i)
@@ -105,7 +107,7 @@ class Builder {
 
     Index index(double v) const { return static_cast<Index>(std::floor(std::log(v) / h_)); }
 
-    // The last point at or below v: index() may miss it by one.
+    // The last point at or below v; index() may miss it by one.
     Index point_below(double v) const {
         const Index i = index(v);
         return at(i) > v ? i - 1 : at(i + 1) <= v ? i + 1 : i;
@@ -115,7 +117,8 @@ class Builder {
         if (cells < 0 || static_cast<std::size_t>(cells) > most_) throw std::length_error("too many cells");
     }
 
-    // Where the law lies but for floor / steps of Q's probability on the left and of P's on the right.
+    // The interval of the distribution's ratios without floor / steps of Q's probability on the left and of P's on the
+    // right.
     Span span_of(const grid::Law& law) const {
         const grid::Sketch& s = law.sketch();
         const double lost = floor_ / steps_;
@@ -131,7 +134,7 @@ class Builder {
         return {std::exp(low), std::exp(high) * (1 + 8 * u)};
     }
 
-    // Cells between the points of the lattice, exactly but for rounding; the ends as bounds.
+    // Cells between the points of the lattice, exact up to rounding; the ends are bounds.
     void density(const grid::Density& d, Sum& x) {
         const std::size_t cells = x.q.size() - 1;
         double edges[grid::CellBlock::kCells + 1];
@@ -170,7 +173,7 @@ class Builder {
         x.infinity += bound(right.t, 1);
     }
 
-    // The Q-mass is p e^{-loss}, and off by as much as the loss is.
+    // Adds an atom. Its Q-mass is p e^{-loss}, with the relative error of the loss.
     void atom(const grid::Atom& a, double loss_slack, Sum& x) {
         const double sign = upper_ ? 1 : -1;
         const double rel = a.rel + (16 + 2 * std::abs(a.log_mass) + 2 * std::abs(a.loss)) * u + std::expm1(loss_slack);
@@ -185,7 +188,7 @@ class Builder {
         deposit(std::exp(a.loss) - x.offset, mass, x);
     }
 
-    // A mass at `y` above the offset.
+    // Adds a mass at `y` above the offset.
     void deposit(double y, double mass, Sum& x) const {
         const double low = at(x.first), m = mass * kUnit;
         if (y >= low) {
@@ -194,8 +197,8 @@ class Builder {
             x.add(static_cast<std::size_t>(i - x.first), m * at(i), m * (inside ? y : at(top)));
             if (!inside) x.infinity += mass * std::max(y - at(top), 0.0);
         } else if (!upper_) {
-            // Left of the lattice is less than the floor, and dropped; a mean of gathered points is on it but
-            // for rounding.
+            // The mass left of the lattice is less than the floor, and dropped; a mean of gathered points is on the
+            // lattice up to rounding.
             if (y >= low * (1 - 1e-12)) x.add(0, m * low, m * y);
         } else if (y >= 0) {
             x.add(0, m * y, m * y);
@@ -225,7 +228,7 @@ class Builder {
         return centred(std::move(x));
     }
 
-    // Connect the dots in the ratio: the cell (q, p) to its two ends.
+    // Splits each cell (q, p) between its two ends: connects the dots in the ratio.
     void split(Sum& x) const {
         const double width = std::expm1(h_);
         x.q.push_back(0);
@@ -239,7 +242,7 @@ class Builder {
         x.add_rounding(16 * u);
     }
 
-    // What is at zero in one term, plus the other term.
+    // Adds the sums in which one of the terms is zero.
     void zeros(const Sum& a, const Sum& b, Sum& x) const {
         x.at_zero = a.at_zero * b.at_zero;
         zero_plus(a, b, x);
@@ -264,7 +267,7 @@ class Builder {
         x.add_rounding(16 * u);
     }
 
-    // The same as deposit, followed by split.
+    // Does the same as deposit, followed by split.
     void put_split(double y, double mass, Sum& x) const {
         if (!(mass > 0)) return;
         if (y < at(x.first) || y >= at(x.last())) return deposit(y, mass, x);
@@ -317,7 +320,7 @@ class Builder {
         x.add_rounding(32 * u);
     }
 
-    // The offset as high as the law allows, so that the lattice is finest where most of the mass is.
+    // Moves the offset as high as the distribution allows, so that the lattice is finest where most of the mass is.
     Sum centred(Sum x) {
         double total = 0, moment = 0;
         for (std::size_t i = 0; i < x.q.size(); ++i) {
@@ -342,7 +345,7 @@ class Builder {
             deposit(-move, x.at_offset, y);
             each_cell(x, [&](std::size_t i, double v) { put_split(v - move, mass(x, i), y); });
         } else {
-            // From the left, gathered until the mean is on the lattice.
+            // Gathers cells from the left until their mean is on the lattice.
             double w = x.at_offset, m = -move * x.at_offset;
             std::size_t from = 0, longest = 0;
             each_cell(x, [&](std::size_t i, double v) {

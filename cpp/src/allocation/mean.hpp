@@ -1,5 +1,5 @@
-// The law of the mean of t independent likelihood ratios, from above and from below in the convex order: the privacy
-// loss of a record that takes part in one of t steps, drawn at random. Theory: docs/theory/allocation.md.
+// The distribution of the mean of t independent likelihood ratios, from above and from below in the convex order: the
+// privacy loss of a record that takes part in one of t steps, drawn at random. Theory: docs/theory/allocation.md.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct Mean {
 // infinite in `upper` and are merged with others in `lower`.
 Mean mean_of_ratios(const grid::Law& law, std::uint64_t steps, double h, double floor, std::size_t most_cells);
 
-// Moments are kept in this unit: those of masses at values of e^-600 are doubles then, and of e^600 as well.
+// Unit of moments: in it, moments of masses at values of e^-600 and of e^600 are doubles.
 inline constexpr double kUnit = 0x1p400;
 
 // A measure on [0, infinity), the unnormalised sum of `count` ratios under Q: cells of the lattice offset + e^{i h}.
@@ -55,7 +55,7 @@ struct Sum {
         rel += error;
         slack += error;
     }
-    // Cells from one to another, all empty.
+    // Sets empty cells from one index to another.
     void cover(std::int64_t from, std::int64_t to) {
         first = from;
         q.assign(static_cast<std::size_t>(to - from + 1), 0);
@@ -64,7 +64,7 @@ struct Sum {
     std::int64_t last() const { return first + static_cast<std::int64_t>(q.size()) - 1; }
 };
 
-// The sum of two independent ones: masses and moments of the cells (sum.cpp).
+// The sum of two independent measures: masses and moments of the cells (sum.cpp).
 Sum plus(const Sum& x, const Sum& y, double h, double& work);
 
 }  // namespace tightdp::allocation

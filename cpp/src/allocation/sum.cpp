@@ -20,9 +20,10 @@ namespace {
 using Index = std::int64_t;
 using grid::u;
 constexpr Index kNoLimit = std::numeric_limits<Index>::max() / 4;
-// Cells of the result worked on at a time: four arrays of them stay in the nearest cache.
+// Number of cells of the result that are worked on at a time: four arrays of them stay in the nearest cache.
 constexpr Index kBlock = 512;
-// Runs added up before they are added to the rest: rounding grows with this plus the number of runs over this.
+// Number of runs added up before they are added to the rest: rounding grows with this plus the number of runs over
+// this.
 constexpr int kChunk = 32;
 constexpr int kMostPieces = 32;
 
@@ -182,8 +183,8 @@ Sum plus(const Sum& x, const Sum& y, double h, double& work) {
     out.at_offset = x.at_offset * y.at_offset;
     out.infinity = x.infinity * mass_of(y, h) + y.infinity * mass_of(x, h);
     work += 40 * static_cast<double>(out.q.size());  // exponentials, here and in what follows
-    // Of a mass or a moment: blocks of up to 2^14 cells from up to 15 others, two products of two factors that are
-    // rounded exponentials, at most kChunk runs and then the number of chunks of them.
+    // Rounding of a mass or a moment: blocks of up to 2^14 cells from up to 15 others, two products of two factors
+    // that are rounded exponentials, at most kChunk runs and then the number of chunks of them.
     const double chunks = std::log(2.0) / h / kChunk + 1;
     const double rounding = u * (kChunk + chunks + 96);
     out.rel = x.rel + y.rel + rounding;

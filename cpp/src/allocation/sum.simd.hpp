@@ -7,7 +7,7 @@
 
 namespace tightdp {
 
-// With W = sum_j w[j][i], M = sum_j m[j][i] over `pieces` tables:
+// Adds, with W = sum_j w[j][i] and M = sum_j m[j][i] over `pieces` tables:
 //     mass[i] += scale q[i] W,   moment[i] += p[i] W + v[i] M.
 TIGHTDP_DECLARE_SIMD(void, allocation_window,
                      (const double* const* w, const double* const* m, int pieces, const double* q, const double* p,
