@@ -23,7 +23,8 @@ using tightdp::Mechanism;
 
 constexpr tightdp_interval kAnyEpsilon{0, HUGE_VAL}, kAnyDelta{0, 1};
 
-// Of fixed size: where memory is short, there may be none for a message.
+// The message of this thread's last error. Its size is fixed, because there may be no memory for a message when memory
+// is short.
 thread_local char last_error[256] = "";
 
 int failed(int code, const char* what) noexcept {
@@ -33,7 +34,8 @@ int failed(int code, const char* what) noexcept {
     return code;
 }
 
-// In its scope floating-point exceptions raise no signal, even if the caller has asked for one, and leave no flag.
+// While an object of this class lives, floating-point exceptions raise no signal, even if the caller has asked for
+// one, and leave no flag.
 class Untrapped {
   public:
     Untrapped() noexcept { std::feholdexcept(&before_); }
@@ -45,7 +47,7 @@ class Untrapped {
     std::fenv_t before_;
 };
 
-// A code for whatever work() throws.
+// Runs work() and returns an error code for any exception.
 template <class Work>
 int guarded(Work work) noexcept {
     last_error[0] = '\0';
