@@ -69,7 +69,7 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     return chosen;
 }
 
-// As clipping/exact_sum.cu, on a device of `blocks` blocks, in groups of `group` rows.
+// Does the work of clipping/exact_sum.cu, on a device of `blocks` blocks, in groups of `group` rows.
 template <class T>
 void emulate_exact(const ClipRequest& r, std::int64_t blocks, std::int64_t group) {
     std::vector<DeviceSegment> table;

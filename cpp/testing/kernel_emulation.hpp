@@ -11,18 +11,18 @@
 
 namespace tightdp {
 
-// A device as small as a test wants it: multiprocessors, bytes of shared memory of each, blocks that one takes at once.
+// A device as small as a test needs: multiprocessors, bytes of shared memory of each, blocks that one takes at once.
 struct SmallDevice {
     std::int64_t processors, shared, resident;
     int slice_threads;
 };
 
-// As tightdp::clipped_sum, the way that a device of this size would choose; returns the way and what it chose. Throws
-// std::logic_error where threads race past shared memory or wait for ever; std::invalid_argument where the plain way
-// (emulate_clipped_sum) would be taken.
+// Computes tightdp::clipped_sum in the way that a device of this size would choose; returns that way and its shape.
+// Throws std::logic_error where threads race past shared memory or wait for ever; std::invalid_argument where the
+// plain way (emulate_clipped_sum) would be taken.
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
 
-// The exact form of the same, in groups of `group` rows, by `blocks` blocks at a time or more.
+// Computes the exact form of tightdp::clipped_sum, in groups of `group` rows, by `blocks` blocks at a time or more.
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks, std::int64_t group);
 
 // contour::batch_epsilon of both directions, by the lanes of one warp.

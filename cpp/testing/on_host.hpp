@@ -139,7 +139,7 @@ class Launch {
     std::string error;
 
   private:
-    // Of its own: getcontext may return twice as far as a compiler knows.
+    // A function of its own: a compiler assumes that getcontext may return twice.
     void prepare(Fiber& f) {
         getcontext(&f.context);
         f.context.uc_stack.ss_sp = f.stack.get();

@@ -1,4 +1,4 @@
-// What only tests call, in a module that wheels do not hold (CMake's TIGHTDP_BUILD_TESTS).
+// Functions that only tests call, in a module that wheels do not hold (CMake's TIGHTDP_BUILD_TESTS).
 #include "../../bindings/bind.hpp"
 
 void bind_clipping(py::module_& m);

@@ -10,7 +10,7 @@ using namespace tightdp::prv;
 using tightdp::bindings::Entry;
 using tightdp::bindings::run;
 
-// As the threads of a device compute them.
+// Computes the cells as the threads of a device do.
 void cells_by_thread(const Law& law, double h, long long first, std::int64_t count, double* out) {
     const Cells c{h, first, count};
     for (std::int64_t i = 0; i < count; ++i) out[i] = std::visit([&](const auto& l) { return cell(l, c, i); }, law);
