@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads) cells_kernel(L law, prv::Cells cells
 
 void prv_cells(const prv::Law& law, double h, long long first, std::int64_t count, double* out, cudaStream_t stream) {
     if (count == 0) return;
-    // Fewer than 2^31 blocks: a circle has at most 2^30 points, a law not many more cells.
+    // A launch has fewer than 2^31 blocks: a circle has at most 2^30 points, and a distribution not many more cells.
     const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
     std::visit(
         [&](const auto& l) { cells_kernel<<<blocks, kThreads, 0, stream>>>(l, prv::Cells{h, first, count}, out); },

@@ -9,7 +9,7 @@
 
 namespace tightdp::cuda {
 
-// As prv::cells with `out`, count doubles, in device memory: a thread a cell. Returns once the work is queued on
+// Computes prv::cells with `out`, count doubles, in device memory: a thread a cell. Returns once the work is queued on
 // `stream`. Throws Error.
 void prv_cells(const prv::Law& law, double h, long long first, std::int64_t count, double* out, cudaStream_t stream);
 

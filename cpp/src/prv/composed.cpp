@@ -20,8 +20,8 @@ constexpr double u = kUnitRoundoff;
 constexpr std::int64_t kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
 
-// Each point of the discretised law, relatively: the cells (4 u), the sum and the division that normalise
-// them.
+// Relative error of each point of the discretised distribution: the cells (4 u), the sum and the division that
+// normalise them.
 constexpr double kMassError = 8 * u + kSumError;
 
 // The cells of a support miss at most its tail (prv.md section 4.2); 1e-12 is more than all roundings of their masses.
@@ -111,8 +111,9 @@ void Composed::correct_mean(const Run& part, const Support& support, const CellS
         k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) + 4 * u * std::fabs(offset_);
 }
 
-// Section 4.3. Frequencies whose transform is below tau count with that value. Any tau is correct: a smaller one serves
-// fewer steps, 1e9 with this one; a larger one adds more than 4e-6 to the square of a norm, that of a single step.
+// Bounds the rounding errors as in section 4.3. Frequencies whose transform is below tau count with that value. Any
+// tau is correct: a smaller one serves fewer steps, 1e9 with this one; a larger one adds more than 4e-6 to the square
+// of a norm, that of a single step.
 void Composed::bound_rounding(const std::vector<Run>& parts) {
     constexpr double kTau = 1e-3;
     const double kappa = made_.kappa * (1 + 1e-6);
@@ -126,7 +127,7 @@ void Composed::bound_rounding(const std::vector<Run>& parts) {
         const double k = static_cast<double>(part.count);
         vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
     }
-    // Where this fails, the second-order terms may exceed the factors 1.1.
+    // The second-order terms may exceed the factors 1.1 if this fails.
     if (!(count_ * (kappa + made_.mass_error) < 1e-2 * kTau)) vector_error_ = HUGE_VAL;
 }
 

@@ -22,7 +22,7 @@ class Composed {
     double mesh() const { return plan_.mesh + mean_error_; }
     double tails() const { return plan_.mesh_failure + plan_.outside; }
 
-    // For a reading at eps or above, where the curve is at most `value`.
+    // Rounding error of a reading at eps or above, where the curve is at most `value`.
     double rounding(const Curve& curve, double eps, double value) const;
 
   private:

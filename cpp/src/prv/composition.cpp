@@ -12,10 +12,10 @@ namespace tightdp::prv {
 namespace {
 
 constexpr double u = kUnitRoundoff;
-// More than what is too small for a double, and than the rounding of a subnormal one, 5e-324.
+// An upper bound on a probability that is too small for a double, and on the rounding of a subnormal one, 5e-324.
 constexpr double kLeast = 1e-320;
 
-// The runs as parts without failures, and with what merges exactly merged: Gaussians add their mu^2.
+// The runs as parts without failures. Runs that merge exactly are merged: Gaussians add their mu^2.
 struct Merged {
     std::vector<Run> parts;
     Interval failure{0, 0};  // probability that some run fails
@@ -56,7 +56,7 @@ Moments moments_of(std::vector<Run> parts, bool reverse) {
     return Moments(std::move(parts));
 }
 
-// Plans and composes; empty where double precision cannot serve what is asked.
+// Plans and composes; empty where double precision is not enough for the question.
 std::optional<Composed> composed_by(const Composer& compose, const std::vector<Run>& parts, Moments& moments,
                                     const Request& request, Bounds& answer) {
     Moments reverse = moments_of(parts, true);
@@ -147,7 +147,7 @@ Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, c
             answer.lower = std::min(std::max(answer.lower, low - error), answer.upper);
         }
     }
-    // With probability f the output says it all.
+    // The output reveals everything with probability f.
     const Interval f = merged.failure;
     answer.lower = std::max(0.0, (f.lower + (1 - f.lower) * answer.lower) * (1 - 8 * u));
     answer.upper = std::min(1.0, (f.upper + (1 - f.upper) * answer.upper) * (1 + 8 * u));

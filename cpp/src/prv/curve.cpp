@@ -78,7 +78,7 @@ double Curve::epsilon(double target) const {
         const long long middle = i + (end - i) / 2;
         (above(middle, y(middle)).delta() >= target ? i : end) = middle;
     }
-    // Between points i and i + 1, delta(eps) = mass - discounted e^{eps - y_{i+1}}.
+    // The curve between points i and i + 1 is delta(eps) = mass - discounted e^{eps - y_{i+1}}.
     const auto [mass, discounted] = above(i, y(i + 1));
     if (!(discounted > 0) || mass <= target) return y(i);
     return std::clamp(y(i + 1) + std::log((mass - target) / discounted), y(i), y(i + 1));

@@ -37,7 +37,7 @@ class Curve {
     // The largest eps with delta(eps) >= target > 0; -inf if it lies under the floor, or if there is none.
     double epsilon(double target) const;
 
-    // Points at or above eps, at most.
+    // Upper bound on the number of points at or above eps.
     double points_above(double eps) const;
 
     // Bound on the error of delta() and of what epsilon() reads against exact sums over the same p, as a share of the
@@ -52,7 +52,8 @@ class Curve {
         double delta() const { return mass - discounted; }
     };
 
-    // Over the points above i, seen from `from`; i + 1 at least the start of the last block that has a suffix.
+    // The sums over the points above i, as seen from `from`; i + 1 is at least the start of the last block that has a
+    // suffix.
     Sums above(long long i, double from) const;
 
     double at(long long i) const { return p_[static_cast<std::size_t>(i) & (n_ - 1)]; }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInvSqrtTwoPi = 0.39894228040143267794;
 
-// Beyond this loss ln((e^y - 1 + q)/q) = y - ln q to 5e-18, and e^y need not be formed.
+// Loss beyond which ln((e^y - 1 + q)/q) = y - ln q to 5e-18, so that e^y need not be formed.
 constexpr double kFar = 40;
 
 // sum of kMillsRatio.c[4 i + first] y4^i

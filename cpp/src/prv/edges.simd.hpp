@@ -7,14 +7,14 @@
 
 namespace tightdp {
 
-// How many of the edges lie left of the centre of each normal component.
+// Number of edges left of the centre of each normal component.
 struct EdgesLeft {
     std::int64_t base, shifted;
 };
 
-// At the edges y_j = (first + j) h, j < count: sum over the components c of w_c g(z_c(y_j)) where g(z) =
-// Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0, so that no tail is ever subtracted from 1. `out` has room
-// for count rounded up to a multiple of eight.
+// Computes at the edges y_j = (first + j) h, j < count, the sum over the components c of w_c g(z_c(y_j)), where g(z) =
+// Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0, so that no tail is ever subtracted from 1. `out` has room for count
+// rounded up to a multiple of eight.
 //
 // Sampled: z_0 = sigma t + 1/(2 sigma), z_1 = z_0 - 1/sigma, t = ln((e^y - 1 + q)/q).
 TIGHTDP_DECLARE_SIMD(EdgesLeft, prv_edges_sampled,

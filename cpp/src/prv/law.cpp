@@ -118,7 +118,8 @@ Mean mean_of(const SampledLaw& law) {
 
 void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w1, std::int64_t count, double* out) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = edges[i + 1] - edges[i];
-    // Where a component's centre lies inside a cell, its two tails were both taken from 1.
+    // The two edges around a component's centre hold its two tails, so that their difference lacks the component's
+    // weight.
     if (left.base > 0 && left.base <= count) out[left.base - 1] += w0;
     if (w1 > 0 && left.shifted > 0 && left.shifted <= count) out[left.shifted - 1] += w1;
     for (std::int64_t i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);

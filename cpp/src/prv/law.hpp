@@ -1,4 +1,4 @@
-// What the PRV engine knows of a privacy loss: the same four questions for every law.
+// Properties of a privacy loss that the PRV engine uses: the same four questions for every distribution.
 //
 // Gopi, Lee, Wutschitz, "Numerical composition of differential privacy", 2021; docs/theory/prv.md, section 2.
 #pragma once
@@ -55,15 +55,15 @@ Support support(const Law& law, double tail);
 
 Mean mean(const Law& law);
 
-// How far the edge of a cell may stand from where it should: the roundings of the distribution function, as a
-// displacement in y, for edges in the support.
+// Largest displacement of the edge of a cell from where it should be: the rounding errors of the distribution
+// function, as a displacement in y, for edges in the support.
 double edge_error(const Law& law, const Support& s);
 
-// out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]), i < count, each within 4 u relatively of the
-// same with displaced edges (at most two cells excepted, within 2 u absolutely).
+// Sets out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]), i < count, each within 4 u relatively of the
+// probability between displaced edges (at most two cells excepted, within 2 u absolutely).
 void cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
-// The law of the reversed pair (Q, P).
+// The distribution of the reversed pair (Q, P).
 Law reversed(const Law& law);
 
 }  // namespace tightdp::prv
