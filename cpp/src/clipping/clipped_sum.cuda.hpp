@@ -7,12 +7,12 @@
 
 namespace tightdp::cuda {
 
-// As tightdp::clipped_sum with every pointer of the request in device memory, the stream's key excepted. Returns once
-// the work is queued on `stream`: no wait by the host. The result depends on the device's number of multiprocessors
-// and on the shape alone. Throws Error.
+// Computes tightdp::clipped_sum with every pointer of the request in device memory, the stream's key excepted. Returns
+// once the work is queued on `stream`: no wait by the host. The result depends on the device's number of
+// multiprocessors and on the shape alone. Throws Error.
 void clipped_sum(const ClipRequest& request, cudaStream_t stream);
 
-// Its exact form, request.grid > 0: the same integers, and with noise the same bits, as tightdp::clipped_sum.
+// Computes the exact form of tightdp::clipped_sum, request.grid > 0: the same integers, and with noise the same bits.
 void exact_sum(const ClipRequest& request, cudaStream_t stream);
 
 }  // namespace tightdp::cuda

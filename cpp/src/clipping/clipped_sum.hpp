@@ -42,7 +42,7 @@ struct ClipRequest {
     const double* center = nullptr;         // one a column over all segments, finite; null with inverse_scale
     const double* inverse_scale = nullptr;  // finite and > 0
 
-    // Above 0: the exact form, in multiples of this power of two; weight * max_norm / grid < 2^62.
+    // Step of the exact form, a power of two, if above 0: sums are multiples of it; weight * max_norm / grid < 2^62.
     double grid = 0;
 
     double deviation = 0;  // of the normal noise added to each column; exact: in grid steps, at most 2^39
@@ -52,8 +52,8 @@ struct ClipRequest {
         nullptr;  // one a row: norms before clipping, +inf for examples that are not finite; may be null
 };
 
-// Throws std::bad_alloc before anything is written, and Interrupted where the calling thread is asked to
-// stop: then what the outputs hold is unspecified, but no sum of a release is there without its noise.
+// Throws std::bad_alloc before anything is written, and Interrupted where the calling thread is asked to stop: then
+// the outputs' contents are unspecified, but no sum of a release is there without its noise.
 void clipped_sum(const ClipRequest& request);
 
 }  // namespace tightdp

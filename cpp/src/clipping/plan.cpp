@@ -8,13 +8,13 @@
 namespace tightdp {
 namespace {
 
-// Stripes are enough to share out evenly over 2, 4, 8, ... threads, and few: at each block every thread reads
-// the others'.
+// Largest number of stripes: enough to share out evenly over 2, 4, 8, ... threads, but few, because at each block
+// every thread reads the others' sums.
 constexpr std::size_t kMostStripes = 64;
 constexpr std::size_t kTilesPerStripe = 2;
-// Fewer columns than this are not worth splitting between threads: rows are.
+// Largest number of columns for which threads share out rows; they share out the columns if there are more.
 constexpr std::size_t kNarrowColumns = 8192;
-// Elements in a chunk of rows: a thread's work of some 20 microseconds, and 64 or more rows, so that the
+// Number of elements in a chunk of rows: a thread's work of some 20 microseconds, and 64 or more rows, so that the
 // chunks' own sums are at most a thirtieth of the data.
 constexpr std::size_t kChunkElements = std::size_t{1} << 18;
 constexpr std::size_t kChunkRows = 64;

@@ -1,5 +1,5 @@
-// How a call of clipped_sum is cut up: tiles of columns, stripes of tiles, blocks of rows. Depends on shapes
-// alone, except for the number of rows in a block, which no result depends on.
+// Plan of a call of clipped_sum: tiles of columns, stripes of tiles, blocks of rows. It depends on shapes alone,
+// except for the number of rows in a block, which no result depends on.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct ClipTile {
     std::int64_t columns;
 };
 
-// Rows of one block at most: what one thread keeps of their state is small, and 64 streams still prefetch
-// well.
+// Largest number of rows of a block: the state of these rows that one thread keeps is small, and 64 streams still
+// prefetch well.
 inline constexpr std::size_t kBlockRows = 64;
 
 struct ClipPlan {
@@ -40,8 +40,8 @@ struct ClipPlan {
     }
 };
 
-// Rows in a block for threads that hold so many bytes of each row, a multiple of kGroup: as many as stay in the
-// second-level cache between their norms and their sum.
+// Number of rows in a block for threads that hold so many bytes of each row, a multiple of kGroup: as many as stay in
+// the second-level cache between their norms and their sum.
 std::size_t block_rows(std::size_t bytes_per_row) noexcept;
 
 std::size_t element_size(Dtype dtype) noexcept;

@@ -109,7 +109,8 @@ TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, std::int64_t 
     return to;
 }
 
-// What the last columns are copied to. Apart from the rows, or what is beside these would not stay in registers.
+// Copy of the last columns. It is separate from the rows; otherwise the variables beside them would not stay in
+// registers.
 template <class T, int groups>
 struct Tail {
     T rows[groups * kGroup][kColumns];

@@ -23,7 +23,7 @@ inline constexpr int kWidth = 4;
 
 using FloatVec = float __attribute__((vector_size(4 * kWidth)));
 using DoubleVec = double __attribute__((vector_size(4 * kWidth)));
-// Of any alignment, in memory.
+// Registers read from memory at any alignment.
 using FloatsAt = float __attribute__((vector_size(4 * kWidth), aligned(4), may_alias));
 using DoublesAt = double __attribute__((vector_size(4 * kWidth), aligned(8), may_alias));
 
@@ -85,7 +85,7 @@ TIGHTDP_CLIP_INLINE Wide widen(FloatVec x) {
 #endif
 }
 
-// The same straight from memory, where the conversion reads for itself.
+// Floats straight from memory as doubles: the conversion itself reads them.
 TIGHTDP_CLIP_INLINE Wide load_wide(const float* p) {
 #if defined(TIGHTDP_ISA_avx512)
     return {(DoubleVec)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)),

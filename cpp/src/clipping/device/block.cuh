@@ -1,5 +1,4 @@
-// What the clipping kernels ask of the machine they run on. kernel_emulation.cpp gives the host's answers to
-// the same names.
+// Primitives of the machine that the clipping kernels use. kernel_emulation.cpp defines the same names on the host.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -11,13 +10,13 @@
 
 namespace tightdp::cuda {
 
-// `bytes`, 4, 8 or 16, both addresses multiples of it; arrives by a wait for its batch.
+// Copies `bytes`, 4, 8 or 16, both addresses multiples of it; arrives by a wait for its batch.
 template <int bytes>
 __device__ inline void copy_async(void* shared, const void* global) {
     __pipeline_memcpy_async(shared, global, bytes);
 }
 __device__ inline void close_batch() { __pipeline_commit(); }
-// All batches of this thread but the last `open` have arrived.
+// Waits until all batches of this thread but the last `open` have arrived.
 template <int open>
 __device__ inline void wait_batches() {
     __pipeline_wait_prior(open);

@@ -1,4 +1,4 @@
-// What the threads of a device do to clip, add up and add noise; loops: one_read.cuh, launches:
+// The steps by which the threads of a device clip, add up and add noise; loops: one_read.cuh, launches:
 // clipping/clipped_sum.cu, and on the host, for tests, testing/clip_emulation.cpp and kernel_emulation.cpp.
 // docs/theory/clipping.md, sections 1 to 3; compile without contraction.
 //
@@ -166,7 +166,7 @@ TIGHTDP_HD inline double row_factor(const DeviceClip& clip, std::int64_t row, do
     return clip_factor(norm, clip.max_norm, weight, clip.rule, clip.stability, clip.rounding);
 }
 
-// Where the sums go: sums (null: zero), plus noise, plus what out held.
+// The inputs of the last step, which writes the outputs: sums (null: zero), plus noise, plus the old value of out.
 struct DeviceFinish {
     const double* sums;
     std::int64_t columns;

@@ -1,6 +1,5 @@
-// What the threads of a device do in the exact form: every row becomes the integers that it becomes on the
-// CPU, bit for bit. docs/theory/clipping.md, section 7; loops: exact_kernels.cuh; compile without
-// contraction.
+// The steps by which the threads of a device compute the exact form: every row becomes the integers that it becomes on
+// the CPU, bit for bit. docs/theory/clipping.md, section 7; loops: exact_kernels.cuh; compile without contraction.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +60,8 @@ TIGHTDP_HD inline unsigned long long exact_term(const DeviceClip& clip, double x
     return static_cast<unsigned long long>(static_cast<long long>(factor < 0 ? -factor * x : product(clip, x, factor)));
 }
 
-// Where the sums go: integers, with `noisy` rounded normals of `sigma` steps, to int64, or times the grid to floats.
+// The inputs of the last step, which writes the outputs: integers, with `noisy` rounded normals of `sigma` steps, to
+// int64, or times the grid to floats.
 struct ExactFinish {
     const unsigned long long* sums;
     double grid, sigma;

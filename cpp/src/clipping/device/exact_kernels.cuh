@@ -36,8 +36,8 @@ __global__ void exact_factors_kernel(DeviceClip clip, DeviceExact exact, std::in
     if (i < count) factors[i] = exact_factor<T>(clip, exact, begin + i, squares + i * exact.tiles);
 }
 
-// How blocks share a group of rows: as many columns each as it has threads, or all of them several times, and
-// a chunk of rows.
+// Shares a group of rows among blocks: each block takes as many columns as it has threads, or all of them several
+// times, and a chunk of rows.
 struct ExactShare {
     std::int64_t across, rows;  // blocks side by side, rows of a chunk
 

@@ -16,7 +16,7 @@ __device__ inline unsigned place16(const void* p) {
     return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p) & 15u);
 }
 
-// `count` entries in units of `bytes` after as many single ones as it takes to get to a multiple; threads of a team.
+// Copies `count` entries in units of `bytes`, after single entries up to the first multiple; threads of a team.
 template <int bytes, class T>
 __device__ inline void copy_units(T* to, const T* from, std::int64_t count, int thread, int threads) {
     constexpr std::int64_t per = bytes / static_cast<std::int64_t>(sizeof(T));
@@ -124,9 +124,9 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
     }
 }
 
-// Where a block's columns, from `first` on, of a row lie in a buffer: at the place within 16 bytes that they
-// have in memory, so that copies go by 16 bytes whatever the length of rows. With several arrays, that of the
-// first of them.
+// The place of a block's columns, from `first` on, of a row in a buffer: the place within 16 bytes that they have in
+// memory, so that copies go by 16 bytes whatever the length of rows. With several arrays, the place of the first of
+// them.
 class SlicePlace {
   public:
     __device__ SlicePlace(const DeviceClip& clip, std::int64_t first, std::int64_t size) {

@@ -37,7 +37,7 @@ inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clippi
     return clip;
 }
 
-// The exact form of the same: norms are added in the order of the CPU's plan, which the rounding of `clip`
+// Describes the exact form of a request: norms are added in the order of the CPU's plan, which the rounding of `clip`
 // then has to match.
 inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::DeviceClip& clip) {
     static_assert(clipping::kSquareTile == kTileColumns);
@@ -52,7 +52,7 @@ inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::Device
     return exact;
 }
 
-// Where the sums of a request go; sums may be null.
+// The last step of a request, with the sums that it writes; sums may be null.
 inline clipping::DeviceFinish device_finish(const ClipRequest& r, const clipping::DeviceClip& clip,
                                             const double* sums) {
     clipping::DeviceFinish f{sums, clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};

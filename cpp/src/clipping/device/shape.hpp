@@ -1,6 +1,6 @@
-// How rows are shared out on a device: which of the three ways, how many rows and columns a block takes at a
-// time, and what lies where in its shared memory. Plain arithmetic, so that the host's tests choose as a
-// device does.
+// Shapes that share out rows on a device: the choice among three ways, the number of rows and columns that a block
+// takes at a time, and the layout of its shared memory. Plain arithmetic, so that the host's tests choose as a device
+// does.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace tightdp::cuda {
 
-// What a launch asks of the device.
+// Properties of the device that a launch depends on.
 struct Machine {
     std::int64_t processors;
     std::int64_t half;   // bytes of shared memory a block may take so that two are resident
@@ -87,7 +87,7 @@ struct SliceShape {
     TIGHTDP_HD std::int64_t chain() const { return ceiling(piece, kWarp) + 5 + pieces + ceiling(blocks, kWarp) + 5; }
 };
 
-// rows == 0: does not fit.
+// Chooses the shape of the second way; rows is 0 if it does not fit.
 inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t size, const Machine& machine,
                               int threads = SliceShape::kThreads) {
     SliceShape s;
@@ -108,7 +108,7 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t siz
         while (rows > 0 && !slices(blocks, rows)) --rows;
         return rows;
     };
-    // As few blocks to a team as leave four rows to a group, else two, else one.
+    // The team has as few blocks as leave four rows to a group, else two, else one.
     for (const std::int64_t wanted : {std::int64_t{4}, std::int64_t{2}, std::int64_t{1}}) {
         if (clip.rows < wanted || !slices(machine.processors, wanted)) continue;
         std::int64_t low = 1, high = machine.processors;
@@ -153,7 +153,7 @@ Shape choose_shape(const clipping::DeviceClip& clip, bool dense, std::int64_t si
         held.blocks =
             std::min(machine.processors * std::max(std::int64_t{1}, static_cast<std::int64_t>(resident(held))),
                      ceiling(clip.rows, held.rows));
-        // Else much of the device would have nothing to do.
+        // Fewer blocks would leave much of the device with nothing to do.
         if (2 * held.blocks >= machine.processors) {
             shape.way = Way::held;
             return shape;
