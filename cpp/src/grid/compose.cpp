@@ -10,7 +10,7 @@
 namespace tightdp::grid {
 namespace {
 
-// e^x underflows to zero in grid_tilt below e^-708: so much may be missing at each point.
+// Largest weight that may be missing at each point, because e^x underflows to zero in grid_tilt below e^-708.
 constexpr double kUnseen = 1e-300;
 // Units of work: for each point, those of a transform, of a product, and of a power with the winding; for each weight,
 // those of its moments.
@@ -91,7 +91,7 @@ Spectrum transform(const Inexact& law, const TailExponents& exponents, double h,
     Circle circle = wind(w, scale, n);
     out.log_scale = w.log_scale - std::log(scale);
     out.log_error = law.log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale)));
-    // Scaling and winding round each point; so does what was too small to be seen.
+    // Scaling and winding add a rounding error at each point; so do weights too small for grid_tilt.
     const double span = std::max(law.span, static_cast<double>(w.w.size()));
     const double folds = std::ceil(span / static_cast<double>(n));
     out.error1 = law.error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +

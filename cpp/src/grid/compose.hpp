@@ -1,4 +1,4 @@
-// Composition on a lattice: spectra, powers, and what rounding costs (docs/theory/grid.md, section 5).
+// Composition on a lattice: spectra, powers, and their rounding errors (docs/theory/grid.md, section 5).
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,7 @@ class Builder {
     Builder(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells)
         : law_(law), lattice_(lattice), log_scale_(log_scale), first_(first), cells_(cells) {
         const double ends = std::max(std::abs(x(0)), std::abs(x(cells)));
-        // x_i itself is rounded, unless anchor and spacing are such that it is not.
+        // x_i itself is rounded, unless anchor and spacing make every point a double.
         slack_ = law.loss_slack + (exact() ? 0 : 3 * u * (ends + std::abs(lattice.anchor)));
         snap_ = slack_ + 8 * u * ends;
         if (law.density) {

@@ -22,7 +22,7 @@ constexpr double kCut = -4.6;
 constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
-// Lattice points of all levels and attempts over those of the largest level allowed: bounds the time.
+// Largest ratio of the lattice points of all levels and attempts to those allowed for one level: bounds the time.
 constexpr double kMostWork = 2;
 // Up to this share of `most_points`, an attempt that was no better is followed by another all the same.
 constexpr double kLittleWork = 0.02;

@@ -158,7 +158,7 @@ Cumulant Sketches::of(const Cut& cut, double tilt) {
     }
     double sums[4];
     TIGHTDP_SELECT_SIMD(grid_moments)(tilt, peak, s.loss.data(), s.log_mass.data(), s.mass.data(), cut.size, sums);
-    // The masses of a sketch add up to 1 but for roundings, which a cumulant near zero would drown in.
+    // The masses of a sketch add up to 1 only up to rounding errors, which would exceed a cumulant near zero.
     double value = peak + std::log(sums[0]);
     if (peak == 0 && std::abs(sums[3]) < 0.5) {
         const double beyond = cut.size < s.size ? s.above[cut.size] : 0;

@@ -1,4 +1,4 @@
-// Uncertified estimates that a plan is made from; what the plan leads to is certified whatever they are.
+// Uncertified estimates from which a plan is made; the answer is certified whatever they are.
 #pragma once
 
 #include <array>
@@ -74,8 +74,8 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
 // for the precision that a larger tilt would give.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
-// Exponents, relative to the tilt in use, whose moments show how little lies outside of a window: right ones are
-// positive, left ones negative. They are those of a normal law's tails times powers of two, for lighter and heavier
+// Exponents, relative to the tilt in use, whose moments bound the mass outside of a window: right ones are positive,
+// left ones negative. They are the exponents of a normal law's tails times powers of two, for lighter and heavier
 // tails.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;

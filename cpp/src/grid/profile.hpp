@@ -30,11 +30,11 @@ inline double up(double a, double b) {
     return a == -HUGE_VAL ? a : a + b + 1e-9 + 8 * kUnitRoundoff * (std::abs(a) + std::abs(b));
 }
 
-// 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over so many points t = h, 2h, ..., rounded up.
+// 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over the first `points` points t = h, 2h, ..., rounded up.
 double kernel_norm(double tilt, double h, double points);
 
-// Curve of one side. In units of e^{log_scale - tilt (x_j - anchor)}, delta(x_j) without the mass at infinity
-// is value[j] up to a relative error, an absolute one, and what Outside says.
+// The curve of one side. In units of e^{log_scale - tilt (x_j - anchor)}, delta(x_j) without the mass at infinity is
+// value[j] up to a relative error, an absolute one, and the mass described by Outside.
 struct Profile {
     double anchor, h, tilt, log_scale;
     std::int64_t first;

@@ -74,8 +74,8 @@ double lowered(const Weights& w, const Weights& below) {
 
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper) {
     Weights coarse = coarsen(fine.w, lattice, upper);
-    // Unknown errors move with the weights: they are split among neighbours, by at most e^{tilt h}. From below,
-    // errors meet three true factors, whose norms are measured by what lies below them.
+    // Unknown errors move with the weights: they are split among neighbours, by at most e^{tilt h}. On the lower side,
+    // errors are multiplied by three true factors, whose norms are estimated from the lower weights.
     const double lean = std::exp(lattice.tilt * lattice.h);
     const double more = upper ? lean : lean * std::pow(lowered(fine.w, coarse), 3);
     return {std::move(coarse), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),

@@ -9,18 +9,19 @@
 namespace tightdp::grid {
 namespace {
 
-// Any number of cells is correct. A Gaussian's sketch covers 78 deviations (pld/gaussian.cpp), so that a cell is .15 of
-// one, and the variance of a step is off by less than that squared over 8, a third of a percent. Where a small delta is
-// asked for a large tilt multiplies what is off: there a cell is .02.
+// Numbers of cells; any are correct. A Gaussian's sketch covers 78 deviations (pld/gaussian.cpp), so that a cell is
+// .15 of one, and the variance of a step is off by less than that squared over 8, a third of a percent. A large tilt,
+// for a small delta, multiplies this error: there a cell is .02.
 constexpr double kCells = 512, kFineCells = 4096;
 
-// A law on a lattice of so many cells over what its sketch covers.
+// A distribution on a lattice with a given number of cells over the range of its sketch.
 struct Coarse {
     Lattice lattice;
     Discretised law;
 };
 
-// Nothing if out of reach of indices. Losses above `right` are as good as infinite.
+// Puts a distribution on such a lattice. Returns nothing if its indices are too large. Losses above `right` are as
+// good as infinite.
 std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, double cells, double right = HUGE_VAL) {
     const Sketch& sketch = law.sketch();
     const double left = sketch.loss.front();
@@ -34,8 +35,8 @@ std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, do
     return coarse;
 }
 
-// sum w_i e^{-power h i} of up to a thousand points: within a relative 4096 u, and what underflows, under
-// 1e-290, missing.
+// The sum of w_i e^{-power h i} over up to a thousand points: within a relative 4096 u, without terms that underflow,
+// which are less than 1e-290.
 double decayed(const Weights& weights, double power, double h) {
     double sum = 0;
     for (std::size_t i = 0; i < weights.w.size(); ++i)

@@ -11,8 +11,8 @@ namespace {
 // Spacing from which products with e^h may be beyond doubles.
 constexpr double kWide = 300;
 
-// Constants of one lattice. Quantities of a cell or point are kept tilted at its own (left) point, so what passes to
-// the next point is multiplied by `lean`.
+// Constants of one lattice. Quantities of a cell or point are kept tilted at its own (left) point, so that a quantity
+// carried to the next point is multiplied by `lean`.
 struct Steps {
     explicit Steps(const Lattice& l)
         : h(l.h), tilt(l.tilt), lean(std::exp(l.tilt * l.h)), back(std::exp(-l.tilt * l.h)), fall(-std::expm1(-l.h)),
