@@ -12,7 +12,8 @@ namespace {
 
 // A line is made for runs that grow: aliases are further away than this run needs, and nodes serve more steps.
 constexpr double kFinerStep = 0.75, kMoreSteps = 4;
-// Columns that are kept apart: a run alternates between so many mechanisms, or has a new one every step.
+// Number of columns that are kept apart: a run alternates between at most so many mechanisms, or has a new one every
+// step.
 constexpr std::size_t kMostLatest = 4;
 // Answers that are wider, and wider than the line's first one by this factor, ask for a new line.
 constexpr double kKeptWidth = 1e-10, kWider = 4;

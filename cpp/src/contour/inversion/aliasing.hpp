@@ -1,4 +1,4 @@
-// Aliasing: what the infinite trapezoid rule adds to delta. docs/theory/contour.md, section 2.
+// Aliasing: the error of the infinite trapezoid rule in delta. docs/theory/contour.md, section 2.
 #pragma once
 
 #include <cmath>

@@ -117,7 +117,7 @@ TIGHTDP_HD_STAGE Result invert(Curve& curve, double tolerance, bool by_delta, do
     const bool near = plan.consistent && std::fabs(epsilon - plan.epsilon) * plan.c < kNear;
     const bool narrow = r.status == Status::certified && r.upper - r.lower <= kNarrow * r.upper;
     if (near || narrow || !(std::fabs(epsilon) < HUGE_VAL)) return r;
-    // Once more, from what the first solution found.
+    // Solves once more with a plan made from the first solution.
     const double log_delta = std::log(by_delta ? at : r.upper);
     plan = {};
     curve.restart();

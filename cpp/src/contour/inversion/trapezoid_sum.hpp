@@ -108,7 +108,7 @@ TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const
     const double front_rounding = kUnitRoundoff * (std::fabs(plan.k.value) + 3 * std::fabs(plan.c * epsilon) + 16);
     v.truncation = std::exp(plan.k.upper() - plan.c * epsilon + plan.log_decay) /
                    (kPi * plan.step * static_cast<double>(plan.count)) * (1 + 1e-9);
-    // An error x of ln M(c) multiplies the sum and what is certified of it by at most e^x.
+    // An error x of ln M(c) multiplies the sum and its certified errors by at most e^x.
     const double inflate = std::exp(plan.k.rule + plan.k.rounding + front_rounding);
     v.quadrature = (front * rule + std::fabs(v.delta) * std::expm1(plan.k.rule)) * inflate;
     v.rounding = (front * round + std::fabs(v.delta) * std::expm1(plan.k.rounding + front_rounding)) * inflate;

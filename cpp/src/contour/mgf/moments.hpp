@@ -1,6 +1,6 @@
-// One Poisson-subsampled Gaussian on the contour: where its nodes lie, and what their sums say of its moment
-// generating function, with which error. The formulas of sampled_mgf.cpp (loops of the host) and batch_mgf.hpp (those
-// of a device). docs/theory/contour.md, sections 4 and 5.
+// One Poisson-subsampled Gaussian on the contour: the place of its nodes, and its moment generating function from sums
+// over them, with the error. The formulas of sampled_mgf.cpp (loops of the host) and batch_mgf.hpp (loops of a
+// device). docs/theory/contour.md, sections 4 and 5.
 #pragma once
 
 #include <cmath>
@@ -76,7 +76,7 @@ TIGHTDP_HD inline double real_rule_error(const Pair& p, double c, double h, doub
     return quadrature_error(p, c, 0, h) + range_error(p, c, margin) + 2.1 * std::exp(-2 * (kPi / h) * (kPi / h));
 }
 
-// count * ln M from sums over so many nodes.
+// count * ln M from sums over `nodes` nodes.
 TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, double rule, std::int64_t nodes,
                                              double count) noexcept {
     const double sums = static_cast<double>(nodes);

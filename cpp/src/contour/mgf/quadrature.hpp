@@ -14,7 +14,7 @@ namespace tightdp::contour {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-// The loss turns, and the tilt pulls, at most so many times as far as a single logarithm does.
+// Largest factor by which the loss turns, and the tilt pulls, further than a single logarithm does.
 TIGHTDP_HD inline double branches(const Pair& p) noexcept {
     return p.replace() && p.q > 0.5 ? 2.0 : 1.0;
 }

@@ -33,7 +33,7 @@ class SampledMgf {
     // count * ln M(c), certified; c <= c_most.
     CertifiedLogMgf log_mgf(double c);
 
-    // Nodes that place() would need, or infinity where that is no number.
+    // Number of nodes that place() would need, or infinity if it is no number or too large.
     double nodes_for(double c_most, double s_most, double log_inverse) const;
 
     // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and a bound on the rounding error of each. Returns the
@@ -50,7 +50,7 @@ class SampledMgf {
     double shift(double c) const;
     void moments(double c, Moments& out, double* weights);
 
-    // The same for "replace": both logarithms of a node, and their sums.
+    // Nodes and moments for "replace": both logarithms of a node, and their sums.
     void nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const;
     void moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
                           double* weights) const;

@@ -1,4 +1,4 @@
-// Many noise levels in few bins: what guides the choice of the contour, and the decay of all of a bin at once.
+// Many noise levels in few bins, which guide the choice of the contour, and the decay of a whole bin at once.
 // docs/theory/contour.md, section 10.
 #pragma once
 

@@ -65,7 +65,7 @@ class Interpolation {
     std::vector<Ellipse> ellipses_;
 };
 
-// Levels of any sampling probability, in the order of q and sigma, as interpolations; what is left stays as it is.
+// Splits levels of any sampling probability, in the order of q and sigma, into interpolations and a rest.
 void interpolate(std::span<const Sampled> levels, Direction direction, double c, double log_inverse,
                  std::vector<Interpolation>& out, std::vector<Sampled>& rest);
 

@@ -17,7 +17,7 @@ struct RayPlan {
     double path_strip = 0, ray_strip = 0;  // half-widths in which both rules are analytic
 };
 
-// epsilon: aimed at; log_delta: what delta is there, known or guessed.
+// epsilon: aimed at; log_delta: ln of delta there, known or guessed.
 RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double epsilon, double log_delta, bool known);
 
 }  // namespace tightdp::contour

@@ -38,7 +38,7 @@ constexpr double kMostRounding = 4e-6;
 // Parts of the tolerance that each kind of error may take.
 constexpr double kShare = 0.1;
 
-// A bound on the error of D_j(zeta), |zeta| = r: start + min(most, slope r) and what rounds it.
+// A bound on the error of D_j(zeta), |zeta| = r: start + min(most, slope r), and a rounding error.
 struct FactorError {
     double start = 0, most = 0, slope = 0;
     double of(double r) const { return start + std::min(most, slope * r); }
@@ -84,7 +84,7 @@ struct PointSum {
         const double of_log = log_error + sums * log_terms, of_rest = rest_error + sums * rest_terms;
         const Remainder e = exp_remainder(log);
         const double size = std::exp(log.re + of_log);  // |prod| at most
-        // |prod - 1|, and what the errors of all D_j make of it.
+        // |prod - 1|, and its error from the errors of all D_j.
         const double product = std::hypot(e.value.re + log.re, e.value.im + log.im) + e.error + size * of_log +
                                2 * u * std::hypot(log.re, log.im);
         const double formula = std::exp(of_log) * product * of_log + of_rest + e.error +
@@ -220,7 +220,7 @@ bool RaySum::choose(double tolerance) {
         part.path = turned_path(part.law, gamma_, beta, plan_.ray_angle + beta, step_, ranges[j]);
         const TurnedPath& path = part.path;
         if (!(path.size < HUGE_VAL)) return false;
-        // The rule, and what lies outside of the nodes (sections 3.2 and 3.3).
+        // The errors of the rule and of the range outside of the nodes (sections 3.2 and 3.3).
         part.rule.start =
             of_path * gamma_ * part.edges.first + gamma_ * path.tails.left.first + 4 * path.tails.right.size;
         part.rule.most = of_path * 2 * part.edges.size + 2 * path.tails.left.size;
@@ -238,7 +238,7 @@ bool RaySum::choose(double tolerance) {
     return left_ < HUGE_VAL;
 }
 
-// The sums of all points, and what of them goes into the value.
+// Computes the sums of all points, and their parts of the value.
 void RaySum::sum_factors() {
     const double c = plan_.c, turn = plan_.ray_angle + plan_.path_angle;
     const std::int64_t n = count_;

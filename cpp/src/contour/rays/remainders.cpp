@@ -7,7 +7,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Series serve up to here: what follows so many terms is below u of the sum.
+// Largest size of an argument for which the series serve: the terms after these numbers of them are below u of the
+// sum.
 constexpr double kSmall = 0.25;
 constexpr int kLogTerms = 28, kExpTerms = 14;
 

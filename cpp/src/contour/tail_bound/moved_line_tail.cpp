@@ -35,7 +35,7 @@ MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double 
     TIGHTDP_SELECT_SIMD(contour_moments)
     (grid, line_.beta, shift, loss.data(), posterior_.data(), weights_.data(), m);
     sum_ = m.sum;
-    // Section 5.1's alpha at most, the sum, and what belongs to a term besides.
+    // Relative error of a term: the largest alpha of section 5.1, that of the sum, and those that a term adds.
     const double largest = std::max(std::abs(loss.front()), std::abs(loss[n - 1]));
     const double alpha = std::abs(line_.beta) * (16 * largest + 6 * (farthest + 0.5 / sigma) / sigma) +
                          2 * farthest * farthest + 2 * shift + 10;
