@@ -167,8 +167,8 @@ std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     return nodes;
 }
 
-// P-mass, from above, at the middle one of three losses of the curve that runs by chords through these values; none is
-// left where it is negative.
+// P-mass, from above, at the middle one of three losses of the curve that runs by chords through these values; a
+// negative one means that the middle value is above the chord of the others.
 struct Kink {
     double mass, rounding;
 };
@@ -181,8 +181,8 @@ Kink kink_at(const Side& s, std::size_t before, std::size_t at, std::size_t afte
             16 * u * ((s[before] + s[at]) / left + (s[after] + s[at]) / right)};
 }
 
-// The values through which the largest convex curve below all of them runs, but for roundings: chords between any of
-// them are above a convex curve that is below each.
+// The values through which the largest convex curve below all of them runs, up to rounding errors: chords between any
+// of them lie above a convex curve that is below each value.
 std::vector<std::size_t> hull_of(const Side& s, const std::vector<std::size_t>& nodes, double h) {
     std::vector<std::size_t> kept{0};
     for (std::size_t j = 1; j < s.size(); ++j) {
@@ -192,8 +192,8 @@ std::vector<std::size_t> hull_of(const Side& s, const std::vector<std::size_t>& 
     return kept;
 }
 
-// P-masses of the curve that runs by chords through these values, and for x < 1 through those of the reversed pair:
-// rounded up. Both bound one number at x = 1, so that the lesser of the two is the curve's value there.
+// P-masses of the curve that runs by chords through these values, and for x < 1 through the values of the reversed
+// pair: rounded up. Both bound the same number at x = 1, so that the lesser one is the curve's value there.
 Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
     Kernel kernel{std::vector<double>(2 * n + 1), right.back()};
     const double start = right[0] = left[0] = std::min(right[0], left[0]);
