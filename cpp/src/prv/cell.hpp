@@ -19,7 +19,7 @@ struct Cells {
 
     TIGHTDP_HD double left(std::int64_t i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
     TIGHTDP_HD double right(std::int64_t i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
-    // The cell that holds an atom; those beyond the ends belong to the outermost.
+    // The cell that holds an atom; atoms beyond the ends belong to the outermost cells.
     TIGHTDP_HD std::int64_t at(double y) const noexcept {
         const long long i = llround(y / h) - first;
         return i < 0 ? 0 : i >= count ? count - 1 : static_cast<std::int64_t>(i);

@@ -66,8 +66,8 @@ Support support_of(const SampledLaw& law, double tail) {
         right = shift + high;
     }
     const double low = loss_at(law, -far), high = loss_at(law, right);
-    // The loss is 1/sigma^2-Lipschitz, and a normal tail of mass p holds E[x - edge] <= p sigma (2 + what the
-    // edge lies inside its centre).
+    // The loss is 1/sigma^2-Lipschitz, and a normal tail of mass p has E[x - edge] <= p sigma (2 + the distance by
+    // which the edge lies inside its centre).
     const double inside = std::max(0.0, shift - right);
     const double moment = tail * (std::max(-low, high) + shift * (2 + inside));
     return law.add ? Support{-high, -low, tail, moment} : Support{low, high, tail, moment};

@@ -20,7 +20,8 @@ double total_count(const std::vector<Run>& parts) {
     return k;
 }
 
-// The sum of the losses is in here but for the share of its tails and of the single losses' tails.
+// An interval that holds the sum of the losses, up to the probabilities allowed for its tails and those of the single
+// losses.
 struct Range {
     double low, high;
 };
