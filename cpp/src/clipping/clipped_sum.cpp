@@ -104,8 +104,8 @@ class Clipper {
         }
     }
 
-    // Whether the job is to be cut short: asked before a tile's sums of so many rows, and their noise if they are to
-    // be written.
+    // Whether the job is to stop early: called before the sums of a tile over `rows` rows, and before their noise if
+    // they are to be written.
     bool stopped(const ClipTile& tile, std::size_t rows, bool finish) const noexcept {
         return stop_.raised(tile.columns * static_cast<std::int64_t>(rows + (finish ? kNoise : 0)));
     }
@@ -177,8 +177,9 @@ class Clipper {
         }
     }
 
-    // `sums` are those of the run's first column and so on. Eight rows at a time over all of the run, since a row that
-    // is left is slow to come to again: the processor prefetches what follows what it reads.
+    // Adds a run of tiles to `sums`, which begin at the run's first column. Eight rows at a time go over all of the
+    // run, because it takes long to come back to a row that was left: the processor prefetches the bytes that follow
+    // the last read.
     void add_run(const Block& block, std::span<const ClipTile> run, Sum* sums, bool finish) const noexcept {
         const auto of = [&](const ClipTile& tile) { return sums + (tile.first - run.front().first); };
         const void* rows[kSweepRows];

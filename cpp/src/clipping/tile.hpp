@@ -27,15 +27,15 @@ template <class F>
     }
 }
 
-// Columns in a tile: its sums (8 KB) and what the rows bring meanwhile stay in the first-level cache. Half as
-// many cost a tenth of the time for starting and ending sweeps.
+// Number of columns in a tile: its sums (8 KB) and the rows added to them stay in the first-level cache. Half as many
+// cost a tenth of the time for starting and ending sweeps.
 inline constexpr std::int64_t kTileColumns = 1024;
-// Rows that are added in the row's own precision before the sum in double takes them.
+// Number of rows that are added in the row's own precision before the sum in double takes them.
 inline constexpr int kGroup = 4;
-// Groups in one sweep: more rows at once than eight are more streams than a core follows.
+// Number of groups in one sweep: more than eight rows at once are more streams than a core follows.
 inline constexpr int kMostGroups = 2;
 inline constexpr int kSweepRows = kMostGroups * kGroup;
-// Exact sums: no integer of a row reaches this, so that those of a sweep fit 32 bits.
+// Bound on the integers of a row in exact sums: the integers of a sweep then fit 32 bits.
 inline constexpr double kLaneLimit = 0x1p31 / kSweepRows;
 
 // A centre and the inverse of a scale, at the tile's first column; null where rows are taken as they are.

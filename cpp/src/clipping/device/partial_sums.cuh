@@ -1,4 +1,4 @@
-// The sums of what blocks added up, each its rows.
+// The sum of the blocks' partial sums, each over the rows of its block.
 #pragma once
 
 #include <cstdint>
