@@ -80,13 +80,13 @@ T& run_of(T* run) {
     return present(run, "run: expected a composition, got NULL");
 }
 
-// Adds what make() returns.
+// Adds the mechanism that make() returns.
 template <class Make>
 int add(tightdp_composition* run, double sampling_probability, double count, Make make) noexcept {
     return guarded([&] { run_of(run).run.add(make().poisson_sampled(sampling_probability), count); });
 }
 
-// Fills `out` with `unknown`, and then with what question() returns.
+// Fills `out` with `unknown`, and then with the answer of question().
 template <class Out, class Question>
 int answer(Out* out, Out unknown, Question question) noexcept {
     if (out) *out = unknown;
