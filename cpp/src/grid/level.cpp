@@ -7,8 +7,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Caches each spectrum if there are at most this many distinct distributions, otherwise only the product of all but
-// the last.
+// Largest number of distinct distributions whose spectra are cached one by one; with more, the product of all but the
+// last is cached.
 constexpr std::size_t kFewLaws = 8;
 
 const Fold nothing{};
