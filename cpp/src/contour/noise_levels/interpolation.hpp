@@ -26,8 +26,8 @@ class Interpolation {
 
     // Sum of count * ln M at the abscissa c, certified, on nodes that were placed.
     CertifiedLogMgf log_mgf();
-    // No less than the sum of count * ln M at another abscissa, for which the nodes were placed as well; infinite where
-    // that is not known to within a part of a nat.
+    // An upper bound on the sum of count * ln M at another abscissa, for which the nodes were placed as well; infinite
+    // where it is not known to within a part of a nat.
     double bounded(double c);
 
     // Adds the sum of count * ln(M(c + i m step)/M(c)) to ratios[m], m = 1, 2, ...

@@ -1,5 +1,5 @@
-// Distributions near which ln M lies at complex noise multipliers, and the bounds on its interpolation that follow:
-// the formulas of interpolation.cpp. docs/theory/contour.md, section 11.
+// Bounds on M at complex noise multipliers by a real one nearby, and on the error of interpolating ln M: the formulas
+// of interpolation.cpp. docs/theory/contour.md, section 11.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ inline double interpolation_error(double rho, double nodes) {
     return 1.7 * 2 * rho * a / ((rho - 1) * (rho - 1) * (power - 1 / power)) * (1 + 1e-9);
 }
 
-// Laws near the one of sigma_0 (11.1): Xi of a radius R, and tau.
+// Bounds for distributions near that of sigma_0 (11.1): Xi of a radius R, and tau.
 struct NearLevel {
     double v, radius, xi = HUGE_VAL, tau = HUGE_VAL;
 
@@ -59,7 +59,7 @@ struct NearLevel {
         const double part = box.real / radius, smaller = part * part * xi;
         return (smaller - std::expm1(-std::sqrt(smaller)) + box.imaginary * std::sqrt(xi) / radius) * (1 + 1e-9);
     }
-    // |ln G| at most
+    // Upper bound on |ln G|.
     double front(Box box) const {
         const double far = box.real + box.imaginary, least = 1 - box.real;
         return 0.5 * (std::max(-std::log(least), std::log1p(far)) + 1.6) + 0.125 * far / (v * least) +
