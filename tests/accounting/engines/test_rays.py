@@ -230,3 +230,14 @@ def test_every_instruction_set_has_the_same_truth(isa):
     assert status == "certified"
     assert used in (isa, "baseline")
     assert float(lower) * (1 - 1e-12) <= by_conditioning([(0.8, 1.7e-4)] * 2, 0.01) <= float(upper) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("sigma", "q", "steps"), [(0.446, 0.5, 2), (1.0, 0.01, 3), (0.8, 1e-3, 1), (2.0, 1e-4, 20)])
+@pytest.mark.parametrize("epsilon", [-2.0, -0.7, -1e-3, -1e-9, 0.0])
+def test_a_negative_epsilon_is_that_of_the_other_direction(sigma, q, steps, epsilon):
+    """delta(epsilon) of removing is 1 - e^epsilon + e^epsilon delta(-epsilon) of adding."""
+    run = dp.PoissonSampled(dp.Gaussian(sigma), q) * steps
+    found = run.delta(epsilon, neighbors="remove")
+    other = run.delta(-epsilon, neighbors="add", engine="grid")
+    assert found.lower <= (-math.expm1(epsilon) + math.exp(epsilon) * other.upper) * (1 + 1e-12)
+    assert found.upper >= (-math.expm1(epsilon) + math.exp(epsilon) * other.lower) * (1 - 1e-12)

@@ -376,6 +376,7 @@ Result invert_on_rays(const Composition& composition, double tolerance, bool by_
     }
     Result best;
     best.status = Status::slow_decay;
+    if (!by_delta && at < 0) return best;  // E = epsilon + lambda would not be known relatively
     double epsilon = by_delta ? single_steps_epsilon(laws, shift, at) : at;
     double log_delta =
         by_delta ? std::log(at) : std::log(std::max(single_steps(laws, at + shift, shift).delta.upper, 1e-290));
