@@ -228,7 +228,10 @@ class Choosy:
         if public.records not in self.numbers:
             raise ValueError(f"{public.records} records are not among {self.numbers}")
         noise = dp.calibrate(dp.Gaussian, epsilon=target.epsilon, delta=target.delta)
-        return Plan(FixedPlan(dp.Gaussian(noise)), lambda oracle, gate, w: gate.gaussian(oracle.count(), noise).value)
+        return Plan(
+            FixedPlan(dp.Gaussian(noise)),
+            lambda oracle, gate, w: gate.release_gaussian(oracle.record_count_query(), noise).value,
+        )
 
 
 @pytest.mark.parametrize(("numbers", "charged"), [((10**6,), []), ((1,), []), ((1, 10**6), [1])])

@@ -54,7 +54,7 @@ def test_default_steps_converge_along_the_intercept(algorithm, max_norm, monkeyp
         found.append(choose_plain_steps(*arguments))
         return found[-1]
 
-    for module in ("noisygd", "step_length"):
+    for module in ("noisygd", "shared.step_length"):
         monkeypatch.setattr(f"tightdp.algorithms.{module}.choose_plain_steps", recorded)
     shorter = {"steps": 20} if algorithm is NoisyGD else {"epochs": 1}
     X, y = np.ones((500, 2)), np.arange(500) % 2

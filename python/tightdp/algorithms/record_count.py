@@ -119,7 +119,7 @@ def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle:
     for records in NUMBERS:
         public = dataclasses.replace(facts, records=records)
         try:
-            return rehearse_plan(algorithm.plan(public, target), oracle, public)
+            rehearse_plan(algorithm.plan(public, target), oracle, public)
         except (ValueError, BudgetExceeded) as error:
             if records == REFERENCE:
                 raise

@@ -18,6 +18,9 @@ from tightdp.accounting.engines.engine_interface import Request
 from tightdp.accounting.engines.grid import ENGINE
 from tightdp.accounting.pairs.members import list_class_members
 
+BUDGET = 7.5e9
+"""Units of work that a question of the grid engine may take: 6e9, and 1.5e9 for a normal law (grid.md section 7)."""
+
 
 class Draw:
     def __init__(self, seed):
@@ -174,8 +177,8 @@ def sound(found, truth):
 def check(parts, direction, target, epsilons, request):
     here = parts, direction, target, epsilons, request
     crossings = _core.grid_crossings()
-    inverse = bounded(lambda: ENGINE.epsilon(parts, direction, target, request))
-    curve = {e: bounded(lambda e=e: ENGINE.delta(parts, direction, e, request)) for e in sorted(epsilons)}
+    inverse = bounded(lambda: ENGINE.epsilon(parts, direction, target, request), BUDGET)
+    curve = {e: bounded(lambda e=e: ENGINE.delta(parts, direction, e, request), BUDGET) for e in sorted(epsilons)}
     assert _core.grid_crossings() == crossings, here
     assert 0 <= inverse.lower <= inverse.upper, (here, inverse)
     for epsilon, found in curve.items():

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,7 +142,9 @@ def test_instruction_sets_agree(isa):
         "    assert np.abs(natural(s)[: n // 2 + 1] - np.fft.rfft(x)).max() <= 2 * k * np.abs(x).sum()\n"
         "    assert np.abs(_core.rfft_inverse(s) - x).max() <= 3 * k * np.linalg.norm(x)\n"
     )
-    path = os.pathsep.join([os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join(
+        [os.path.dirname(__file__), str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     env = {**os.environ, "TIGHTDP_ISA": isa, "PYTHONPATH": path}
     subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=60)
 
