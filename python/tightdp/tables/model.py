@@ -25,7 +25,7 @@ MODELS = ("logistic", "svm", "ridge")
 REGRESSION = "ridge"
 """The model that predicts numbers, and so has no classes."""
 LARGEST = 1e300
-"""Of a coefficient: features are in [0, 1], so scores are finite for up to 10^8 of them."""
+"""Largest magnitude of a coefficient: features are in [0, 1], so scores are finite for up to 10^8 of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,22 +33,22 @@ class TableModel:
     """A linear model whose features are made of a table's columns; ``tightdp.load`` reads one from a file.
 
     Tables are mappings from names of columns to sequences of cells, text or numbers: dicts, data frames of pandas and
-    the like. Columns that the model does not use are left alone. Numbers are clipped to the model's bounds, and text
-    that is none of a column's categories counts as none of them.
+    the like. Columns that the model does not use are left alone. Numbers are clipped to the model's bounds. A text that
+    is not among the categories of its column makes a row of zeros there.
     """
 
     model: str
     """"logistic", "svm", or "ridge" for a regression."""
     label: str
-    """The name of the column that it predicts."""
+    """The name of the column that the model predicts."""
     classes: tuple[str, ...]
-    """The labels, in the order of the probabilities; none of a regression."""
+    """The labels, in the order of the probabilities; empty for a regression."""
     columns: tuple[Column, ...]
     coef: NDArray[np.float64]
-    """(1 or classes, features), of features that ``encode`` makes."""
+    """Weights of the features that ``encode`` makes, shape (1 or classes, features)."""
     intercept: NDArray[np.float64]
     statement: Statement
-    """What its privacy covers, with the hash of the parameters, which is put there."""
+    """The privacy statement. ``parameters`` in it becomes the hash of the parameters."""
 
     def __post_init__(self) -> None:
         _check.choice("model", self.model, MODELS)
@@ -79,16 +79,19 @@ class TableModel:
         return [name for column in self.columns for name in column.feature_names]
 
     def encode(self, table: Any, *, allow_missing: bool = False) -> NDArray[np.float64]:
-        """Features (n, d) in [0, 1]. ValueError for missing columns and text where a number is expected; a missing
-        number is one too, or NaN."""
+        """Features (n, d) in [0, 1].
+
+        Raises ValueError for a missing column and for text where a number is expected. A missing number raises it too,
+        unless the column fills it; with ``allow_missing`` it becomes NaN.
+        """
         return encode_columns(self._read_rows(table), self.columns, allow_missing=allow_missing)
 
     def decision_function(self, table: Any) -> NDArray[np.float64]:
-        """Scores: (n,), positive for the second class, or (n, classes). Those of a regression are its predictions."""
+        """Scores: (n,), positive for the second class, or (n, classes). Scores of a regression are its predictions."""
         return self._compute_scores(self.encode(table))
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """The likeliest label of each record, as text; of a regression a number."""
+        """The likeliest label of each record, as text, or the number that a regression predicts."""
         return self._choose_labels(self.decision_function(table))
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
@@ -96,7 +99,10 @@ class TableModel:
         return self._compute_probabilities(self.decision_function(table))
 
     def rows(self, table: Any, *, allow_missing: bool = False, probabilities: bool = False) -> list[list[str]]:
-        """For each record the label, and with ``probabilities`` theirs; empty texts where a number is missing."""
+        """Returns a row of texts for each record: its label, and with ``probabilities`` the probability of each class.
+
+        The texts of a record are empty if one of its numbers is missing.
+        """
         features = self.encode(table, allow_missing=allow_missing)
         whole = np.asarray(np.isfinite(features).all(axis=1))
         scores = self._compute_scores(np.where(whole[:, None], features, 0.0))
@@ -145,8 +151,8 @@ class TableModel:
 
     def to_onnx(self) -> Any:
         """An ``onnx.ModelProto``: from "features" (n, d) of doubles, as ``encode`` makes them, to "label" (n,) as text,
-        and for a logistic model "probabilities" (n, classes). Needs the extra ``onnx``. A regression has none: it is
-        its weights, times the features."""
+        and for a logistic model "probabilities" (n, classes). Needs the extra ``onnx``. A regression has no graph: its
+        predictions are weights times features."""
         if self.model == REGRESSION:
             raise ValueError(f"model must be a classifier to have a graph, got {self.model!r}")
         from .onnx import build_graph
@@ -155,12 +161,15 @@ class TableModel:
 
     @property
     def parameters_hash(self) -> str:
-        """SHA-256 of all that predictions follow from: the entries of the file but the statement, as JSON with sorted
-        names and without blanks, its numbers as Python writes them."""
+        """SHA-256 of all that predictions follow from: the entries of the file without the statement, as JSON.
+
+        Names are sorted, there are no blanks, and numbers are written as Python writes them.
+        """
         text = json.dumps(self._list_file_entries(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
     def _list_file_entries(self) -> dict[str, Any]:
+        """Returns the entries of the model's file, except the statement, as plain values."""
         return {
             "tightdp_model": FORMAT,
             "model": self.model,
@@ -182,7 +191,7 @@ class TableModel:
 
     @classmethod
     def from_dict(cls, plain: Any, *, patient: bool = False) -> TableModel:
-        """The model that ``to_dict`` wrote; ValueError for anything else. The statement is checked as by
+        """Returns the model that ``to_dict`` wrote; ValueError for anything else. The statement is checked as by
         ``Statement.from_json``, and the hash in it must be that of the parameters."""
         check_format(plain, "tightdp_model", FORMAT, "TableModel.save")
         check_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
@@ -201,8 +210,10 @@ class TableModel:
 
 
 def _check_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
-    """Raises ValueError unless the statement says of each label and column what the model does: as a fact that is
-    public, or as one that was learned with noise."""
+    """Raises ValueError unless statement and model agree about the labels and about each column.
+
+    The statement has to name each of them, as a public fact or as one that was learned with noise.
+    """
     for fact in facts:
         name, shown = fact.name, _check.describe_value(fact.value)
         said = statement.public.get(name)
@@ -260,11 +271,12 @@ def _read_column(hint: Any, plain: Any, name: str) -> Column:
 
 
 def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
-    """The model that ``tightdp train`` or ``TableModel.save`` wrote. OSError or ValueError, naming the file, for
-    what is none.
+    """Returns the model that ``tightdp train`` or ``TableModel.save`` wrote.
+
+    Raises OSError or ValueError, which names the file, if it cannot be read or holds no such model.
 
     The bound of its statement is computed again from its account, and its parameters must have the hash that the
-    statement names. What may take more than two seconds is refused unless ``patient``.
+    statement names. A computation that may take more than two seconds is refused unless ``patient``.
 
     >>> import tightdp as dp
     >>> model = dp.load("people.model.json")  # doctest: +SKIP

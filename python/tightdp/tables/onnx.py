@@ -10,7 +10,7 @@ import numpy as np
 from .._core import __version__
 
 OPSET = 17
-"""Version of the operators. It is of 2022, so that older runtimes can read the graph."""
+"""Version of the operators, from 2022, so that older runtimes can read the graph."""
 
 
 def build_graph(model: Any) -> Any:

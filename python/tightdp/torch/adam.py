@@ -14,15 +14,15 @@ from .. import _check
 class DPAdam(torch.optim.Optimizer):
     """Adam whose second moments are corrected for the noise (Tang, Shpilevskiy and Lecuyer 2023, arXiv:2312.14334).
 
-    Adam divides by the root of the mean square of gradients, v. Of private gradients v is mostly the variance of the
-    noise, the same in every coordinate, so that Adam becomes gradient descent with momentum. Here the variance is
+    Adam divides by the root of the mean square of gradients, v. If gradients are private, v is mostly the variance of
+    the noise, the same in every coordinate, so that Adam becomes gradient descent with momentum. Here the variance is
     subtracted: steps are m / (sqrt(max(v - noise, floor)) + damping), with m and v corrected for their start at 0.
 
     ``floor`` is the standard deviation that v has by the noise alone after so many steps, noise sqrt(2 sum w^2) with w
-    the weights in v: what is smaller cannot be told from 0. It falls from sqrt(2) times the noise's variance to
-    sqrt(2 (1 - beta2) / (1 + beta2)) times it. Departure from the source, where it is a constant to be tuned.
+    the weights in v: a smaller value cannot be told from 0. It falls from sqrt(2) times the noise's variance to
+    sqrt(2 (1 - beta2) / (1 + beta2)) times it. In the source it is a constant to be tuned instead.
 
-    All of it is post-processing of releases and costs nothing. Without noise this is ``torch.optim.AdamW``.
+    The corrections are post-processing of releases and cost nothing. Without noise this is ``torch.optim.AdamW``.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class DPAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step on the gradients that are there."""
+        """Takes one step on the gradients of the parameters; one without a gradient stays as it is."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -71,6 +71,7 @@ class DPAdam(torch.optim.Optimizer):
         return loss
 
     def _step_parameter(self, p: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Moves one parameter by its gradient, and updates the moments in its ``state``."""
         if not state:
             wide = torch.promote_types(p.dtype, torch.float32)
             state.update(step=0, mean=torch.zeros_like(p, dtype=wide), square=torch.zeros_like(p, dtype=wide))

@@ -1,4 +1,4 @@
-"""From a model, an optimizer and a data set to a private run."""
+"""``make_private``: checks a model, an optimizer and a data set, and makes a private run of them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def make_private(
     checkpoint: str | PathLike[str] | AfterFailure | None = None,
     distributed: Any = None,
 ) -> PrivateRun:
-    """A run that trains ``model`` with differential privacy. It does not wrap the model or the optimizer.
+    """Returns a run that trains ``model`` with differential privacy. It does not wrap the model or the optimizer.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def make_private(
     max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]; or one for each parameter that is
         trained, in the order of ``model.parameters()``
     noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by the norm bound
-    public_size : a public number of records, from which q follows. None keeps it private: a noisy count is released
-        first, for a fiftieth of epsilon and delta, and the run uses that
+    public_size : a public number of records, from which q follows. None keeps the number private: a noisy count is
+        released first, for a fiftieth of epsilon and delta. The run then uses the noisy count
     arithmetic : "auto" adds integers, by "products" for records of a form that it serves and else by "exact"; with a
         bound for each parameter, for AdaCliP and DPIS by "exact" alone. ``ways_`` shows what it chose. "products" gets
         exact sums from one backward pass: where each record passes a linear layer once, gradients are added as products
@@ -94,8 +94,8 @@ def make_private(
     batches : a ``Batches``: how many records go through the model at once, in which places, and how they are collated
     release_loss : None, or a ``LossRelease``: the mean training loss of every epoch, or every few steps, is released
         with noise, and ``losses_`` has it. It is within the charge: its share of each step makes the noise on the
-        gradients a little larger, and ``noise_multiplier`` is that of both together. Not for "dpis", whose batches are
-        no uniform sample
+        gradients a little larger, and ``noise_multiplier`` is that of both together. It must be None for "dpis", whose
+        batches are not uniform samples
     random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
         for experiments, never for a release
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
@@ -163,7 +163,7 @@ def make_private(
     }  # fmt: skip
     size = sum(p.numel() for p in parameters.values())
 
-    # The parts of a run, in the order in which they act: each rests on those above.
+    # The parts of a run, in the order in which they act: each rests on the parts above it.
     saved = SavedRun(world, folder, files, about)
     key = Key(world, seed)
     made = plan(
@@ -190,7 +190,7 @@ def make_private(
 
 
 def _check_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: World) -> dict[str, Any]:
-    """The parameters that are trained. ValueError for a model or an optimizer that cannot be trained privately."""
+    """Returns the parameters that are trained. ValueError for a model or an optimizer that does not allow it."""
     model_checks.check_modules(model)
     if arithmetic in ("float", "products"):
         check_layers(model)
@@ -201,7 +201,7 @@ def _check_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: W
 
 
 def _reader_options(batches: Batches) -> dict[str, Any]:
-    """Returns what a loader is told of how it reads records."""
+    """Returns the arguments of a loader that say how it reads records."""
     return {"physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options}
 
 

@@ -40,7 +40,7 @@ from .learned_columns import count_classes, fit_learned_columns, plan_pipeline, 
 KEPT_FACTS = ("number of records", "bounds of the target")
 """Names of public facts that a table's statement takes over from that of its fit."""
 DOUBTFUL_SHARE = 0.5
-"""The part of the records beyond a column's bounds from which on the bounds are rather those of something else."""
+"""Share of the records beyond a column's bounds above which a note is printed: the bounds are probably wrong."""
 EPILOG = f"""\
 A column of numbers is clipped to public --bounds and mapped to [0, 1]. Without bounds all of its values must lie in
 [0, 1]. A column of texts makes one feature for each category. You may publish the model file: it holds the weights,
@@ -192,7 +192,7 @@ def _print_charge(
     X: NDArray[np.float64] | None,
     records: int,
 ) -> int:
-    """Prints what training would be charged, and its share of the ledger. Returns 3 where that does not cover it."""
+    """Prints what training would be charged, and its share of the ledger. Returns 3 if the ledger does not cover it."""
     model: Any = classifier
     width = len(planned) if X is None else X.shape[1]
     if X is None:
@@ -221,8 +221,10 @@ def _print_charge(
 def _read_known_labels(
     rows: Rows, label: str, labels: tuple[str, ...] | Literal["learn"]
 ) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
-    """The labels, and which records have one that is declared: others are to contribute nothing. All are kept where
-    labels are to be learned."""
+    """Returns the labels, and a mask of the records whose label is declared; the others are to contribute nothing.
+
+    All records are in the mask if the labels are to be learned.
+    """
     if labels == LEARN:
         cells = np.array(rows.get_column(label))
         return cells, np.ones(len(cells), dtype=bool)
@@ -236,7 +238,7 @@ def _read_known_labels(
 
 
 def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
-    """The regression that is asked for; None for a classifier. Features are encoded in [0, 1] by their bounds."""
+    """Returns the regression that is asked for, whose features are encoded in [0, 1]; None for a classifier."""
     text = arguments.target_bounds
     if arguments.model != REGRESSION:
         if text is not None:
@@ -263,7 +265,7 @@ def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
 
 
 def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The numbers to predict, and which records have one: others are to contribute nothing."""
+    """Returns the numbers to predict, and a mask of the records that have one; the others are to contribute nothing."""
     values = rows.read_numbers(label, allow_missing=True)
     missing = np.isnan(values)
     if missing.any():
@@ -272,11 +274,15 @@ def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[
 
 
 def _read_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
-    """The labels of the test file, or the numbers."""
+    """Returns the labels of the test file, or for a regression the numbers to predict."""
     return test.get_column(label) if regressor is None else test.read_numbers(label, allow_missing=False)
 
 
 def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
+    """Prints notes on undeclared categories and on bounds that most numbers exceed.
+
+    Raises ValueError if no record has a declared category.
+    """
     for column in columns:
         if isinstance(column, Category):
             undeclared = rows.mark_undeclared(column.name, column.categories)
@@ -290,7 +296,7 @@ def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
 
 
 def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDArray[np.bool_]) -> None:
-    """ValueError, before anything is spent, if no record has any of the declared values."""
+    """Raises ValueError, before anything is spent, if no record has any of the declared values."""
     if undeclared.all():
         raise ValueError(
             f"{rows.file}: no record has a value of {column!r} that is declared ({list_values(values)}): nothing could "
@@ -311,6 +317,7 @@ def _print_note(note: str) -> None:
 
 
 def _build_algorithm(name: str, settings: list[str]) -> Any:
+    """Returns the algorithm of that name with the settings of ``--set``, each a text NAME=VALUE."""
     kind = ALGORITHMS[name]
     known = {field.name for field in dataclasses.fields(kind)}
     values: dict[str, Any] = {}
@@ -332,12 +339,12 @@ def _describe_columns(
     planned: tuple[Column | LearnedColumn, ...],
     made: Statement,
 ) -> Statement:
-    """Returns the statement of the fit, with what the columns were declared to be in the place of what the fit knew."""
+    """Returns the statement of the fit, whose public facts are now the declarations of labels and columns."""
     learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}
     public = {name: how for name, how in made.public.items() if name in KEPT_FACTS}
     labels = [fact_of_labels(classes)] if classes and values.classes != LEARN else []
     facts = []
-    for column in columns:  # what was learned is not assumed
+    for column in columns:  # a learned fact is not an assumption
         known = learned.get(column.name)
         if isinstance(column, Category):
             if known is None:
@@ -358,7 +365,7 @@ def _describe_columns(
 
 
 def _describe_result(statement: Statement, private: dict[str, Any]) -> str:
-    """The statement, and below it what is written to no file."""
+    """Returns the statement as text, and below it the score on the test file, which is written to no file."""
     lines = [str(statement)]
     if "test_accuracy_not_private" in private:
         lines.append(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")

@@ -14,23 +14,23 @@ from . import collated_batch
 
 Rows = npt.NDArray[np.intp]
 STREAMS = 3 * 2**61
-"""The first stream of places: two for each step. Batches have those below 2^62, sums of norms those from there on, and
-noise those from 2^63 on."""
+"""The first stream of places, which take two streams for each step. Streams below 2^62 are for batches, those from 2^62
+on for sums of norms, and those from 2^63 on for noise."""
 
 
 def choose_size(expected: float) -> int:
-    """How many places a physical batch has where nobody says: a power of two, from 8 to 64.
+    """Returns the default number of places in a physical batch: a power of two, from 8 to 64.
 
-    About an eighth of the records that a step expects. With more places than that too many stay empty, and with fewer
+    It is about an eighth of the records that a step expects. With more places too many stay empty, and with fewer
     PyTorch's calls take longer than their rows.
     """
     return next((size for size in (64, 32, 16) if 8 * size <= expected), 8)
 
 
 def draw_places(rows: Rows, size: int, source: RandomSource) -> Rows:
-    """The rows in physical batches of ``size`` places, -1 in a place that stays empty.
+    """Returns the rows in physical batches of ``size`` places, with -1 in a place that stays empty.
 
-    Each row draws its place, whatever the others draw, and has it in the first physical batch where it is free.
+    Each row draws its place independently, and takes it in the first physical batch where that place is free.
     """
     drawn = source.integers(len(rows)) % size
     order = np.argsort(drawn, kind="stable")
@@ -42,8 +42,10 @@ def draw_places(rows: Rows, size: int, source: RandomSource) -> Rows:
 
 
 def fill_places(places: Places | None, batch: Any, records: int) -> tuple[Any, int, npt.NDArray[np.float64] | None]:
-    """The batch with a row for each place, how many rows there are, and the weights of records among them, where there
-    are places; else as it is, without weights."""
+    """Returns a batch with a row for each place, the number of rows, and their weights (1 for records, 0 for copies).
+
+    Without ``places`` the batch is returned as it is, and None instead of the weights.
+    """
     if places is None:
         return batch, records, None
     return places.filled(batch, records), places.size, places.weights()
@@ -51,20 +53,20 @@ def fill_places(places: Places | None, batch: Any, records: int) -> tuple[Any, i
 
 @dataclass(frozen=True)
 class Places:
-    """Where the records of a physical batch stand in it, ascending, and how many places it has."""
+    """The ascending places ``where`` the records of a physical batch stand, and its number of places, ``size``."""
 
     where: Rows
     size: int
 
     def filled(self, batch: Any, records: int) -> Any:
-        """The batch with a row for each place: copies of the first record where none stands."""
+        """Returns the batch with a row for each place: a copy of the first record where no record stands."""
         tensors, rebuild = collated_batch.split_records(batch, records)
         chosen = torch.zeros(self.size, dtype=torch.int64)
         chosen[torch.from_numpy(self.where)] = torch.arange(records)
         return rebuild([tensor[chosen.to(tensor.device)] for tensor in tensors])
 
     def weights(self) -> npt.NDArray[np.float64]:
-        """1 for a record and 0 for a copy."""
+        """Returns a weight for each place: 1 for a record and 0 for a copy."""
         found = np.zeros(self.size)
         found[self.where] = 1.0
         return found

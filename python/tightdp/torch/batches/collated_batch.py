@@ -1,4 +1,4 @@
-"""A collated batch as its tensors, and back."""
+"""Takes a collated batch apart into its tensors, and puts it together again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Rebuild = Callable[[list[Any]], Any]
 
 
 def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
-    """The tensors of a batch of tuples, lists and mappings, and the function that puts others in their place.
+    """Returns the tensors of a batch of tuples, lists and mappings, and the function that puts others in their place.
 
-    None, types and devices stay as they are. ValueError for what may tell something of other records and cannot be
-    taken apart, such as a number or a string. Mappings of other types become plain dicts if they cannot be made of a
-    dict.
+    None, types and devices stay as they are. Raises ValueError for an item that may tell something of other records and
+    cannot be taken apart, such as a number or a string. A mapping of another type than dict becomes a plain dict if its
+    type cannot be made of one.
     """
     if isinstance(batch, torch.Tensor):
         if batch.layout is not torch.strided or batch.is_nested:
@@ -63,7 +63,7 @@ def _refuse_item(made: str) -> ValueError:
 
 
 def describe_structure(batch: Any) -> Any:
-    """What a batch is made of, apart from the shapes and the numbers in its tensors."""
+    """Returns the types, keys and lengths of which a batch is made, without the shapes and numbers of its tensors."""
     if isinstance(batch, torch.Tensor):
         return batch.dtype
     if isinstance(batch, Mapping):
@@ -72,7 +72,7 @@ def describe_structure(batch: Any) -> Any:
 
 
 def format_shape(tensor: Any) -> str:
-    """The shape as errors show it: the length of the first axis may be the number of records, which is private."""
+    """Returns the shape as errors show it, with * for the first axis, which may be the private number of records."""
     return "()" if tensor.ndim == 0 else f"({', '.join(['*', *map(str, tensor.shape[1:])])})"
 
 
@@ -84,7 +84,7 @@ def _make_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
 
 
 def split_records(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
-    """``leaves``, each with one row for each record. ValueError where that is not so."""
+    """Returns ``flatten_batch`` of the batch. ValueError unless each tensor has one row for each record."""
     tensors, rebuild = flatten_batch(batch)
     if not tensors:
         raise ValueError("collate_fn must make tensors whose first axis is that of the records: it made none")
@@ -98,6 +98,6 @@ def split_records(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
 
 
 def move_batch(batch: Any, device: Any) -> Any:
-    """The batch with its tensors on the device."""
+    """Returns the batch with its tensors on the device."""
     tensors, rebuild = flatten_batch(batch)
     return rebuild([tensor.to(device) for tensor in tensors]) if any(t.device != device for t in tensors) else batch

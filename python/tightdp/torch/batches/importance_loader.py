@@ -1,8 +1,8 @@
 """DPIS: records are drawn in proportion to the norms of their gradients, in two stages (docs/theory/dpis.md).
 
-A step looks at candidates, drawn by bounds on their norms; of those it takes some, by the norms themselves. Before the
-first step of an epoch all records are looked at, for fresh bounds. Candidates, bounds and sizes are as private as the
-records.
+A step looks at candidates, which are drawn by bounds on their norms, and takes some of them by the norms themselves.
+Before the first step of an epoch all records are looked at, for fresh bounds. Candidates, bounds and sizes are as
+private as the records.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .batch_places import Places
 from .poisson_loader import Batch, Rows, RunLoader
 
 Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
-"""The places of physical batches where they are padded, and collated records and their number, part by part."""
+"""The places of physical batches if these are padded, and collated records and their number, part by part."""
 NORMS = 2**62
-"""The first stream of the noise on sums of norms. Two streams before are for the coins of each step."""
+"""The first stream of the noise on sums of norms. Each step has two of the streams before it, for its coins."""
 
 
 class Candidates:
-    """Bounds on the norms of all records, and what steps make of them: whom they look at, and whom they take.
+    """Bounds on the norms of all records, by which each step chooses candidates and takes some of them.
 
-    The processes of a run hold the same bounds. Coins are tossed by the number of the step and that of the record, so
-    that it does not matter which process looks at whom (docs/theory/training.md, section 6).
+    The processes of a run hold the same bounds. Coins are tossed by the numbers of the step and of the candidate, so
+    that it does not matter which process looks at which record (docs/theory/training.md, section 6).
     """
 
     def __init__(self, plan: Plan, key: Key) -> None:
@@ -48,17 +48,17 @@ class Candidates:
         self._seen, self._everyone = 0, False
 
     def follow(self, plan: Plan) -> None:
-        """Goes by the probabilities of that plan from now on."""
+        """Uses the probabilities of the plan from now on."""
         settings = plan.settings
         assert isinstance(settings, DPIS)
         self._stages = TwoStages(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
 
     def due(self, number: int, records: int) -> bool:
-        """Whether all records are looked at before that step."""
+        """Tells whether all records are looked at before the step with this number."""
         return self._bounds is None or len(self._bounds) != records or number % self._steps_per_epoch == 0
 
     def draw(self, number: int) -> Rows:
-        """The numbers of a step's candidates."""
+        """Draws the candidates of a step, and returns their numbers."""
         bounds = np.zeros(0) if self._bounds is None else self._bounds
         source = self._key.at(2 * number)
         rows = np.flatnonzero(self._stages.draw_candidates(source, bounds))
@@ -66,25 +66,28 @@ class Candidates:
         return rows
 
     def begin(self, rows: Rows, own: Rows, *, everyone: bool) -> None:
-        """Those are looked at now; this process will see the ``own[0]``-th of them, the ``own[1]``-th, ..."""
+        """Begins a look at ``rows``, of which this process will see those at the places ``own``, in that order.
+
+        ``everyone`` says that the rows are all records.
+        """
         self._rows, self._own, self._everyone = rows, own, everyone
         self._norms, self._seen = np.zeros(len(rows)), 0
 
     def see(self, norms: npt.NDArray[np.float64]) -> Rows:
-        """Notes the norms of the next ones, 0 where one is not finite. Returns their places among all."""
+        """Notes the norms of the next rows, 0 for one that is not finite. Returns their places among the rows."""
         at = self._own[self._seen : self._seen + len(norms)]
         self._seen += len(norms)
         self._norms[at] = np.where(np.isfinite(norms), norms, 0.0)
         return at
 
     def taken(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Which of the next candidates are taken, given their norms; one whose norm is not finite is not."""
+        """Returns a mask of the next candidates that are taken, given their norms, if these are finite."""
         assert self._bounds is not None
         at = self.see(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
     def remember(self, world: World) -> npt.NDArray[np.float64]:
-        """Bounds for the steps to come, from the norms that were noted by all processes, which are returned."""
+        """Sets the bounds for the steps to come by the norms that all processes noted, and returns these norms."""
         world.add_up(
             torch.from_numpy(self._norms).view(torch.int64)
         )  # 0 but for one process: the bits stay as they are
@@ -96,12 +99,12 @@ class Candidates:
         return self._norms
 
     def noise(self, number: int) -> RandomSource:
-        """For the sum of norms that is released as the ``number``-th."""
+        """Returns the source of the noise on the ``number``-th released sum of norms."""
         return self._key.at(NORMS + number)
 
 
 class LateBatch(Batch):
-    """Candidates, drawn when a step takes them: they depend on what the step before saw.
+    """Candidates of a step, drawn when the step takes them, because they depend on what the step before saw.
 
     ``rows`` is empty until then.
     """
@@ -136,7 +139,7 @@ class LateBatch(Batch):
 class ImportanceLoader(RunLoader):
     """The candidates of a run of DPIS: an iteration is an epoch, and before its first step all records are looked at.
 
-    Where nobody says how many records go through the model at once, it is as many as usually are candidates.
+    By default as many records go through the model at once as a step usually has candidates.
     """
 
     candidates: Candidates
@@ -156,20 +159,20 @@ class ImportanceLoader(RunLoader):
 
     @property
     def _usual_records(self) -> float:
-        """As many as usually are candidates."""
+        """Expected number of candidates of a step."""
         return self._reach * super()._usual_records
 
     @property
     def due(self) -> bool:
-        """Whether all records are looked at before that step."""
+        """Whether all records are looked at before the next step."""
         return self.candidates.due(self.next_step, len(self.dataset))
 
     def everyone(self) -> Share:
-        """This process's share of all records."""
+        """Returns this process's share of all records."""
         return self._share_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
 
     def drawn(self, number: int) -> tuple[Rows, Share]:
-        """The candidates of that step, and this process's share of them."""
+        """Draws the candidates of a step, and returns them and this process's share of them."""
         self.candidates.follow(self._account.now)
         rows = self.candidates.draw(number)
         return rows, self._share_rows(rows, 2 * number, everyone=False)

@@ -1,4 +1,4 @@
-"""Poisson batches over a data set: each record in each batch independently, by its index in the whole data set."""
+"""Poisson batches over a data set: each record is drawn independently, by its index in the whole data set."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ SAFE_OPTIONS = (
     "multiprocessing_context", "num_workers", "persistent_workers", "pin_memory", "pin_memory_device",
     "prefetch_factor", "timeout",
 )  # fmt: skip
-"""Options of ``DataLoader`` that decide where and when records are read, and neither which nor in what order. Not
-``worker_init_fn``: which worker reads a record depends on the other records, so workers must not differ."""
+"""Options of ``DataLoader`` that decide where and when records are read, and neither which nor in what order.
+``worker_init_fn`` is left out: which worker reads a record depends on the other records, so workers must not differ."""
 
 
 FIRST, LOOKS, AUDITS = -1, -2, -(2**62)
-"""Numbers, below those of draws, of what is read beside them: the first record, and from where the looks at whether
-anything is kept and the trials of audits go down."""
+"""Numbers for records that are read outside of draws, below the numbers of draws: of the first record, and the highest
+ones of the looks at whether anything is kept and of the trials of audits, which count down."""
 
 READ = 8
 """Records that are read three times to see whether anything is kept."""
 
 
 class Batch:
-    """One Poisson sample of records, to be used once: what ``PoissonLoader`` yields.
+    """One Poisson sample of records, to be used once, as ``PoissonLoader`` yields it.
 
     ``parts()`` collates and yields its records, those of one shape together, at most ``physical_batch_size`` at a time.
     An empty sample has no parts. How many records there are is private.
@@ -62,15 +62,15 @@ class Batch:
 
     @property
     def _digest_rows(self) -> bytes:
-        """What the processes of a run compare."""
+        """Digest of the sample, by which the processes of a run check that they drew the same."""
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
     def _parts_before_draw(self) -> Iterator[Part] | None:
-        """Parts that a step looks at before it draws; None where it draws at once."""
+        """Returns the parts that a step looks at before it draws; None if it draws at once."""
         return None
 
     def parts(self) -> Iterator[Part]:
-        """Collated records and their number, part by part. RuntimeError the second time."""
+        """Returns collated records and their number, part by part. Raises RuntimeError the second time."""
         if self._parts is None:
             raise RuntimeError("batch must be a fresh one: this one was used before, and each step needs its own draw")
         parts, self._parts = self._parts, None
@@ -83,7 +83,7 @@ class Batch:
         )
 
     def _hold_parts(self) -> None:
-        """Holds what is left of the parts, for the loader goes on."""
+        """Reads the parts that are left, because the loader goes on to the next batch."""
         if self._parts is not None:
             self._parts = list(self._parts)
 
@@ -96,7 +96,7 @@ class PoissonLoader:
 
     The draws are the operating system's, unless ``rng`` is given, and are made where the loader is iterated, never in
     a worker. They concern indices in the whole data set. A batch may be empty, and is then a batch like any other: a
-    private step must be taken on it, for leaving it out would tell that nobody was drawn.
+    private step must be taken on it, because leaving it out would tell that nobody was drawn.
 
     Parameters
     ----------
@@ -154,12 +154,12 @@ class PoissonLoader:
 
     @property
     def sampling_probability(self) -> float:
-        """With which each record is in each batch. It cannot be set: the account rests on it."""
+        """Probability with which each record is in each batch. It cannot be set, because the account rests on it."""
         return self._probability
 
     @property
     def steps(self) -> int:
-        """Batches an iteration."""
+        """Number of batches in an iteration."""
         return self._steps
 
     def __len__(self) -> int:
@@ -169,6 +169,7 @@ class PoissonLoader:
         return self._yield_batches(self._steps)
 
     def _yield_batches(self, steps: int) -> Iterator[Batch]:
+        """Yields so many batches. PyTorch's loader may read ahead of them, and then draws for later ones as well."""
         drawn: deque[Rows] = deque()
 
         def pieces() -> Iterator[tuple[int, Rows]]:
@@ -179,7 +180,8 @@ class PoissonLoader:
 
         parts, ahead = iter(self._read_parts(pieces())), deque[Any]()
         for _ in range(steps):
-            if not drawn:  # reading draws: nothing, or the next batch that is not empty and all before it
+            # Reading the next part draws the next batch that is not empty and all before it, or nothing at the end.
+            if not drawn:
                 ahead.extend(_take_next(parts))
             rows = drawn.popleft()
             batch = Batch(self, rows, self._take_parts(rows, ahead, parts))
@@ -199,11 +201,11 @@ class PoissonLoader:
         return np.arange(records) if rows is None else rows
 
     def _cut_records(self, rows: Rows) -> list[Rows]:
-        """The records of each physical batch."""
+        """Returns the records of each physical batch."""
         return [cut[cut >= 0] for cut in self._cut_places(rows)]
 
     def _cut_places(self, rows: Rows) -> list[Rows]:
-        """The places of each physical batch that has a record, -1 where none stands."""
+        """Returns the places of each physical batch that has a record, with -1 where no record stands."""
         size = self.physical_batch_size or max(1, len(rows))
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))
         return [cut for cut in cuts if (cut >= 0).any()]
@@ -212,7 +214,7 @@ class PoissonLoader:
         return None
 
     def _read_parts(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
-        """The parts of each piece: the number of its draw, and its records."""
+        """Yields the collated parts of each piece, which is given as the number of its draw and its records."""
         if self._is_plain_tensors:
             tensors = self.dataset.tensors  # as the reader collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
@@ -244,8 +246,8 @@ class RunLoader(PoissonLoader):
     """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan.
 
     Batch k of a run comes from stream k of its key, by record index, on every process. With ``physical_batch_size`` a
-    batch is cut as on one process, and the processes take the pieces in turn: the same physical batches whatever their
-    number. Without it each takes one piece, of about equal sizes.
+    batch is cut as on one process, and the processes take the pieces in turn, so that the physical batches do not
+    depend on the number of processes. Without it each process takes one piece, of about equal sizes.
     """
 
     def __init__(
@@ -259,7 +261,7 @@ class RunLoader(PoissonLoader):
             self.physical_batch_size = choose_size(self._usual_records)
 
     def first(self) -> Iterator[Part]:
-        """The first record of the data set, collated, and its number, 1; nothing where there is none."""
+        """Returns the first record of the data set, collated, and its number, 1; nothing if the data set is empty."""
         alone = [(FIRST, np.zeros(1, np.intp))] if len(self.dataset) else []
         return chain.from_iterable(self._read_parts(iter(alone)))
 
@@ -268,13 +270,13 @@ class RunLoader(PoissonLoader):
             yield from super()._read_parts(pieces)
 
     def read_alone(self, rows: Rows, number: int) -> list[AloneRead]:
-        """Some records, each collated to a batch of one, with the coins of that number."""
+        """Reads some records, each collated to a batch of one, with the coins of the draw of that number."""
         reader = RecordReader(self.dataset, self._collate or default_collate)
         with torch.random.fork_rng(devices=[]), restore_generators():
             return [reader.read_noted((int(i), self._coins.of_record(number, int(i)))) for i in rows]
 
     def _check_reading(self) -> None:
-        """ValueError where what a record is read as depends on what was read before, as some random records show."""
+        """Reads some random records repeatedly. ValueError if what was read before changes what a record is read as."""
         number = LOOKS - self._account.steps
         rows = [self._coins.of_record(number, -1 - place) % len(self.dataset) for place in range(READ)]
         drawn = [(i, self._coins.of_record(number, i)) for i in rows]
@@ -290,11 +292,11 @@ class RunLoader(PoissonLoader):
 
     @property
     def _usual_records(self) -> float:
-        """How many records usually go through the model in a step."""
+        """Expected number of records that go through the model in a step."""
         return self._account.plan.batch_size
 
     def _place_rows(self, rows: Rows, number: int) -> Rows:
-        """The rows in places, of that number of draws."""
+        """Returns the rows in the places that they draw from the stream of that number; without padding as they are."""
         if not self.padded or self.physical_batch_size is None:
             return rows
         return draw_places(rows, self.physical_batch_size, self._key.at(STREAMS + number))
@@ -330,14 +332,14 @@ class RunLoader(PoissonLoader):
 
 
 def _take_next(parts: Iterator[Any]) -> list[Any]:
-    """The next part in a list, or an empty list at the end."""
+    """Returns the next part in a list, or an empty list at the end."""
     for part in parts:
         return [part]
     return []
 
 
 def check_dataset(dataset: Any) -> Any:
-    """A data set whose records can be drawn by index; TypeError for loaders and streams."""
+    """Returns the data set. Raises TypeError unless it has records by index, as loaders and streams do not."""
     if isinstance(dataset, DataLoader):
         raise TypeError(
             "dataset must be the data set itself, got a DataLoader: its batches are shuffled or in order, and the "

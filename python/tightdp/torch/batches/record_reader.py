@@ -1,4 +1,4 @@
-"""How records become batches: each is read and collated alone, so that nothing of the others can enter it."""
+"""Makes batches of records: each record is read and collated alone, so that nothing of the others can enter it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ class AloneRead(NamedTuple):
 
     batch: Any
     raw: Any
-    """Content of what the data set returned."""
+    """Content of the record that the data set returned, as ``describe_content`` has it."""
     collated: Any
     """Content of ``batch``."""
 
 
 class RecordReader(Dataset[Any]):
-    """A data set whose items are records that are read with coins of their own; ``collate`` makes a batch of one of
-    each.
+    """A data set that reads each record with coins of its own, and collates it to a batch of one by ``collate``.
 
-    An index is a pair: the record's in ``dataset``, and the seed of the global generators while it is read.
+    An index is a pair: the record's index in ``dataset``, and the seed of the global generators while it is read.
     """
 
     def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any] | None) -> None:
@@ -55,7 +54,7 @@ class RecordReader(Dataset[Any]):
         return record if self._collate is None else self._collate([record])
 
     def read_noted(self, drawn: tuple[int, int]) -> AloneRead:
-        """Reads and collates a record, and notes what it was in between and afterwards."""
+        """Reads and collates a record, and notes its content after reading and after collating."""
         record = self.read_raw(drawn)
         raw = describe_content(record)
         batch = copy_arrays(self.collate_alone(record))
@@ -72,7 +71,7 @@ def copy_arrays(x: Any) -> Any:
         inner = {key: copy_arrays(value) for key, value in x.items()}
         if type(x) is dict or not isinstance(x, MutableMapping):
             return inner
-        made = copy.copy(x)  # of a class of its own, whose constructor may take other arguments
+        made = copy.copy(x)  # its class may have a constructor with other arguments
         made.update(inner)
         return made
     if isinstance(x, tuple) and hasattr(x, "_fields"):
@@ -83,8 +82,8 @@ def copy_arrays(x: Any) -> Any:
 class RecordCollator:
     """Puts records of one form and one shape together, so that no record is padded to the length of another.
 
-    ``alone`` says that each was made a batch of one; PyTorch's own collation stacks records of one form, each by
-    itself. ``in_order`` leaves records in their order, and makes a new part wherever the form changes.
+    ``alone`` says that each record is a batch of one already; otherwise PyTorch's own collation stacks records of one
+    form. ``in_order`` leaves records in their order, and makes a new part wherever the form changes.
     """
 
     def __init__(self, *, alone: bool, in_order: bool) -> None:
@@ -96,7 +95,7 @@ class RecordCollator:
 
 
 def group_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
-    """The places at which each form occurs; ``in_order`` begins another group wherever the form changes."""
+    """Returns the places at which each form occurs. ``in_order`` begins another group wherever the form changes."""
     groups: dict[Any, list[int]] = {}
     changes, last = 0, None
     for i, form in enumerate(forms):
@@ -120,14 +119,14 @@ def describe_form(x: Any) -> Any:
 
 
 def join_records(records: list[Any]) -> Any:
-    """One batch of batches of one, of one form. ValueError for what is not made of dense tensors of one row."""
+    """Joins batches of one, all of one form. ValueError unless each is made of dense tensors of one row."""
     found = [collated_batch.split_records(record, 1) for record in records]
     rows = [torch.cat(column) for column in zip(*(tensors for tensors, _ in found), strict=True)]
     return found[0][1](rows)
 
 
 def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
-    """ValueError unless each record is read alike, with the same coins, whenever its turn comes in ``order``."""
+    """Raises ValueError unless a record is read alike, with the same coins, whenever its turn comes in ``order``."""
     found: dict[int, Any] = {}
     for i in order:
         content = _record_content(reader[drawn[i]])

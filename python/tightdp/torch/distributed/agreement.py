@@ -1,4 +1,4 @@
-"""What the ranks of a run must have in common before it begins."""
+"""The facts that all ranks of a run must have in common before it begins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..randomness.process_group import Fact
 
 
 def shared_facts(model: Any, optimizer: Any, dataset: Any, seed: Any, settings: Any) -> dict[str, Fact]:
-    """Called after these were checked."""
+    """Returns the facts that ranks compare, as functions to be called after the arguments were checked."""
     return {
         "versions_of_tightdp_and_torch": lambda: (__version__, torch.__version__),
         "settings": lambda: settings,

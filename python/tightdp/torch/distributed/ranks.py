@@ -1,4 +1,4 @@
-"""The processes that train together, and what they tell each other."""
+"""The processes that train together, and the messages that they exchange."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Ranks(World):
 
     @contextmanager
     def together(self, what: str, **facts: Fact) -> Iterator[None]:
+        """Compares calls, errors and facts of all ranks after the body (``World.together``)."""
         try:
             yield
             said = [_digest_fact(fact()) for fact in facts.values()]
@@ -59,7 +60,7 @@ class Ranks(World):
         return json.loads(self.broadcast(found))
 
     def broadcast(self, data: bytes) -> bytes:
-        """The bytes of the first rank."""
+        """Returns the bytes of the first rank, on every rank."""
         size = torch.tensor([len(data)], device=self._device)
         self._call_group(partial(dist.broadcast, size, group=self._group, group_src=0))
         held = torch.empty(int(size), dtype=torch.uint8, device=self._device)
@@ -73,21 +74,21 @@ class Ranks(World):
         """Puts the values of the first rank into tensors of the same shapes, in place."""
         for tensor in tensors:
             plain = tensor.detach().to(self._device).contiguous().reshape(-1)
-            held = plain.view(torch.uint8) if plain.numel() else plain  # bytes, for every backend has them
+            held = plain.view(torch.uint8) if plain.numel() else plain  # as bytes, which every backend can send
             self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
             if plain.data_ptr() != tensor.data_ptr():  # it was copied on the way
                 with torch.no_grad():
                     tensor.copy_(plain.view(tensor.shape))
 
     def add_up(self, integers: Any) -> None:
-        """The sum over ranks, modulo 2^64, in the place of an int64 tensor in host memory."""
+        """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64."""
         held = integers.to(self._device)
         self._call_group(partial(dist.all_reduce, held, group=self._group))
         if held is not integers:
             integers.copy_(held)
 
     def _exchange_numbers(self, numbers: list[int]) -> list[list[int]]:
-        """The numbers of every rank."""
+        """Returns the numbers of every rank."""
         own = torch.tensor(numbers + [0] * (_FACTS - len(numbers)), device=self._device)
         found = [torch.empty_like(own) for _ in range(self.size)]
         self._call_group(partial(dist.all_gather, found, own, group=self._group))
@@ -111,13 +112,13 @@ _LOST = (
 
 
 def _digest_fact(fact: object) -> int:
-    """63 bits that differ where the facts do."""
+    """Returns 63 bits of the hash of a fact, which differ if the facts do."""
     data = fact if isinstance(fact, bytes) else repr(fact).encode()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") >> 1
 
 
 def join_processes(distributed: Any) -> World:
-    """The checked argument of ``make_private``."""
+    """Returns the processes that the argument ``distributed`` of ``make_private`` stands for, checked."""
     if distributed is False:
         return World()
     ready = dist.is_available() and dist.is_initialized()

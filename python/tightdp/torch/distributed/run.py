@@ -18,8 +18,8 @@ from .ranks import Ranks
 class SharedRun(PrivateRun):
     """``PrivateRun`` on several ranks: all call its methods alike, and each adds its share to every step.
 
-    Guarantee: that of ``PrivateRun`` for what all ranks release together, given that they hold the same records in the
-    same order and that nobody else reads what they send (docs/theory/training.md, section 6).
+    The guarantee of ``PrivateRun`` holds for the releases of all ranks together, if they hold the same records in the
+    same order and nobody else reads what they send (docs/theory/training.md, section 6).
     """
 
     def __init__(self, *parts: Any, world: Ranks, **options: Any) -> None:
@@ -27,7 +27,7 @@ class SharedRun(PrivateRun):
         self._ranks = world
 
     def _restore_saved(self) -> None:
-        """All ranks take up the first one's model, and what its checkpoint saved."""
+        """Gives all ranks the model of the first one, and what its checkpoint saved."""
         with self._world.together("the checkpoint"):
             super()._restore_saved()
         self._ranks.copy_of_first([*self.model.parameters(), *self.model.buffers()])
@@ -41,7 +41,10 @@ class SharedRun(PrivateRun):
                 self._load_tensors({**found, "model": self.model.state_dict()})
 
     def _release_sums(self, sums: Sums) -> Iterable[Any]:
-        """What ``release`` of all records' sums would be with the step's stream of the key: its noise, by element."""
+        """Returns the estimates that ``release`` would return on one process, with the stream of the step.
+
+        Each rank adds the noise of its share of the elements, and then the sums of all ranks are added up.
+        """
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
         stream = self._noise_source().stream()

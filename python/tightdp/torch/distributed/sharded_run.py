@@ -1,7 +1,7 @@
 """A run whose model is sharded by FSDP2 (``torch.distributed.fsdp.fully_shard``).
 
 Between steps a rank holds its shards of the parameters and of the optimizer's state. A step gathers the parameters once
-and puts whole ones in their places, so that shares of any size, empty ones too, need no further exchange on the way.
+and puts whole ones in their places. So shares of the batch of any size, empty ones too, need no further exchange.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ShardedRun(SharedRun):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._whole: dict[str, Any] = {}
-        """The whole parameters that are trained, during a step."""
+        """The whole parameters that are trained, during a step; otherwise empty."""
         self._held: dict[int, Any] = {}
         """A whole parameter for each sharded one, by its identity; without memory between steps."""
         super().__init__(*arguments, **options)
@@ -45,7 +45,7 @@ class ShardedRun(SharedRun):
 
     @contextmanager
     def _gather_parameters(self) -> Iterator[None]:
-        """Whole parameters in the places of the sharded ones, and a model without the hooks of FSDP2."""
+        """A context in which whole parameters take the places of sharded ones, and FSDP2 has no hooks."""
         trained = self._parameters()
         modules = list(self.model.modules())
         places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded(p)]
@@ -80,13 +80,13 @@ class ShardedRun(SharedRun):
         return whole
 
     def _hand_over(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
-        """Each rank keeps its shard of what was released."""
+        """Gives the optimizer of each rank its shard of what was released."""
         sharded = {name: self._sharded[name] for name in parameters}
         parts = (_take_local_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
         super()._hand_over(sharded, parts)
 
     def _collect_tensors(self) -> dict[str, Any]:
-        """As a run has them whose model is not sharded: all ranks gather, in the same order."""
+        """Returns whole tensors, as a run without sharding does. All ranks gather them, in the same order."""
         reshard_model(self.model)
         return dict(_gather_tensors(super()._collect_tensors()))
 
@@ -100,7 +100,7 @@ class ShardedRun(SharedRun):
         super()._load_tensors({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
 
     def _restore_saved(self) -> None:
-        """All ranks take up what the checkpoint of the first one saved, each its own part of it."""
+        """Gives each rank its own part of what the checkpoint of the first one saved."""
         reshard_model(self.model)
         file = BytesIO()
         with self._world.together("the checkpoint"):
@@ -114,14 +114,14 @@ class ShardedRun(SharedRun):
 
 
 def reshard_model(model: Any) -> None:
-    """Sharded parameters in their places: FSDP2 leaves whole ones after a forward pass."""
+    """Puts sharded parameters back in their places: FSDP2 leaves whole ones after a forward pass."""
     for module in model.modules():
         if hasattr(module, "reshard") and hasattr(module, "unshard"):
             module.reshard()
 
 
 def check_sharding(model: Any, world: World) -> bool:
-    """Whether the model is sharded. ValueError where it is, and not over the processes that train it."""
+    """Tells whether the model is sharded. ValueError if it is sharded over others than the processes that train it."""
     reshard_model(model)
     meshes = {p.device_mesh.size() for p in model.parameters() if is_sharded(p)}
     if meshes and (not isinstance(world, Ranks) or meshes != {world.size}):
@@ -133,7 +133,7 @@ def check_sharding(model: Any, world: World) -> bool:
 
 
 def _take_local_part(p: Any, whole: Any) -> Any:
-    """This rank's part of a tensor of a sharded parameter's shape; anything else as it is."""
+    """Returns this rank's part of a tensor with the shape of a sharded parameter; anything else as it is."""
     if not is_sharded(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
         return whole
     from torch.distributed.tensor import distribute_tensor
@@ -142,7 +142,7 @@ def _take_local_part(p: Any, whole: Any) -> Any:
 
 
 def _gather_tensors(found: Any) -> Any:
-    """The same with whole tensors in host memory for sharded ones."""
+    """Returns a nest of dicts, lists and tuples with whole tensors in host memory for the sharded ones."""
     if isinstance(found, dict):
         return {key: _gather_tensors(value) for key, value in found.items()}
     if isinstance(found, (list, tuple)):

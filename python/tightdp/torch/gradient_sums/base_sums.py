@@ -1,4 +1,4 @@
-"""What all ways of summing clipped gradients share."""
+"""Base classes of all sums of clipped gradients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Sums:
 
     @property
     def ways(self) -> dict[str, str]:
-        """How each parameter's gradients, or their norms, were computed last."""
+        """Name of the way in which each parameter's gradients, or their norms, were computed last."""
         raise NotImplementedError
 
     @property
@@ -84,7 +84,7 @@ class Sums:
 
 
 def _identify_parameters(parameters: dict[str, Any]) -> list[Any]:
-    """What sums are made for: ``model.to`` leaves the parameters themselves and changes the others."""
+    """Returns identity, type and device of each parameter: ``model.to`` changes the last two, but not the first."""
     return [(id(p), p.dtype, p.device) for p in parameters.values()]
 
 

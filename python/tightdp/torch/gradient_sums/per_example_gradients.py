@@ -48,7 +48,7 @@ class PerExampleGradients:
         self._steps = any(isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) for module in model.modules())
 
     def of(self, batch: Any, records: int) -> Iterator[list[Any]]:
-        """Of some records at a time, a tensor (records, *shape) for each parameter."""
+        """Yields the gradients of some records at a time, a tensor (records, *shape) for each parameter."""
         tensors, rebuild = collated_batch.split_records(batch, records)
         size = sum(p.numel() * p.element_size() for p in self._parameters.values())
         step = max(1, HELD // size)
@@ -61,6 +61,8 @@ class PerExampleGradients:
         return [torch.cat(rows) for rows in zip(*self.of(batch, records), strict=True)]
 
     def _side_by_side(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
+        """Returns the gradients of records that go through the model side by side, by ``torch.func.vmap``."""
+
         def loss(values: dict[str, Any], *one: Any) -> Any:
             alone = rebuild([tensor.unsqueeze(0) for tensor in one])
             placed = {place: values[name] for place, name in self._places.items()}
@@ -96,8 +98,10 @@ class PerExampleGradients:
 
 
 def _find_places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
-    """Where in ``_Losses`` each parameter is, by its name: in several places if it is tied, and once in a module that
-    the model holds twice, which ``functional_call`` would not put back."""
+    """Returns the name of the parameter at each place in ``_Losses``. A tied parameter has several places.
+
+    A module that the model holds twice counts once, because ``functional_call`` would not put its parameter back.
+    """
     names = {id(p): name for name, p in parameters.items()}
     return {
         f"model.{path}.{own}" if path else f"model.{own}": names[id(p)]
@@ -135,7 +139,7 @@ SIGNS = (
     "match the broadcast shape",
     "mutate a captured Tensor",
 )
-"""What PyTorch says where it cannot go on record by record."""
+"""Texts in the errors of PyTorch by which it refuses to go on record by record."""
 
 
 def shorten_error(error: BaseException) -> str:

@@ -59,7 +59,7 @@ def _sequence(
     step: Any, x: Any, start: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """What PyTorch's function returns: the last layer's outputs at all times, and the last states of all layers."""
+    """Returns what PyTorch's function does: the last layer's outputs at all times, and all layers' last states."""
     x = x.transpose(0, 1) if batch_first else x
     starts = [start] if isinstance(start, torch.Tensor) else list(start)
     directions, last = 1 + bidirectional, []

@@ -1,5 +1,6 @@
-"""What holds while records pass a model side by side: nothing is compiled, all coins are the run's, and masks are made
-without a look at them.
+"""The context in which records pass a model side by side.
+
+Nothing is compiled in it, all coins are the run's, and masks are made without a look at their values.
 
 ``transformers`` reads whether a mask hides anything, to do without one that does not. Under ``torch.func.vmap`` no code
 reads values. So its functions that make masks are told to make them whole, by its public registry of such functions.
@@ -35,7 +36,7 @@ def side_by_side() -> Iterator[None]:
 
 
 def _tell_transformers() -> None:
-    """Where it is there, and new enough to have the registry."""
+    """Registers the functions that make whole masks, if ``transformers`` is loaded and has the registry."""
     masks: Any = getattr(sys.modules.get("transformers.masking_utils"), "ALL_MASK_ATTENTION_FUNCTIONS", None)
     for kind in () if masks is None else _MAKE_MASKS:
         if not hasattr(masks[kind], "without_a_look"):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 Copies = dict[tuple[str, str], tuple[Any, int, Any]]
-"""Of buffers, by module and name: the buffer, its version and its copy."""
+"""Each buffer with its version and its copy, by module and name."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What cannot be trained privately is refused by name, before any record is looked at."""
+"""Refuses by name what cannot be trained privately, before any record is looked at."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import torch
 from ..batches import collated_batch
 
 _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
-"""All batch norms, those of several processes and lazy ones included."""
+"""Base class of all batch norms, synchronised and lazy ones included."""
 _LAZY: Any = torch.nn.modules.lazy.LazyModuleMixin
 _SPECTRAL: Any = torch.nn.utils.parametrizations._SpectralNorm
 _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def check_types(model: Any, optimizer: Any) -> None:
+    """Raises TypeError or ValueError for a model or an optimizer of a type that cannot be trained privately."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if type(model).__name__ in ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"):

@@ -1,4 +1,4 @@
-"""How far one record moves the sums before noise, by trying: what the account takes to be at most the norm bound."""
+"""Tries how far one record moves the sums before noise, which the account takes to be at most the norm bound."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..batches.record_reader import AloneRead, describe_form, group_forms, join_
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
-"""Of float sums, and of single gradients, whose last bits may depend on what stands beside them."""
+"""Tolerances, in norm bounds: of float sums, and of single gradients, whose last bits may depend on other records."""
 
 PlacedPart = tuple[Any, int, Places | None]
 """Collated records of one form, their number, and where they stand among more; None where they fill their places."""
@@ -28,7 +28,7 @@ Take = Callable[[list[PlacedPart], int], list[Any]]
 
 @dataclass(frozen=True)
 class Audit:
-    """What ``PrivateRun.audit`` found, in units of the norm bound.
+    """Findings of ``PrivateRun.audit``, in units of the norm bound.
 
     ``moved`` says for each record that was tried how far the sums with it are from those without it, at most 1 where
     the account is right. ``kept`` says how far the sums without it are from themselves after it was there: 0 unless

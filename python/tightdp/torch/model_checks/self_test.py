@@ -32,7 +32,7 @@ Gradient = list[Any]
 Pass = Callable[[Any], Gradient]
 """Takes a batch of one record through the model, with the same coins each time."""
 PlainPass = Callable[..., tuple[Gradient, float]]
-"""The same by plain back-propagation, of a record and of the number of a seed, 0 by default; with its rounding."""
+"""Takes a record, and the number of a seed (0 by default), by plain back-propagation; returns the rounding too."""
 
 
 def check_first_record(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:

@@ -22,7 +22,7 @@ def multi_head_attention(
     k_proj_weight: Any = None, v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """What ``torch.nn.functional.multi_head_attention_forward`` returns, of self-attention.
+    """Returns what ``torch.nn.functional.multi_head_attention_forward`` does for self-attention.
 
     Arrays are (positions, records, width) there, whatever ``batch_first`` says; here the records come first.
     """

@@ -1,4 +1,4 @@
-"""What the rules about calls share."""
+"""Types that the rules about calls share."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Use:
     """A call of one of PyTorch's functions, for all records at once."""
 
     output: Any
-    """As PyTorch computed it; no view, for the gradient is taken here."""
+    """Output that PyTorch computed. It is not a view, because the gradient is taken here."""
     shape: tuple[int, ...]
-    """Of one record's output."""
+    """Shape of one record's output."""
     parts: Callable[[Any], Parts]
     """The gradients of records by the parameters in the call, given the gradient of ``output``."""
 

@@ -44,7 +44,7 @@ def addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -
 
 
 def _flatten_positions(x: Any) -> Any:
-    """All positions of all records along one axis."""
+    """Returns ``x`` with all positions of all records along one axis."""
     return x.reshape(-1, x.shape[-1])
 
 

@@ -30,7 +30,7 @@ what float32 holds to full precision, where rounding may double them."""
 FEW = 5
 """Records of the first batch that show, at little cost, whether all uses of parameters are seen."""
 _LARGEST = 2.0**60
-"""Of sums, in steps of the grid; beyond, their noise would be lost in them anyway."""
+"""Largest sum, in steps of the grid; noise would be lost in a larger one."""
 
 
 class OnePassSums(Sums):
@@ -69,7 +69,7 @@ class OnePassSums(Sums):
     def _find_factors(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
     ) -> dict[int, Factors]:
-        """What the gradients of the records are made of. ValueError where that is not all of them."""
+        """Returns the factors of the records' gradients. ValueError if these do not make up the whole gradients."""
         axis = RecordAxis(records)
         recorder = Recorder(self._parameters, axis)
 
@@ -141,7 +141,7 @@ class OnePassSums(Sums):
             yield weights
 
     def _weigh(self, norms: Any, bound: float) -> Any:
-        """What the gradients of some records are multiplied by, given their norms; 0 beyond what floats can clip."""
+        """Returns the factors that clip gradients of these norms; 0 for a norm beyond what floats can clip."""
         weights = (bound * (1 - SLACK) / norms).clamp(max=1.0)
         return torch.where(norms <= LONGEST * bound, weights, torch.zeros_like(weights))
 

@@ -17,7 +17,7 @@ class Factors(Protocol):
     """Gradients of a batch of records by one parameter."""
 
     way: str
-    """How the norms are computed, for people to read."""
+    """Name of the way in which norms are computed, for people to read."""
 
     def squares(self) -> Any:
         """Squared norms, rounded up, shape (records,), in float64."""
@@ -113,7 +113,7 @@ def inner_products(one: Outer, other: Outer) -> Any:
 
 _ULP = 2.0**-24
 _SMALLEST = 2.0**-126
-"""Of float32: a product may lose as much."""
+"""Smallest normal float32: a product may lose as much."""
 
 
 def _square_of_sum(parts: list[Outer]) -> Any:
@@ -164,8 +164,10 @@ class Sum:
 
 
 def widen_half(x: Any) -> Any:
-    """In float32 where it was in half precision, in which a gradient that is multiplied by its weight may vanish or
-    double, or exceed the bound by what the weight is rounded."""
+    """Returns ``x`` in float32 if it is in half precision.
+
+    In half precision a gradient times its weight may vanish or double, or exceed the bound by the weight's rounding.
+    """
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
@@ -174,9 +176,9 @@ HELD = 1 << 23
 
 
 def plan_factors(parts: list[Factors], shape: Any) -> Factors:
-    """All uses of one parameter together, in the way that takes the fewer products.
+    """Joins all uses of one parameter, in the way that takes the fewer products.
 
-    From factors the norms take positions^2 (m + n) products a record and a pair of uses, rows positions m n.
+    Norms from factors take positions^2 (m + n) products a record and a pair of uses, rows positions m n.
     """
     outer = [part for part in parts if isinstance(part, Outer)]
     if len(outer) < len(parts):

@@ -38,7 +38,7 @@ def check_layers(model: Any) -> None:
 
 
 def _find_alternative(module: Any) -> str | None:
-    """What to use in the place of a layer; None for one that may be right."""
+    """Returns what to use in the place of a layer; None if the layer may be right."""
     if any(type(each).__module__ == "torch.nn.utils.parametrizations" for each in _list_parametrizations(module)):
         return _EXACT  # those of the user may go through rules
     if isinstance(module, torch.jit.ScriptModule):
@@ -52,5 +52,5 @@ def _find_alternative(module: Any) -> str | None:
 
 
 def _list_parametrizations(module: Any) -> tuple[Any, ...]:
-    """What computes a weight, such as ``weight_norm``, where the module is a list of those."""
+    """Returns the modules, such as ``weight_norm``, that compute a weight; empty if it is no list of them."""
     return tuple(module) if isinstance(module, ParametrizationList) else ()

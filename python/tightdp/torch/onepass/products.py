@@ -90,7 +90,7 @@ def _count_held(factors: Factors, size: int, records: int) -> int:
 
 
 def _slice_records(factors: Factors, some: slice) -> Factors:
-    """The same of some of the records."""
+    """Returns the factors of some of the records."""
     if isinstance(factors, Sum):
         return Sum([_slice_records(part, some) for part in factors.parts])  # type: ignore[misc]
     held: Any = factors

@@ -71,7 +71,7 @@ class Recorder(TorchFunctionMode):
         self._axis, self._stopped = axis, False
 
     def stop(self) -> list[Call]:
-        """What was recorded. What is computed a second time on the way back is computed in the same way."""
+        """Stops recording and returns the calls. Those that are computed again on the way back are not recorded."""
         self._stopped = True
         for call in self.calls:
             if not call.has_unchanged_inputs:
@@ -163,7 +163,7 @@ def refuse_call(kind: Kind, why: str) -> ValueError:
 
 
 def _is_view_of_vector(func: Any, used: list[Any]) -> bool:
-    """Of a parameter with so few numbers that each record may have its own."""
+    """Tells whether a call is a view of a vector, which is small enough that each record may have its own."""
     return func in _VIEWS and len(used) == 1 and used[0].numel() == max(used[0].shape)
 
 

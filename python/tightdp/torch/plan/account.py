@@ -13,7 +13,7 @@ from ...mechanisms import Mechanism
 from .plan import Plan
 
 FAILED = "!"
-"""In a checkpoint, that a step failed."""
+"""Mark of a failed step in a checkpoint."""
 
 
 class Account:
@@ -46,7 +46,7 @@ class Account:
 
     @property
     def history(self) -> tuple[Mechanism, ...]:
-        """What was charged so far, in order."""
+        """The mechanisms that were charged so far, in order."""
         before = () if self.plan.count is None else (self.plan.count,)
         return before + (self.plan.mechanism,) * self.steps
 
@@ -85,7 +85,7 @@ class Account:
         self.failures = self._accepted = max(number, self.failures)
 
     def state(self) -> dict[str, Any]:
-        """What a run that goes on must know, of what JSON has."""
+        """Returns the state from which a run can go on, made of values that JSON has."""
         return {"steps": self.steps, "failures": self.failures}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:

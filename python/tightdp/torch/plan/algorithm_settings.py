@@ -61,7 +61,7 @@ def check_algorithm(
 
 
 MOST_RECORDS = 10**12
-"""Most records that a data set may turn out to have, where their number is not public."""
+"""Largest number of records that is expected where it is private; the steps for as many must be countable."""
 
 
 def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
@@ -90,7 +90,7 @@ def plan_steps(
     public: Public,
     target: Target,
 ) -> RepeatedRelease:
-    """What is released: as ``tightdp.train`` plans it, where there are settings."""
+    """Returns the steps of a run; with ``settings``, of AdaCliP or DPIS, as ``tightdp.train`` plans them."""
     count = count_steps(public.records, batch_size, epochs)
     if settings is not None:
         return dataclasses.replace(settings, noise_multiplier=noise_multiplier).compute_steps(public, target)

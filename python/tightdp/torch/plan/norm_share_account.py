@@ -56,7 +56,7 @@ class ShareAccount(Account):
 
     @property
     def sums(self) -> int:
-        """How many sums of norms were charged."""
+        """Number of sums of norms that were charged."""
         return sum(epoch["sums"] for epoch in self.epochs)
 
     @property
@@ -112,6 +112,10 @@ class ShareAccount(Account):
         return {**super().state(), "epochs": [dict(epoch) for epoch in self.epochs]}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
+        """Charges the sums of norms and the steps of a saved run, and goes by the shares that it released.
+
+        Raises ValueError if this account has charges of its own and the state has more steps.
+        """
         given = _check_epochs(state.get("epochs"), self.plan, steps)
         if self.epochs:
             if steps > self.steps:
@@ -143,7 +147,7 @@ def release_share(
 
 
 class _Charged:
-    """What the gate asks: the account of all processes."""
+    """The account of all processes in the form that the gate asks for."""
 
     def __init__(self, account: ShareAccount, world: World) -> None:
         self._account, self._world = account, world

@@ -1,4 +1,4 @@
-"""What a run will release: fixed before the first record is looked at."""
+"""The plan of a run: its releases, fixed before the first record is looked at."""
 
 from __future__ import annotations
 
@@ -63,22 +63,25 @@ class Plan:
     arithmetic: SumArithmetic
     count: Gaussian | None
     rest: ApproximateDP | None
-    """What the steps are charged where a release chose them: of the number of records (docs/theory/exact.md, section
-    5), or of sums of norms (docs/theory/dpis.md, section 4)."""
+    """Charge of all steps together if earlier releases choose them: the number of records (docs/theory/exact.md,
+    section 5), or sums of norms (docs/theory/dpis.md, section 4). Otherwise None: each step is charged by itself."""
     settings: Settings | None = None
-    """Of AdaCliP or DPIS."""
+    """Settings of AdaCliP or DPIS; None for other algorithms."""
     loss: LossRelease | None = None
-    """How a step's sum of losses is released beside the gradients."""
+    """Release of a step's sum of losses beside the gradients; None if it is not released."""
 
     @property
     def sampling_probability(self) -> float:
-        """With which a record takes part in a step; of DPIS with the largest norm, and the largest share of norms."""
+        """Probability that a record takes part in a step; for DPIS, of a record with the largest norm.
+
+        Where DPIS releases the share of norms, it is the probability at the largest share.
+        """
         share = self.settings.norm_share if isinstance(self.settings, DPIS) else None
         return min(1.0, self.batch_size / self.records / (share or 1.0))
 
     @property
     def divisor(self) -> float:
-        """Of sums, for a mean over records."""
+        """Number by which sums are divided for a mean over records."""
         if isinstance(self.settings, DPIS):
             return self.sampling_probability * self.records
         return min(self.batch_size, float(self.records))
@@ -91,12 +94,12 @@ class Plan:
 
     @property
     def steps_between_looks(self) -> int:
-        """After so many steps some records are taken again, to see whether anything is kept: an epoch, or more."""
+        """Steps, at least an epoch, after which some records are tried again to see whether anything is kept."""
         return max(self.steps_per_epoch, LOOK)
 
     @property
     def mechanism(self) -> Mechanism:
-        """What one step releases; where the share of norms is released, one of the largest share."""
+        """The mechanism of one step; if DPIS releases the share of norms, that of a step with the largest share."""
         return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability)
 
     @property
@@ -113,13 +116,13 @@ class Plan:
 
     @property
     def charged(self) -> Composition:
-        """What the whole run is charged."""
+        """Charge of the whole run."""
         if self.rest is None:
             return self.mechanism * self.steps
         return self.rest * 1 if self.count is None else self.count + self.rest
 
     def after(self, steps: int) -> Composition:
-        """What a run that ended after ``steps`` would have been charged."""
+        """Returns the charge of a run that ended after ``steps``."""
         if not steps:
             return Composition() if self.count is None else self.count * 1
         return self.mechanism * steps if self.rest is None else self.charged
@@ -131,7 +134,7 @@ class Plan:
 
     @property
     def grid(self) -> float:
-        """Of the integer sums, a power of two."""
+        """Step of the grid of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
         return max(dense.choose_product_grid(self.max_norm[0]), grid_below(self.deviation, _FINE_NOISE))
@@ -144,7 +147,7 @@ class Plan:
 
     @property
     def deviation(self) -> float:
-        """Of the noise on every coordinate of the sums."""
+        """Standard deviation of the noise on every coordinate of the sums."""
         return self.gradient_multiplier * self.sensitivity
 
 
@@ -193,6 +196,7 @@ def plan(
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
     def planned(records: int, noise_multiplier: float | None, target: Target) -> Plan:
+        """Returns the plan for so many records. ValueError if there is none, for instance for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
             batch = limit_batch(expected, records, turns)

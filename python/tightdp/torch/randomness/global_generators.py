@@ -1,4 +1,4 @@
-"""How records are read and go through a model: the coins that both toss, and compiled code."""
+"""The global generators and compiled code, while records are read and go through a model."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class Coins:
         self._key = made if key is None else key
 
     def of_record(self, number: int, index: int) -> int:
-        """For reading that record of the data set in the ``number``-th draw: whatever other records are drawn."""
+        """Returns the seed for reading a record in the ``number``-th draw. It does not depend on the other records."""
         return self._seed("record", number, index)
 
     def of_model(self, number: int, rank: int) -> int:
-        """For what PyTorch draws for each record that goes through the model, in that pass and on that process."""
+        """Returns the seed of PyTorch's draws in a pass of records through the model, on one process."""
         return self._seed("model", number, rank)
 
     def common(self, number: int) -> int:
-        """For what NumPy and ``random`` draw once for all records of that pass, whatever process they are on."""
+        """Returns the seed of NumPy and ``random`` in a pass, whose draws serve all records on all processes."""
         return self._seed("common", number, 0)
 
     def _seed(self, *what: str | int) -> int:

@@ -37,7 +37,7 @@ class Keyed(RandomSource):
 
 
 class Key:
-    """Where batches, places, coins and noise of a run are drawn from, each by the number of its stream.
+    """The source of batches, places, coins and noise of a run, each by the number of its stream.
 
     A run on one process draws from the operating system's generator. The processes of a run have one secure key, which
     the first of them draws when the run is made, and none ever saves. With a seed, every draw repeats.
@@ -55,7 +55,7 @@ class Key:
         return Keyed(self._secret, number, self._owner) if self._secret else SecureRandom()
 
     def coins(self) -> Coins:
-        """Those of all ranks: where a record is may depend on the others."""
+        """Returns coins that are the same on all ranks, since the rank of a record may depend on other records."""
         if self._seed is not None or not self._secret:
             return Coins(self._seed)
         return Coins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())
@@ -67,7 +67,7 @@ class Key:
 
     @property
     def digest(self) -> Any:
-        """What ranks compare: it does not tell the key."""
+        """Value by which ranks compare their keys; it does not tell the secret key."""
         return self._seed if self._seed is not None else hashlib.sha256(b"tightdp" + self._secret).digest()
 
     def __repr__(self) -> str:

@@ -33,5 +33,8 @@ class World:
         """The sum over ranks, modulo 2^64, in the place of an int64 tensor in host memory."""
 
     def on_first(self, what: str, function: Callable[[], Any]) -> Any:
-        """What the function returns on the first rank, on every rank: of what JSON has. Raises as ``together``."""
+        """Calls a function on the first rank and returns its result, made of values that JSON has, on every rank.
+
+        Raises as ``together`` does.
+        """
         return function()

@@ -80,13 +80,13 @@ class Checkpoint:
             ) from None
         self._ledger, self._run = ledger, ""
         self._progress: Progress | None = None
-        """What the ledger knows of this run, as this folder last heard of it."""
+        """The last progress of this run that was written to the ledger or read from it."""
         self._turn, self._charges = "", 0
         self._seen = b""
         """The marks that the folder had when it was read."""
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
-        """The state of the run that the folder holds, as ``run_state.make_state`` made it; None where there is none.
+        """Returns the state of the run in the folder, as ``run_state.make_state`` made it; None if it has none.
 
         ValueError unless that run was begun with the same ``about``.
         """
@@ -194,6 +194,7 @@ class Checkpoint:
         return dict(found)
 
     def _read_marks(self) -> bytes:
+        """Returns the file of marks. ValueError if it is missing, too long or has other bytes than marks."""
         try:
             marks = read_bytes(self.folder / "charged", MOST_MARKS)
         except FileNotFoundError:

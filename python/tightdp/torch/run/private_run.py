@@ -102,7 +102,7 @@ class PrivateRun:
             plan.loss, plan.noise_multiplier, plan.divisor, plan.steps_per_epoch, plan.steps
         )  # fmt: skip
         self._learned: dict[str, MomentsState | LossSum] = {}
-        """What goes on from step to step beside the model and the optimizer, all of it from releases."""
+        """Values, learned from releases alone, that last from step to step beside the model and the optimizer."""
         if self._moments is not None:
             self._learned["moments"] = MomentsState(self._moments)
         if self._losses is not None:
@@ -125,7 +125,7 @@ class PrivateRun:
 
     @property
     def plan(self) -> Plan:
-        """What the run will release, fixed before it began."""
+        """The plan of the run's releases, fixed before it began."""
         return self._account.plan
 
     @property
@@ -139,7 +139,7 @@ class PrivateRun:
 
     @property
     def charged_(self) -> Composition:
-        """What the run is charged: all planned steps."""
+        """Charge of the run: all planned steps."""
         return self.plan.charged
 
     @property
@@ -167,15 +167,15 @@ class PrivateRun:
 
     @property
     def ways_(self) -> dict[str, str]:
-        """How each parameter's gradients, or their norms, were computed in the last step.
+        """Names the way in which each parameter's gradients, or their norms, were computed in the last step.
 
-        As private as the records: the sizes of a batch decide it.
+        It is as private as the records, because the sizes of a batch decide it.
         """
         return {} if self._sums is None else dict(self._sums.ways)
 
     @property
     def statement_(self) -> Statement:
-        """What the bound covers, what it rests on and what lies outside.
+        """The statement: what the bound covers, what it rests on and what lies outside.
 
         It has the hash of ``model.state_dict()`` as that is now, and the data set's name: the ledger's, or the type of
         ``dataset``.
@@ -269,7 +269,7 @@ class PrivateRun:
         return self
 
     def audit(self, loss_fn: LossFunction, records: int = 16, tried: int = 4) -> Audit:
-        """How far one record moves the sums before noise, by trying on the first ``records`` of the data set.
+        """Measures how far one record moves the sums before noise, on the first ``records`` of the data set.
 
         Each of the last ``tried`` of them is left out, put in front of the others, in their middle or at their end, and
         left out again, with the same coins: through the data set, the collation, the model and the loss, up to the
@@ -342,7 +342,7 @@ class PrivateRun:
         return self._saved.exists
 
     def _collect_tensors(self) -> dict[str, Any]:
-        """What goes on elsewhere than in the account, all of it from releases."""
+        """Returns the state of the run without its account. All of it was computed from releases."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self._export_learned()}
 
     def _export_learned(self) -> dict[str, Any]:
@@ -388,6 +388,7 @@ class PrivateRun:
         return found
 
     def _check_batch(self, batch: Any) -> None:
+        """Raises TypeError or ValueError unless the batch is a fresh one of this run's loader."""
         if not isinstance(batch, Batch):
             raise TypeError(
                 f"batch must come from the run's loader, got {type(batch).__name__}: the account is that of its "
@@ -399,6 +400,7 @@ class PrivateRun:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
     def _move_parts(self, parts: Parts) -> Parts:
+        """Yields the parts on the model's device. ValueError if one has another structure than the first."""
         device = device_of(self.model)
         for part, records in parts:
             found = collated_batch.describe_structure(part)
@@ -517,7 +519,7 @@ class PrivateRun:
         return self._key.at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
     def _shared_facts(self, batch: Any) -> dict[str, Fact]:
-        """What the processes of a run agree on before a step."""
+        """Returns the facts on which the processes of a run must agree before a step."""
         return {
             "run": lambda: self._identity,
             "key": lambda: self._key.digest,

@@ -14,7 +14,7 @@ from ..plan.loss_release import LossRelease
 
 @dataclass(frozen=True)
 class Batches:
-    """How the records of a step are read and go through the model.
+    """Settings by which the records of a step are read and go through the model.
 
     Parameters
     ----------

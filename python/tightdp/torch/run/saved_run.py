@@ -29,7 +29,7 @@ class SavedRun:
 
     @property
     def records(self) -> int | None:
-        """The number of records that the run in the folder goes by; None where there is no run."""
+        """The number of records that the run in the folder goes by; None if the folder has no run."""
         return None if self._state is None else run_state.records_of_state(self._state)
 
     def take_up(self, account: Account, parameters: dict[str, Any], *, after_failure: bool) -> str:

@@ -70,7 +70,7 @@ class CenteredSums(ExactSums):
         )  # fmt: skip
 
     def estimates(self, totals: list[Any]) -> list[Any]:
-        """Of the mean gradient, from which the moments learn: to be called once a step."""
+        """Returns estimates of the mean gradient, from which the moments learn: to be called once a step."""
         noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid
         gradient = torch.from_numpy(self._moments.learn_from_release(self._scale * noisy))
         parts = torch.split(gradient, [total.numel() for total in totals])

@@ -41,6 +41,7 @@ class AutoSums(ProductSums):
         return PerExampleGradients(model, loss_fn, self._parameters).join_rows(batch, records)
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+        """Adds the clipped gradients of a physical batch, in the way that serves the form of its records."""
         if self._serves_form(model, loss_fn, batch, records):
             return super().add(model, loss_fn, batch, records, places)
         batch, records, weights = fill_places(places, batch, records)
@@ -68,7 +69,7 @@ class AutoSums(ProductSums):
 
 
 def resolve_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
-    """What "auto" is for the algorithm, the bounds and the types of the model's layers."""
+    """Returns the arithmetic, with "auto" resolved by the algorithm, the bounds and the types of the layers."""
     if arithmetic != "auto":
         return arithmetic
     try:

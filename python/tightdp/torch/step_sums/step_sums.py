@@ -1,4 +1,4 @@
-"""Which sums a step makes: chosen once for a run, by its plan."""
+"""Chooses the sums that a step makes, once for a run, by its plan."""
 
 from __future__ import annotations
 
