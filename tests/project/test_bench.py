@@ -7,10 +7,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
+BENCH = str(ROOT / "bench")
 
+sys.path.insert(0, BENCH)
 accountants = pytest.importorskip("accountants")
 fft = pytest.importorskip("fft")
+sys.path.remove(BENCH)  # it has a module ``datasets``, which other tests would take for the library of that name
+
+
+@pytest.fixture(autouse=True)
+def import_benchmarks(monkeypatch):
+    """Lets a test import further benchmarks, and forgets those of its modules that other libraries have as well."""
+    monkeypatch.setattr(sys, "path", [BENCH, *sys.path])
+    known = "datasets" in sys.modules
+    yield
+    if not known:
+        sys.modules.pop("datasets", None)
 
 
 def test_accountants_of_ours(tmp_path, monkeypatch, capsys):
