@@ -28,7 +28,7 @@ def wide_table(records=20):
 
 
 @pytest.mark.parametrize("size", [None, 1, 3])
-@pytest.mark.parametrize("batch_size", [1e-9, 10])
+@pytest.mark.parametrize("batch_size", [1e-6, 10])
 def test_noise_is_added_once_a_step_with_the_deviation_that_is_charged(size, batch_size):
     """An empty batch and one of several parts have the same noise."""
     run = private(
@@ -82,11 +82,11 @@ def test_the_estimate_is_the_mean_gradient_over_the_expected_batch():
     model, data = mlp(), table(40)
     loss = cross_entropy(model, data.tensors).mean()
     expected = torch.autograd.grad(loss, list(model.parameters()))
-    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-9)
+    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-6)
     run.step(cross_entropy, next(iter(run.loader)))
     for p, gradient in zip(model.parameters(), expected, strict=True):
         assert torch.allclose(p.grad, gradient, rtol=1e-3, atol=2e-4)
-    assert run.history_ == (dp.Gaussian(1e-9),)
+    assert run.history_ == (dp.Gaussian(1e-6),)
 
 
 def test_a_seeded_run_repeats_and_physical_batches_do_not_matter():
@@ -192,7 +192,7 @@ def test_training_and_eval_mode():
 @pytest.mark.parametrize("arithmetic", ["exact", "float"])
 def test_gradients_are_computed_where_they_are_switched_off(arithmetic):
     model, data = mlp(), table(40)
-    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-9, arithmetic=arithmetic, epochs=2)
+    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-6, arithmetic=arithmetic, epochs=2)
     for _ in range(2):
         expected = torch.autograd.grad(cross_entropy(model, data.tensors).mean(), list(model.parameters()))
         with torch.no_grad():
@@ -229,7 +229,7 @@ def test_other_precisions(dtype):
 def test_the_generator_of_pytorch_does_not_tell_how_many_records_there_were(arithmetic, tmp_path):
     """Dropout draws for every record; its masks still differ from step to step."""
     after, model = [], nn.Sequential(nn.Dropout(0.5), nn.Linear(5, 3))
-    for batch_size in (1e-9, 60):
+    for batch_size in (1e-6, 60):
         run = private(model, table(60), batch_size=batch_size, noise_multiplier=1.0, epochs=batch_size / 60,
                       arithmetic=arithmetic, physical_size=7)  # fmt: skip
         seen = tmp_path / f"{batch_size}"
