@@ -82,11 +82,11 @@ def test_the_estimate_is_the_mean_gradient_over_the_expected_batch():
     model, data = mlp(), table(40)
     loss = cross_entropy(model, data.tensors).mean()
     expected = torch.autograd.grad(loss, list(model.parameters()))
-    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-6)
+    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-9)
     run.step(cross_entropy, next(iter(run.loader)))
     for p, gradient in zip(model.parameters(), expected, strict=True):
         assert torch.allclose(p.grad, gradient, rtol=1e-3, atol=2e-4)
-    assert run.history_ == (dp.Gaussian(1e-6),)
+    assert run.history_ == (dp.Gaussian(1e-9),)
 
 
 def test_a_seeded_run_repeats_and_physical_batches_do_not_matter():
@@ -124,7 +124,7 @@ def test_gradients_that_others_left_are_not_used():
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     model[0].bias.requires_grad_(False)
-    run = private(model, optimizer=optimizer, noise_multiplier=1e-6)
+    run = private(model, optimizer=optimizer, noise_multiplier=1e-9)
     for zeroed in (False, True):
         for p in model.parameters():
             p.grad = torch.full_like(p, 1e6)
@@ -180,7 +180,7 @@ def test_frozen_parameters_stay_and_the_others_move():
 
 def test_training_and_eval_mode():
     model = nn.Sequential(nn.Linear(5, 30), nn.Dropout(0.5), nn.Linear(30, 3))
-    run = private(model, noise_multiplier=1e-6)
+    run = private(model, noise_multiplier=1e-9)
     model.eval()
     run.step(cross_entropy, next(iter(run.loader)))
     assert not model.training and not model[1].training
@@ -192,7 +192,7 @@ def test_training_and_eval_mode():
 @pytest.mark.parametrize("arithmetic", ["exact", "float"])
 def test_gradients_are_computed_where_they_are_switched_off(arithmetic):
     model, data = mlp(), table(40)
-    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-6, arithmetic=arithmetic, epochs=2)
+    run = private(model, data, batch_size=40, max_norm=1e3, noise_multiplier=1e-9, arithmetic=arithmetic, epochs=2)
     for _ in range(2):
         expected = torch.autograd.grad(cross_entropy(model, data.tensors).mean(), list(model.parameters()))
         with torch.no_grad():
