@@ -124,7 +124,7 @@ def test_gradients_that_others_left_are_not_used():
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     model[0].bias.requires_grad_(False)
-    run = private(model, optimizer=optimizer, noise_multiplier=1e-9)
+    run = private(model, optimizer=optimizer, noise_multiplier=1e-6)
     for zeroed in (False, True):
         for p in model.parameters():
             p.grad = torch.full_like(p, 1e6)
@@ -180,7 +180,7 @@ def test_frozen_parameters_stay_and_the_others_move():
 
 def test_training_and_eval_mode():
     model = nn.Sequential(nn.Linear(5, 30), nn.Dropout(0.5), nn.Linear(30, 3))
-    run = private(model, noise_multiplier=1e-9)
+    run = private(model, noise_multiplier=1e-6)
     model.eval()
     run.step(cross_entropy, next(iter(run.loader)))
     assert not model.training and not model[1].training
