@@ -30,9 +30,9 @@ ALGORITHMS = {
 RUN = """
 import json, sys, time
 sys.path[:0] = {folders!r}
-import numpy as np, datasets, data
+import numpy as np, data_sets, data
 try:
-    X, y = datasets.images("mnist")[:2] if {name!r} == "mnist" else datasets.table({name!r})
+    X, y = data_sets.images("mnist")[:2] if {name!r} == "mnist" else data_sets.table({name!r})
 except data.Missing as problem:
     sys.exit(str(problem))
 from tightdp.train import *

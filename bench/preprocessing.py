@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 
 import data
-import datasets
+import data_sets
 import numpy as np
 from shared import options
 
@@ -27,12 +27,12 @@ EPSILON, DELTA = 1.0, 1e-6
 def table(name: str) -> tuple[dict[str, np.ndarray], list[str], np.ndarray]:
     """Raw columns, the names of those that hold numbers, and labels in {0, 1}."""
     if name != "adult":
-        X, y = datasets.raw(name)
+        X, y = data_sets.raw(name)
         return {f"c{j}": column for j, column in enumerate(X.T)}, [f"c{j}" for j in range(X.shape[1])], y
-    texts = datasets.adult_columns()
+    texts = data_sets.adult_columns()
     texts.pop("split", None)
     y = np.array([label.strip().rstrip(".") == ">50K" for label in texts.pop("income")]).astype(np.int64)
-    numbers = list(datasets.ADULT_NUMBERS)
+    numbers = list(data_sets.ADULT_NUMBERS)
     return {c: np.array(v, dtype=float if c in numbers else object) for c, v in texts.items()}, numbers, y
 
 

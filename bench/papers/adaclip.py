@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cells  # before NumPy: it sets the number of threads
-import datasets
+import data_sets
 import numpy as np
 from cells import Cell, error, mean, spread
 from quality import quality
@@ -89,7 +89,7 @@ def regression(task: Cell) -> Cell:
 
 
 def logistic(task: Cell) -> Cell:
-    X, y, X_test, y_test = datasets.images("mnist")
+    X, y, X_test, y_test = data_sets.images("mnist")
     clf = LogisticRegression(ARMS1[task["arm"]], task["epsilon"], DELTA, random_state=task["seed"]).fit(X, y)
     assert clf.privacy_.upper <= task["epsilon"]
     return quality(clf, X_test, y_test)
@@ -102,7 +102,7 @@ def arm2(name: str, epochs: int, rate: float, noise: float) -> DPSGD | AdaCliP:
 
 
 def network(task: Cell) -> Cell:
-    X, y, X_test, y_test = datasets.images("mnist")
+    X, y, X_test, y_test = data_sets.images("mnist")
     epsilon, seed, epochs = task["epsilon"], task["seed"], task["epochs"]
     pca_noise = float(dp.calibrate(dp.Gaussian, epsilon=epsilon, delta=DELTA)) / PCA_SHARE**0.5
 

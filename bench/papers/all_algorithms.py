@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cells  # before NumPy: it sets the number of threads
-import datasets
+import data_sets
 import dp_agd
 import numpy as np
 from cells import Cell, error, mean
@@ -35,7 +35,7 @@ def evaluate(task: Cell) -> Cell:
     """One fit on images, or what dp_agd.py does on a table."""
     if task["data"] not in IMAGES:
         return dp_agd.evaluate(task)
-    X, y, test_X, test_y = datasets.images(task["data"])
+    X, y, test_X, test_y = data_sets.images(task["data"])
     seen: dict[str, list[float]] = {}
     seconds = []
     for seed in range(task["repeats"]):
@@ -55,7 +55,7 @@ def reference(task: Cell) -> Cell:
         return {"score": dp_agd.references(task["data"], task["model"])[0]}
     from sklearn.linear_model import SGDClassifier
 
-    X, y, test_X, test_y = datasets.images(task["data"])
+    X, y, test_X, test_y = data_sets.images(task["data"])
     plain = SGDClassifier(loss="log_loss", alpha=1e-5, average=True, max_iter=10, tol=None, random_state=0).fit(X, y)
     return {"score": 100 * plain.score(test_X, test_y)}
 

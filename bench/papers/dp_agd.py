@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cells  # before NumPy: it sets the number of threads
 import data
-import datasets
+import data_sets
 import numpy as np
 from cells import Cell, error, mean
 from quality import quality
@@ -94,7 +94,7 @@ def task(dataset: str, model: str, name: str, epsilon: float, repeats: int) -> C
 def evaluate(task: Cell) -> Cell:
     """One algorithm at one epsilon: scores of all folds and the median of seconds a fit."""
     model, name, epsilon = task["model"], task["algorithm"], task["epsilon"]
-    X, y = datasets.table(task["data"])
+    X, y = data_sets.table(task["data"])
     best: Cell = {}
     for regularization in REGULARIZATIONS if name.endswith("Pert") else (0.0,):
         seen: dict[str, list[float]] = {}
@@ -117,7 +117,7 @@ def references(dataset: str, model: str) -> tuple[float, float]:
     from sklearn.linear_model import LogisticRegression as Plain
     from sklearn.svm import LinearSVC as PlainSVC
 
-    X, y = datasets.table(dataset)
+    X, y = data_sets.table(dataset)
     scores, major = [], []
     for _, train, test in folds(len(y), 1):
         plain = Plain(C=10.0, max_iter=1000) if model == "logistic" else PlainSVC(C=1.0, dual=False)
@@ -167,7 +167,7 @@ def main() -> int:
     )  # fmt: skip
     try:
         for dataset in a.data:
-            datasets.table(dataset)
+            data_sets.table(dataset)
     except data.Missing as problem:
         print(f"dp_agd: {problem}", file=sys.stderr)
         return 2

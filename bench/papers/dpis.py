@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cells  # before NumPy: it sets the number of threads
-import datasets
+import data_sets
 import numpy as np
 from cells import Cell, mean
 from quality import quality
@@ -70,7 +70,7 @@ def curve(batch: int, records: int = 60000) -> dict[str, Points]:
 
 
 def evaluate(task: Cell) -> Cell:
-    X, y, X_test, y_test = datasets.images(task["data"])
+    X, y, X_test, y_test = data_sets.images(task["data"])
     epsilon, model = task["epsilon"], task["model"]
     algorithm = arms(task["batch"], EPOCHS[epsilon], RATE[model])[task["arm"]]
     start = time.perf_counter()

@@ -31,7 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cells  # before NumPy: it sets the number of threads
 import data
-import datasets
+import data_sets
 import numpy as np
 import torch
 from cells import Cell
@@ -99,10 +99,10 @@ class Reviews(nn.Module):
 def records_of(name: str) -> tuple[TensorDataset, torch.Tensor, np.ndarray]:
     """The training records, the test records and their labels."""
     if name == "imdb":
-        X, y, test_X, test_y = datasets.reviews(WORDS, LENGTH)
+        X, y, test_X, test_y = data_sets.reviews(WORDS, LENGTH)
     else:
         cifar = name == "cifar-10"
-        X, y, test_X, test_y = datasets.cifar10(CIFAR) if cifar else datasets.images(name)
+        X, y, test_X, test_y = data_sets.cifar10(CIFAR) if cifar else data_sets.images(name)
         X, test_X = (x.reshape(-1, 3, 32, 32) if cifar else x.reshape(-1, 1, 28, 28) for x in (X, test_X))
     return TensorDataset(torch.from_numpy(X), torch.from_numpy(y.astype(np.int64))), torch.from_numpy(test_X), test_y
 
@@ -111,7 +111,7 @@ def features_of(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
     """For the linear model: scattering features, or square roots of counts of words over their norm."""
     if name != "imdb":
         return scattered(name)
-    X, y, test_X, test_y = datasets.reviews(WORDS, LENGTH)
+    X, y, test_X, test_y = data_sets.reviews(WORDS, LENGTH)
     counts = [np.stack([np.bincount(row, minlength=WORDS + 1)[1:] for row in x]) for x in (X, test_X)]
     train, test = (np.sqrt(c / np.maximum(c.sum(1, keepdims=True), 1)).astype(np.float32) for c in counts)
     return train, y, test, test_y

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import data
-import datasets
+import data_sets
 import numpy as np
 import torch
 from shared import RESULTS
@@ -21,8 +21,8 @@ GROUPS, AT_ONCE = 27, 500
 
 
 def scattered(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """As ``datasets.images``, with 3,969 features of each image in float32; kept in bench/results."""
-    X, y, test_X, test_y = datasets.images(name)
+    """As ``data_sets.images``, with 3,969 features of each image in float32; kept in bench/results."""
+    X, y, test_X, test_y = data_sets.images(name)
     found = []
     for part, images in (("train", X), ("test", test_X)):
         file = RESULTS / f"scattering-{name}-{part}.npy"

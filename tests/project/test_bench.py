@@ -7,22 +7,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BENCH = str(ROOT / "bench")
+sys.path.insert(0, str(ROOT / "bench"))
 
-sys.path.insert(0, BENCH)
 accountants = pytest.importorskip("accountants")
 fft = pytest.importorskip("fft")
-sys.path.remove(BENCH)  # it has a module ``datasets``, which other tests would take for the library of that name
-
-
-@pytest.fixture(autouse=True)
-def import_benchmarks(monkeypatch):
-    """Lets a test import further benchmarks, and forgets those of its modules that other libraries have as well."""
-    monkeypatch.setattr(sys, "path", [BENCH, *sys.path])
-    known = "datasets" in sys.modules
-    yield
-    if not known:
-        sys.modules.pop("datasets", None)
 
 
 def test_accountants_of_ours(tmp_path, monkeypatch, capsys):
@@ -102,7 +90,7 @@ def test_cifar_10_is_read_from_a_file_of_its_format(tmp_path):
 
     import numpy as np
 
-    datasets = pytest.importorskip("datasets")
+    data_sets = pytest.importorskip("data_sets")
     rng, archive, made = np.random.default_rng(0), tmp_path / "cifar-10-binary.tar.gz", []
     with tarfile.open(archive, "w:gz") as tar:
         for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
@@ -112,16 +100,16 @@ def test_cifar_10_is_read_from_a_file_of_its_format(tmp_path):
             entry = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
             entry.size = rows.size
             tar.addfile(entry, io.BytesIO(rows.tobytes()))
-    X, y, test_X, test_y = datasets.cifar10(archive)
+    X, y, test_X, test_y = data_sets.cifar10(archive)
     assert X.shape == (20, 3072) and X.dtype == np.float32 and test_X.shape == (4, 3072)
     assert (np.concatenate(made[:5])[:, 1:] == X * 255).all() and (test_X * 255 == made[5][:, 1:]).all()
     assert (y == np.concatenate(made[:5])[:, 0]).all() and (test_y == made[5][:, 0]).all()
     with pytest.raises(Exception, match=r"put cifar-10-binary\.tar\.gz"):
-        datasets.cifar10(tmp_path / "nothing.tar.gz")
+        data_sets.cifar10(tmp_path / "nothing.tar.gz")
     with tarfile.open(tmp_path / "empty.tar", "w"):
         pass
     with pytest.raises(Exception, match=r"holds no cifar-10-batches-bin/data_batch_1\.bin"):
-        datasets.cifar10(tmp_path / "empty.tar")
+        data_sets.cifar10(tmp_path / "empty.tar")
 
 
 def test_cells_are_lines_that_processes_share(tmp_path, capsys):

@@ -16,13 +16,13 @@ BENCH = Path(__file__).parents[2] / "bench"
 def test_a_private_model_of_mnist(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH))
     import data
-    import datasets
+    import data_sets
 
     if not data.have("mnist"):
         pytest.skip("MNIST is not here: python bench/data.py mnist")
-    X, y, test_X, test_y = datasets.images("mnist")
+    X, y, test_X, test_y = data_sets.images("mnist")
     clf = LogisticRegression(DPSGD(batch_size=600, epochs=5), epsilon=1.0, delta=1e-5, random_state=0).fit(X, y)
     assert 0.999 < clf.privacy_.lower <= clf.privacy_.upper <= 1.0
     assert clf.score(test_X, test_y) >= 0.9
-    for name in ("data", "datasets"):
+    for name in ("data", "data_sets"):
         sys.modules.pop(name, None)
