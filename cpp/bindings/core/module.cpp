@@ -6,7 +6,7 @@ using Bind = void(py::module_&);
 Bind bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_fixed_size, bind_gradients,
     bind_prv, bind_selection, bind_special, bind_random, bind_grid, bind_allocation, bind_work;
 
-// What it keeps is of a thread, atomic, or behind a lock: it needs no lock of the interpreter
+// The module needs no lock of the interpreter: all that it keeps belongs to a thread, is atomic or is behind a lock
 // (tests/processes/test_threads.py, tests/processes/test_races.py).
 PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
     if (!tightdp::isa_cap_is_known())

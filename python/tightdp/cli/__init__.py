@@ -13,12 +13,14 @@ from typing import NoReturn
 from .. import __version__
 from ..accounting.running_accounts.filters import BudgetExceeded
 
-COMMANDS = {
+_ACCOUNTING = {
     "epsilon": "bounds on epsilon at a given delta",
     "delta": "bounds on delta at a given epsilon",
     "calibrate": "the noise that meets a target",
     "sweep": "bounds over ranges of settings, as CSV",
     "plot": "draw the privacy profile and the trade-off curve",
+}
+_TABLES = {
     "schema": "draft the column bounds and categories of a CSV file, for review",
     "frequent": "the values of a column that occur often, released with a guarantee",
     "train": "train a private linear model on a CSV file",
@@ -27,19 +29,14 @@ COMMANDS = {
     "statement": "what the privacy of a model covers, as text or as a page to sign",
     "verify": "whether a model, a statement or its page says what follows from its own account",
     "ledger": "one budget for everything that is released from a data set",
+}
+_OTHERS = {
     "info": "version, CPU features, CUDA, engines",
     "completion": "a script that completes commands and options in the shell",
 }
-
-_MODULES = {
-    name: f".{folder}.{name}"
-    for folder, names in {
-        "accounting": ("epsilon", "delta", "calibrate", "sweep", "plot"),
-        "tables": ("schema", "frequent", "train", "predict", "test", "statement", "verify", "ledger"),
-    }.items()
-    for name in names
-}
-"""Modules of the commands, relative to this package; a command without a folder is a module beside this one."""
+_FOLDERS = {".accounting": _ACCOUNTING, ".tables": _TABLES, "": _OTHERS}
+"""Folders of this package, and the commands whose modules they hold."""
+COMMANDS = {name: summary for commands in _FOLDERS.values() for name, summary in commands.items()}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -61,7 +58,8 @@ def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentP
         if name != command and not every:
             commands.add_parser(name, help=summary)
             continue
-        found = import_module(_MODULES.get(name, f".{name}"), __name__)
+        (folder,) = (folder for folder, names in _FOLDERS.items() if name in names)
+        found = import_module(f"{folder}.{name}", __name__)
         epilog, raw = getattr(found, "EPILOG", None), argparse.RawDescriptionHelpFormatter
         p = commands.add_parser(name, help=summary, description=found.__doc__, epilog=epilog, formatter_class=raw)
         found.add_arguments(p)

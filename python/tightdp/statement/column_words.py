@@ -20,12 +20,12 @@ class ColumnFact:
     """A fact about labels or a column that a model depends on, in the words of each way in which it may be known."""
 
     name: str
-    """Its name among the public facts of a statement."""
+    """Name of the fact among the public facts of a statement."""
     value: str
     release: str
-    """Begins the line on it among the releases of a statement, where it was learned."""
+    """Beginning of the line about it among the releases of a statement, if it was learned."""
     use: str = ""
-    """Follows the value, where it was declared."""
+    """Text behind the value, if it was declared."""
 
     @property
     def declared(self) -> str:
@@ -42,11 +42,11 @@ class ColumnFact:
         return f"{self.release}: {self.value}" + (f"; {note}" if note else "")
 
     def is_about(self, line: str) -> bool:
-        """Whether a line among the releases says what was learned of this."""
+        """Tells whether a line among the releases is about this fact."""
         return line.startswith(f"{self.release}: ")
 
     def agrees_with(self, line: str) -> bool:
-        """Whether that line gives this value."""
+        """Tells whether a line about this fact gives this value."""
         return line == self.learned() or line.startswith(f"{self.learned()}; ")
 
 

@@ -357,10 +357,10 @@ def _describe_columns(
     given = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
-    def say(assumed: list[ColumnFact]) -> dict[str, str]:
+    def describe_facts(assumed: list[ColumnFact]) -> dict[str, str]:
         return {fact.name: fact.occurring if fact.name in taken else fact.declared for fact in assumed}
 
-    public |= {**say(labels), "columns": "their names", **say(facts)}
+    public |= {**describe_facts(labels), "columns": "their names", **describe_facts(facts)}
     return dataclasses.replace(made, public=public, taken=taken, outside=(AGAIN,))
 
 
