@@ -25,25 +25,25 @@ class Sums:
         """The parameters it was made for, by name."""
         return self._parameters
 
-    def serves(self, parameters: dict[str, Any]) -> bool:
+    def is_made_for(self, parameters: dict[str, Any]) -> bool:
         """Whether these are the parameters it was made for."""
         return _identify_parameters(parameters) == self._kinds
 
-    def follow(self, plan: Plan) -> None:
+    def follow_plan(self, plan: Plan) -> None:
         """Goes by that plan from now on, which differs from the one before in its noise and its divisor alone."""
         self._plan = plan
 
-    def clear(self) -> None:
+    def clear_totals(self) -> None:
         for total in self._totals:
             total.zero_()
 
     @property
-    def ways(self) -> dict[str, str]:
+    def gradient_ways(self) -> dict[str, str]:
         """Name of the way in which each parameter's gradients, or their norms, were computed last."""
         raise NotImplementedError
 
     @property
-    def in_turn(self) -> bool:
+    def is_one_by_one(self) -> bool:
         """Whether records go through the model one after the other, as in plain PyTorch."""
         return False
 
@@ -62,7 +62,7 @@ class Sums:
         """The gradients of some records before they are clipped, a tensor (records, *shape) for each parameter."""
         raise NotImplementedError
 
-    def values(self) -> list[Any]:
+    def convert_to_floats(self) -> list[Any]:
         """The sums as floats: as private as the records."""
         raise NotImplementedError
 
@@ -70,12 +70,12 @@ class Sums:
         """The sums in steps of the plan's grid, as one vector and in the shapes of the parameters."""
         raise NotImplementedError
 
-    def estimates(self, totals: list[Any]) -> Iterable[Any]:
+    def estimate_mean_gradient(self, totals: list[Any]) -> Iterable[Any]:
         """Yields estimates of the mean gradient, in float64, from integer sums with noise: one in memory at a time."""
-        scale = self._plan.grid / self._plan.divisor
+        scale = self._plan.grid_step / self._plan.divisor
         return (total.to(torch.float64).mul_(scale) for total in totals)
 
-    def release(self, source: RandomSource) -> Iterable[Any]:
+    def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
         """Estimates of the mean gradient, in float32 or float64: the sums with noise, over the plan's divisor.
 
         To be called once, after the mechanism was charged.
@@ -94,15 +94,15 @@ class IntegerSums(Sums):
     _flat: Any
     """The totals as one vector, in the same memory (``integers_of``)."""
 
-    def values(self) -> list[Any]:
-        return [total.to(torch.float64) * self._plan.grid for total in self._totals]
+    def convert_to_floats(self) -> list[Any]:
+        return [total.to(torch.float64) * self._plan.grid_step for total in self._totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
         return self._flat, self._totals
 
-    def release(self, source: RandomSource) -> Iterable[Any]:
-        add_noise_to_sums(self._totals, self._plan.deviation, self._plan.grid, source)
-        return self.estimates(self._totals)
+    def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
+        add_noise_to_sums(self._totals, self._plan.noise_deviation, self._plan.grid_step, source)
+        return self.estimate_mean_gradient(self._totals)
 
 
 def make_integer_sums(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:

@@ -18,44 +18,49 @@ class StepByStep(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         whole, cell = _SEQUENCES.get(func), _CELLS.get(func)
         if whole is not None and isinstance(args[2], (list, tuple)):
-            return _sequence(whole, *args, **(kwargs or {}))
+            return _compute_sequence(whole, *args, **(kwargs or {}))
         if cell is not None:
-            return _cell(cell, *args, **(kwargs or {}))
+            return _compute_cell(cell, *args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
-def _gru(x: Any, h: Any, state: Any) -> Any:
+def _step_gru(x: Any, h: Any, state: Any) -> Any:
     (reset, update, new), (by_reset, by_update, by_new) = x.chunk(3, -1), h.chunk(3, -1)
     z = torch.sigmoid(update + by_update)
     candidate = torch.tanh(new + torch.sigmoid(reset + by_reset) * by_new)
     return [(1 - z) * candidate + z * state[0]]
 
 
-def _tanh(x: Any, h: Any, state: Any) -> Any:
+def _step_tanh(x: Any, h: Any, state: Any) -> Any:
     return [torch.tanh(x + h)]
 
 
-def _relu(x: Any, h: Any, state: Any) -> Any:
+def _step_relu(x: Any, h: Any, state: Any) -> Any:
     return [torch.relu(x + h)]
 
 
-def _lstm(x: Any, h: Any, state: Any) -> Any:
+def _step_lstm(x: Any, h: Any, state: Any) -> Any:
     take, keep, new, show = (x + h).chunk(4, -1)
     memory = torch.sigmoid(keep) * state[1] + torch.sigmoid(take) * torch.tanh(new)
     return [torch.sigmoid(show) * torch.tanh(memory), memory]
 
 
-_SEQUENCES = {torch.gru: _gru, torch.rnn_tanh: _tanh, torch.rnn_relu: _relu, torch.lstm: _lstm}
-_CELLS = {torch.gru_cell: _gru, torch.rnn_tanh_cell: _tanh, torch.rnn_relu_cell: _relu, torch.lstm_cell: _lstm}
+_SEQUENCES = {torch.gru: _step_gru, torch.rnn_tanh: _step_tanh, torch.rnn_relu: _step_relu, torch.lstm: _step_lstm}
+_CELLS = {
+    torch.gru_cell: _step_gru,
+    torch.rnn_tanh_cell: _step_tanh,
+    torch.rnn_relu_cell: _step_relu,
+    torch.lstm_cell: _step_lstm,
+}
 
 
-def _cell(step: Any, x: Any, start: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def _compute_cell(step: Any, x: Any, start: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     state = [start] if isinstance(start, torch.Tensor) else list(start)
     found = step(F.linear(x, w_ih, b_ih), F.linear(state[0], w_hh, b_hh), state)
     return found[0] if isinstance(start, torch.Tensor) else tuple(found)
 
 
-def _sequence(
+def _compute_sequence(
     step: Any, x: Any, start: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip

@@ -21,7 +21,7 @@ from ..plan.loss_release import LossRelease
 from ..randomness.process_group import World
 from .sum_noise import add_noise_to_sums
 
-LOSSES = 2**63 + 2**62
+LOSS_STREAMS = 2**63 + 2**62
 """The first stream of the noise on losses, one for each step. The noise on gradients has those from 2^63 on."""
 _FINE_NOISE = 31
 """The noise has a deviation of up to twice 2^31 steps of the grid of losses."""
@@ -89,7 +89,7 @@ class LossSum:
 
         Whatever follows, a mean over several steps, is computed from what was released.
         """
-        if world.first:
+        if world.is_first:
             add_noise_to_sums([self._total], self._deviation, self._grid, source)
         world.add_up(self._total)
         self._window.append(int(self._total) * self._grid / self._divisor)

@@ -24,7 +24,7 @@ _MAKE_MASKS = ("sdpa", "eager")
 
 
 @contextmanager
-def side_by_side() -> Iterator[None]:
+def run_side_by_side() -> Iterator[None]:
     """A context for ``torch.func.vmap`` over records."""
     _tell_transformers()
     token = _PASSING.set(True)
@@ -39,18 +39,18 @@ def _tell_transformers() -> None:
     """Registers the functions that make whole masks, if ``transformers`` is loaded and has the registry."""
     masks: Any = getattr(sys.modules.get("transformers.masking_utils"), "ALL_MASK_ATTENTION_FUNCTIONS", None)
     for kind in () if masks is None else _MAKE_MASKS:
-        if not hasattr(masks[kind], "without_a_look"):
-            masks.register(kind, _without_a_look(masks[kind]))
+        if not hasattr(masks[kind], "makes_whole_masks"):
+            masks.register(kind, _make_whole_masks(masks[kind]))
 
 
-def _without_a_look(make: Callable[..., Any]) -> Callable[..., Any]:
+def _make_whole_masks(make: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which makes a mask whole while records pass."""
 
     @functools.wraps(make)
-    def made(*arguments: Any, **options: Any) -> Any:
+    def make_whole_mask(*arguments: Any, **options: Any) -> Any:
         if _PASSING.get() and options.get("attention_mask") is not None:
             options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
         return make(*arguments, **options)
 
-    made.without_a_look = True  # type: ignore[attr-defined]
-    return made
+    make_whole_mask.makes_whole_masks = True  # type: ignore[attr-defined]
+    return make_whole_mask

@@ -25,14 +25,18 @@ def check_unchanged(model: Any, copies: Copies | None = None, *, values: bool = 
     copies = {} if copies is None else copies
     for place, buffer in _list_buffers(model).items():
         known = copies.get(place)
-        if known is None or known[0] is not buffer or not _equals_copy(*known):
+        if known is None or known[0] is not buffer or not _is_unchanged_buffer(*known):
             copies[place] = buffer, buffer._version, buffer.clone()
-    before, parameters = {place: copies[place] for place in _list_buffers(model)}, _snapshot_parameters(model, values)
-    grads = [(p, p.grad, _version_of_gradient(p.grad)) for p, *_ in parameters.values()]
+    before, parameters = {place: copies[place] for place in _list_buffers(model)}, _record_parameters(model, values)
+    grads = [(p, p.grad, _read_gradient_version(p.grad)) for p, *_ in parameters.values()]
     try:
         yield
     finally:
-        buffers, accumulated, after = _put_back(model, before), _take_away(grads), _snapshot_parameters(model, values)
+        buffers, accumulated, after = (
+            _restore_buffers(model, before),
+            _remove_new_gradients(grads),
+            _record_parameters(model, values),
+        )
         changed = [name for name in parameters | after if not _is_same_parameter(parameters.get(name), after.get(name))]
         if changed:
             raise ValueError(
@@ -60,13 +64,13 @@ def _list_buffers(model: Any) -> dict[tuple[str, str], Any]:
     }
 
 
-def _put_back(model: Any, before: Copies) -> list[str]:
+def _restore_buffers(model: Any, before: Copies) -> list[str]:
     """Puts buffers back that had changed, or were not there, and returns their names."""
     changed = []
     for path, module in model.named_modules():
         for name, now in list(module._buffers.items()):
             buffer, version, copy = before.get((path, name), (None, 0, None))
-            same = buffer is None or _equals_copy(buffer, version, copy)
+            same = buffer is None or _is_unchanged_buffer(buffer, version, copy)
             if now is buffer and same:
                 continue
             changed.append(f"{path}.{name}".lstrip("."))
@@ -77,15 +81,15 @@ def _put_back(model: Any, before: Copies) -> list[str]:
     return changed
 
 
-def _take_away(before: list[tuple[Any, Any, Any]]) -> bool:
+def _remove_new_gradients(before: list[tuple[Any, Any, Any]]) -> bool:
     """Takes away what other gradients parameters have than before; returns whether any had."""
-    changed = [p for p, grad, version in before if p.grad is not grad or _version_of_gradient(grad) != version]
+    changed = [p for p, grad, version in before if p.grad is not grad or _read_gradient_version(grad) != version]
     for p in changed:
         p.grad = None
     return bool(changed)
 
 
-def _snapshot_parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
+def _record_parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
     return {name: (p, p._version, _sum_words(p) if values else 0) for name, p in model.named_parameters()}
 
 
@@ -93,11 +97,11 @@ def _is_same_parameter(one: tuple[Any, int, int] | None, other: tuple[Any, int, 
     return one is not None and other is not None and one[0] is other[0] and one[1:] == other[1:]
 
 
-def _version_of_gradient(grad: Any) -> int:
+def _read_gradient_version(grad: Any) -> int:
     return 0 if grad is None else int(grad._version)
 
 
-def _equals_copy(x: Any, version: int, copy: Any) -> bool:
+def _is_unchanged_buffer(x: Any, version: int, copy: Any) -> bool:
     """Whether a buffer is what it was: of one without plain memory, such as a sparse one, its version tells."""
     if x._version != version or x.layout is not torch.strided:
         return bool(x._version == version)

@@ -32,7 +32,7 @@ def replace_batch_norm(model: Any, groups: int = 32) -> Any:
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     groups = _check.count("groups", groups)
     made = {
-        id(module): _group_norm_for(name, module, groups)
+        id(module): _make_group_norm(name, module, groups)
         for name, module in model.named_modules()
         if isinstance(module, _BATCH_NORMS)
     }
@@ -43,7 +43,7 @@ def replace_batch_norm(model: Any, groups: int = 32) -> Any:
     return made.get(id(model), model)
 
 
-def _group_norm_for(name: str, old: Any, groups: int) -> Any:
+def _make_group_norm(name: str, old: Any, groups: int) -> Any:
     channels = old.num_features
     if not channels:
         raise ValueError(f"model must know its channels: {name or 'it'} ({type(old).__name__}) waits for a first batch")

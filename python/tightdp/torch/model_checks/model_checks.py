@@ -88,7 +88,7 @@ def is_sharded(p: Any) -> bool:
     return hasattr(p, "full_tensor") and hasattr(p, "device_mesh")
 
 
-def trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
+def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
     """The parameters that are trained, by name. ValueError unless the optimizer has them all and none but the model's.
 
     A parameter that the optimizer lacks would take part in clipping and get noise for nothing, and never move.

@@ -18,7 +18,7 @@ from ..randomness.global_generators import run_uncompiled
 from . import model_checks
 from .frozen_state import check_unchanged
 
-LOOKED = 4
+TRIED_RECORDS = 4
 """Records whose gradients are looked at, three times each."""
 FINE, COARSE = 2.0**-8, 2.0**-4
 """Share of a gradient by which another order of a model's operations may change it: in float32 on the host, where some
@@ -77,7 +77,7 @@ def _estimate_rounding(losses: Any) -> float:
 def take_singles(batch: Any, records: int) -> list[Any]:
     """A few of the records, each as a batch of one, and where there is one alone another of zeros."""
     tensors, rebuild = collated_batch.split_records(batch, records)
-    found = [rebuild([tensor[i : i + 1] for tensor in tensors]) for i in range(min(records, LOOKED))]
+    found = [rebuild([tensor[i : i + 1] for tensor in tensors]) for i in range(min(records, TRIED_RECORDS))]
     return found if len(found) > 1 else [*found, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])]
 
 
@@ -89,7 +89,7 @@ def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> 
     """
     found: dict[int, Gradient | None] = {}
     for i in order:
-        now = _only_finite(find(singles[i]))
+        now = _keep_if_finite(find(singles[i]))
         before = found.setdefault(i, now)
         if (now is None) != (before is None) or (now and before and not _is_repeated(now, before)):
             raise ValueError(
@@ -109,12 +109,12 @@ def check_against_autograd(
     the comparison is made again with modules in eval mode; it is left out where they still are drawn there. One record
     that agrees is enough: the gradient of another may be all rounding.
     """
-    distance = _least_distance(found, map(find_plain, singles))
-    if distance and any(_draws_coins(find_plain, one) for one in singles):
-        with _eval_flags(model):
-            if any(_draws_coins(find_plain, one) for one in singles):
+    distance = _find_least_distance(found, map(find_plain, singles))
+    if distance and any(_has_random_gradient(find_plain, one) for one in singles):
+        with _set_eval_flags(model):
+            if any(_has_random_gradient(find_plain, one) for one in singles):
                 return
-            distance = _least_distance([_only_finite(find(one)) for one in singles], map(find_plain, singles))
+            distance = _find_least_distance([_keep_if_finite(find(one)) for one in singles], map(find_plain, singles))
     if distance:
         others = '"exact" or "one-by-one"' if arithmetic != "exact" else '"one-by-one"'
         raise ValueError(
@@ -136,42 +136,42 @@ def warn_of_no_gradient(found: list[Gradient | None]) -> None:
         )
 
 
-def _only_finite(gradient: Gradient) -> Gradient | None:
+def _keep_if_finite(gradient: Gradient) -> Gradient | None:
     return gradient if all(bool(g.isfinite().all()) for g in gradient) else None
 
 
 def _is_repeated(one: Gradient, other: Gradient) -> bool:
     little = _LAST_BITS if one[0].device.type == "cpu" else _OTHER_ORDER
-    return _distance(one, other) <= little * _length(one)
+    return _gradient_distance(one, other) <= little * _gradient_length(one)
 
 
-def _least_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
+def _find_least_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
     """The least distance of a record's two gradients in units of the longer one; 0 if it is within the rounding of one
     record, or there are none to compare."""
     found = []
     for a, (b, rounding) in zip(one, other, strict=True):
-        if a and _only_finite(b) and max(_length(a), _length(b)) > 0:
-            distance = _distance(a, b) / max(_length(a), _length(b))
+        if a and _keep_if_finite(b) and max(_gradient_length(a), _gradient_length(b)) > 0:
+            distance = _gradient_distance(a, b) / max(_gradient_length(a), _gradient_length(b))
             found.append(distance if distance > rounding else 0.0)
     return min(found, default=0.0)
 
 
-def _distance(one: Gradient, other: Gradient) -> float:
-    return _length([a - b for a, b in zip(one, other, strict=True)])
+def _gradient_distance(one: Gradient, other: Gradient) -> float:
+    return _gradient_length([a - b for a, b in zip(one, other, strict=True)])
 
 
-def _length(gradient: Gradient) -> float:
+def _gradient_length(gradient: Gradient) -> float:
     return math.hypot(*(float(torch.linalg.vector_norm(g, dtype=torch.float64)) for g in gradient))
 
 
-def _draws_coins(find_plain: PlainPass, one: Any) -> bool:
+def _has_random_gradient(find_plain: PlainPass, one: Any) -> bool:
     """Whether a record's gradient changes with the seed."""
-    first, second = (_only_finite(find_plain(one, number)[0]) for number in (0, 1))
+    first, second = (_keep_if_finite(find_plain(one, number)[0]) for number in (0, 1))
     return first is not None and second is not None and not _is_repeated(first, second)
 
 
 @contextmanager
-def _eval_flags(model: Any) -> Iterator[None]:
+def _set_eval_flags(model: Any) -> Iterator[None]:
     """Modules are in eval mode, each as it was afterwards; no method of theirs is called."""
     before = {module: module.training for module in model.modules()}
     try:

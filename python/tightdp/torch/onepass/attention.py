@@ -14,7 +14,7 @@ from .record_axis import RecordAxis
 Linear = Callable[[Any, Any, Any], Any]
 
 
-def multi_head_attention(
+def compute_self_attention(
     linear: Linear, query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any,
     in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any,
     out_proj_bias: Any, training: bool = True, key_padding_mask: Any = None, need_weights: bool = True,
@@ -53,7 +53,7 @@ def _apply_mask(scores: Any, mask: Any) -> Any:
     return scores.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else scores + mask
 
 
-def scaled_dot_product_attention(
+def compute_attention_kernel(
     axis: RecordAxis, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
@@ -64,21 +64,21 @@ def scaled_dot_product_attention(
     taken apart.
     """
     if dropout_p > 0:
-        return _with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)
+        return _compute_with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)
     tensors = [query, key, value]
     if attn_mask is not None:
         tensors.append(attn_mask.expand(*query.shape[:-1], key.shape[-2]))
 
-    def compute(*arrays: Any) -> Any:
+    def compute_arrays(*arrays: Any) -> Any:
         q, k, v, *masks = (x.flatten(0, -4) if query.ndim > 3 else x for x in arrays)
         mask = masks[0] if masks else None
         found = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, **options)
         return found.view(axis.records, *query.shape[:-1], value.shape[-1])
 
-    return axis.compute(compute, tuple(tensors))
+    return axis.compute_on_arrays(compute_arrays, tuple(tensors))
 
 
-def _with_dropout(
+def _compute_with_dropout(
     query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 from .recorder import Call
 
 
-def check_whole(losses: Any, parameters: dict[str, Any], calls: list[Call]) -> None:
+def check_calls_complete(losses: Any, parameters: dict[str, Any], calls: list[Call]) -> None:
     """ValueError unless the gradients by the calls are all there are.
 
     It follows every path of PyTorch's graph, from the losses to a parameter: one that goes through none of the calls is

@@ -31,24 +31,24 @@ class Account:
         """Whether the run goes on from what another object of it saved."""
 
     @property
-    def now(self) -> Plan:
+    def current_plan(self) -> Plan:
         """The plan that the next step goes by."""
         return self.plan
 
     @property
-    def steps(self) -> int:
+    def charged_steps(self) -> int:
         """Steps charged so far, one that failed on its way included."""
         return sum(count for _, count in self._budget.history)
 
     @property
-    def remaining(self) -> int:
-        return self.plan.steps - self.steps
+    def remaining_steps(self) -> int:
+        return self.plan.steps - self.charged_steps
 
     @property
     def history(self) -> tuple[Mechanism, ...]:
         """The mechanisms that were charged so far, in order."""
         before = () if self.plan.count is None else (self.plan.count,)
-        return before + (self.plan.mechanism,) * self.steps
+        return before + (self.plan.mechanism,) * self.charged_steps
 
     def spend(self, steps: int = 1) -> None:
         """Charges steps, or raises ``BudgetExceeded`` and charges nothing; atomic among threads."""
@@ -56,17 +56,17 @@ class Account:
         self.keep(steps)
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether anything was charged that looks at gradients."""
-        return self.steps > 0
+        return self.charged_steps > 0
 
     @contextmanager
-    def ended_by_an_error(self) -> Iterator[None]:
+    def end_on_error(self) -> Iterator[None]:
         """An error ends the run, for it may be the trace of a record. Before the first charge it ends nothing."""
         try:
             yield
         except Exception:
-            if self.begun and self.failures == self._accepted:
+            if self.has_begun and self.failures == self._accepted:
                 self.failures += 1
                 self.keep(1, FAILED)
             raise
@@ -75,8 +75,8 @@ class Account:
         """RuntimeError where an error ended the run."""
         if self.failures > self._accepted:
             raise RuntimeError(
-                f"this run was ended by an error after {self.steps} charged steps: that it came may tell of a record. "
-                f"Mend the cause and make another run, or go on by checkpoint=AfterFailure(folder), or by "
+                f"this run was ended by an error after {self.charged_steps} charged steps: that it came may tell of a "
+                f"record. Mend the cause and make another run, or go on by checkpoint=AfterFailure(folder), or by "
                 f"load_state_dict(state, after_failure=True), which the statement then says"
             )
 
@@ -84,18 +84,18 @@ class Account:
         """Goes on although a run failed so often before."""
         self.failures = self._accepted = max(number, self.failures)
 
-    def state(self) -> dict[str, Any]:
+    def export_state(self) -> dict[str, Any]:
         """Returns the state from which a run can go on, made of values that JSON has."""
-        return {"steps": self.steps, "failures": self.failures}
+        return {"steps": self.charged_steps, "failures": self.failures}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
         """Charges what a state of so many steps holds beyond this account."""
-        if steps > self.steps:
-            self.spend(steps - self.steps)
+        if steps > self.charged_steps:
+            self.spend(steps - self.charged_steps)
 
     @property
-    def so_far(self) -> Composition:
-        return self.plan.after(self.steps)
+    def charged_so_far(self) -> Composition:
+        return self.plan.charge_after(self.charged_steps)
 
     def epsilon(self, delta: float | None = None, **options: Any) -> Bound:
-        return self.so_far.epsilon(self.plan.delta if delta is None else delta, **options)
+        return self.charged_so_far.epsilon(self.plan.delta if delta is None else delta, **options)

@@ -47,15 +47,15 @@ class ShareAccount(Account):
         self.epochs: list[dict[str, Any]] = []
 
     @property
-    def now(self) -> Plan:
+    def current_plan(self) -> Plan:
         return self._now
 
     @property
-    def steps(self) -> int:
+    def charged_steps(self) -> int:
         return sum(epoch["steps"] for epoch in self.epochs)
 
     @property
-    def sums(self) -> int:
+    def charged_sums(self) -> int:
         """Number of sums of norms that were charged."""
         return sum(epoch["sums"] for epoch in self.epochs)
 
@@ -65,24 +65,24 @@ class ShareAccount(Account):
         return before + tuple(mechanism for mechanism, count in self._filter.history for _ in range(count))
 
     @property
-    def so_far(self) -> Composition:
-        return self.plan.charged if self.epochs else self.plan.after(0)
+    def charged_so_far(self) -> Composition:
+        return self.plan.charged if self.epochs else self.plan.charge_after(0)
 
     @property
-    def due(self) -> bool:
+    def must_release_share(self) -> bool:
         """Whether a sum of norms is released before the next step."""
         last = self.epochs[-1] if self.epochs else {"steps": 0}
         return "share" not in last or last["steps"] == self.plan.steps_per_epoch
 
     def spend(self, steps: int = 1) -> None:
-        if steps > self.remaining:
+        if steps > self.remaining_steps:
             raise BudgetExceeded(f"all {self.plan.steps} steps of the plan were taken: make another run")
-        self._filter.spend(self.now.mechanism, steps)
+        self._filter.spend(self.current_plan.mechanism, steps)
         self.epochs[-1]["steps"] += steps
         self.keep(steps)
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         return bool(self.epochs)
 
     def spend_sums(self, number: int = 1) -> None:
@@ -93,23 +93,23 @@ class ShareAccount(Account):
         self.epochs[-1]["sums"] += number
         self.keep(number, "n")
 
-    def choose(self, released: float) -> None:
+    def choose_from_sum(self, released: float) -> None:
         """Takes from a released sum what the steps of this epoch go by."""
-        self._go_by(
+        self._follow_share(
             *self._choice.choose_share_and_noise(self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0])
         )
 
-    def _go_by(self, share: float, noise: float) -> None:
+    def _follow_share(self, share: float, noise: float) -> None:
         settings = dataclasses.replace(self._settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
-        if not made.deviation <= clipping.find_largest_deviation("int64", made.grid):
+        if not made.noise_deviation <= clipping.find_largest_deviation("int64", made.grid_step):
             raise ValueError(f"epsilon must be larger: it would take a noise multiplier of {noise:g}")
         self.epochs[-1] |= {"share": share, "noise": noise}
         self.note([[epoch["share"], epoch["noise"]] for epoch in self.epochs])
         self._now = made
 
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "epochs": [dict(epoch) for epoch in self.epochs]}
+    def export_state(self) -> dict[str, Any]:
+        return {**super().export_state(), "epochs": [dict(epoch) for epoch in self.epochs]}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
         """Charges the sums of norms and the steps of a saved run, and goes by the shares that it released.
@@ -118,13 +118,13 @@ class ShareAccount(Account):
         """
         given = _check_epochs(state.get("epochs"), self.plan, steps)
         if self.epochs:
-            if steps > self.steps:
+            if steps > self.charged_steps:
                 raise ValueError("state must not be ahead of a run that took steps: load it into a new one")
             return
         for epoch in given:
             self.spend_sums(epoch["sums"])
             if epoch["steps"]:
-                self._go_by(epoch["share"], epoch["noise"])
+                self._follow_share(epoch["share"], epoch["noise"])
                 self.spend(epoch["steps"])
 
 
@@ -137,23 +137,23 @@ def release_share(
     """
     max_norm = account.plan.max_norm[0]
 
-    def total(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
+    def sum_norms(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
         return np.array([clip_to_grid(look(), max_norm, grid).sum()], np.int64)
 
-    gate = Gate(_Charged(account, world), source)
-    released = float(gate.release_gaussian(norm_sum_query(max_norm, total), account.norm_noise).value[0])
-    with world.together("the share of the norms", share_of_the_norms=lambda: account.epochs[-1]):
-        account.choose(released)
+    gate = Gate(_SharedCharge(account, world), source)
+    released = float(gate.release_gaussian(norm_sum_query(max_norm, sum_norms), account.norm_noise).value[0])
+    with world.run_together("the share of the norms", share_of_the_norms=lambda: account.epochs[-1]):
+        account.choose_from_sum(released)
 
 
-class _Charged:
+class _SharedCharge:
     """The account of all processes in the form that the gate asks for."""
 
     def __init__(self, account: ShareAccount, world: World) -> None:
         self._account, self._world = account, world
 
     def spend(self, mechanism: Mechanism) -> None:
-        with self._world.together("the charge of the norms"):
+        with self._world.run_together("the charge of the norms"):
             self._account.spend_sums()
 
     def charge(self) -> Composition:

@@ -33,14 +33,14 @@ from ...statement.statement import warn_of_large_delta
 from .algorithm_settings import MOST_RECORDS, Settings, count_steps, fill_settings, plan_steps
 from .loss_release import LossRelease
 
-LOOK = 100
+LEAST_STEPS_BETWEEN_LOOKS = 100
 """Steps, at least, between two looks at whether a model or a data set keeps something."""
 SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 _FINE_NOISE = 31
 """The noise has a deviation of up to twice 2^31 steps of the grid of products: there a draw in 512 takes the sampler's
 slow way (docs/theory/noise.md, section 5.2)."""
-_HIDDEN = 2.0**-9
+_HIDDEN_ROUNDING = 2.0**-9
 """A product's roundings are 2^-15 of the norm bound, those of a batch as random signs add up to the root of its size
 times that: at most a 64th of the noise, or "auto" forms gradients and cuts their digits at 2^-24."""
 
@@ -95,7 +95,7 @@ class Plan:
     @property
     def steps_between_looks(self) -> int:
         """Steps, at least an epoch, after which some records are tried again to see whether anything is kept."""
-        return max(self.steps_per_epoch, LOOK)
+        return max(self.steps_per_epoch, LEAST_STEPS_BETWEEN_LOOKS)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -111,7 +111,7 @@ class Plan:
         """Returns how the steps of each epoch follow from a released share of norms; ``size`` numbers are trained."""
         assert isinstance(self.settings, DPIS) and self.rest is not None
         target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
-        most = clipping.find_largest_deviation("int64", self.grid) / self.sensitivity * (1 - 2.0**-50)
+        most = clipping.find_largest_deviation("int64", self.grid_step) / self.sensitivity * (1 - 2.0**-50)
         return EpochSettings(self.settings, Public(self.records, size), target, most)
 
     @property
@@ -121,7 +121,7 @@ class Plan:
             return self.mechanism * self.steps
         return self.rest * 1 if self.count is None else self.count + self.rest
 
-    def after(self, steps: int) -> Composition:
+    def charge_after(self, steps: int) -> Composition:
         """Returns the charge of a run that ended after ``steps``."""
         if not steps:
             return Composition() if self.count is None else self.count * 1
@@ -133,11 +133,11 @@ class Plan:
         return clipping.total_sensitivity([([], bound) for bound in self.max_norm])
 
     @property
-    def grid(self) -> float:
+    def grid_step(self) -> float:
         """Step of the grid of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
-        return max(dense.choose_product_grid(self.max_norm[0]), grid_below(self.deviation, _FINE_NOISE))
+        return max(dense.choose_product_grid(self.max_norm[0]), grid_below(self.noise_deviation, _FINE_NOISE))
 
     @property
     def gradient_multiplier(self) -> float:
@@ -146,7 +146,7 @@ class Plan:
         return noise if self.loss is None else self.loss.gradient_multiplier(noise)
 
     @property
-    def deviation(self) -> float:
+    def noise_deviation(self) -> float:
         """Standard deviation of the noise on every coordinate of the sums."""
         return self.gradient_multiplier * self.sensitivity
 
@@ -195,7 +195,7 @@ def plan(
     settings = None if own is None else fill_settings(own, expected, turns, max_norm)
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
-    def planned(records: int, noise_multiplier: float | None, target: Target) -> Plan:
+    def plan_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
         """Returns the plan for so many records. ValueError if there is none, for instance for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
@@ -207,10 +207,10 @@ def plan(
         rest = None
         if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:
             rest = ApproximateDP(target.epsilon, target.delta)
-        rounded = arithmetic == "auto" and noise < _HIDDEN * math.sqrt(min(batch, records))
+        rounded = arithmetic == "auto" and noise < _HIDDEN_ROUNDING * math.sqrt(min(batch, records))
         how: SumArithmetic = "exact" if rounded else arithmetic
         made = Plan(records, batch, found.number, noise, bounds, target.delta, how, None, rest, settings, loss)
-        if not made.deviation <= clipping.find_largest_deviation("int64", made.grid):
+        if not made.noise_deviation <= clipping.find_largest_deviation("int64", made.grid_step):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given
@@ -225,7 +225,7 @@ def plan(
             raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
         if isinstance(own, AdaCliP) and expected == known:
             raise ValueError(f"batch_size must be less than public_size for AdaCliP, in (0, {known}), got {expected:g}")
-        made = planned(known, noise, target)
+        made = plan_for_records(known, noise, target)
         _warn_of_delta(made)
         if released is None:
             pay(made.charged)
@@ -241,14 +241,14 @@ def plan(
     if settings is None:
         count_steps(MOST_RECORDS, expected, turns)
     for tried in NUMBERS:  # refuses settings before the number is released
-        planned(tried, noise, inner)
+        plan_for_records(tried, noise, inner)
     if released is None:
         pay(count + rest)
         query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
         noisy = Gate(FixedPlan(count), source).release_gaussian(query, count.noise_multiplier).value[0]
         released = max(1, round(noisy))
     try:
-        made = planned(released, noise, inner)
+        made = plan_for_records(released, noise, inner)
     except ValueError as error:
         raise ValueError(
             f"public_size must be given, a public number of records, or other settings: there is no plan for "

@@ -36,11 +36,11 @@ def make_state(run: str, account: Account, parameters: dict[str, Any]) -> dict[s
         "run": run,
         "plan": {**_plan_to_json(account), "max_norm": list(account.plan.max_norm)},
         "parameters": _list_shapes(parameters),
-        **account.state(),
+        **account.export_state(),
     }
 
 
-def records_of_state(given: Any) -> int:
+def read_record_count(given: Any) -> int:
     """The number of records that a checkpoint's run goes by."""
     plan = given["plan"]
     return _read_count(plan.get("records") if isinstance(plan, dict) else None, "checkpoint.plan.records", 1)
@@ -82,7 +82,7 @@ def restore_state(
         raise ValueError(f"{label} must be of a run that trains the same parameters: {error}") from None
     check_entries(label, given, expected)
     steps = _read_count(given["steps"], f"{label}.steps", 0, account.plan.steps)
-    if name != run and account.steps:
+    if name != run and account.charged_steps:
         raise ValueError(f"{label} must be of this run, which has taken steps of its own: load it into a new one")
     failures = _read_count(given["failures"], f"{label}.failures", 0)
     if failures > account.failures and not after_failure:

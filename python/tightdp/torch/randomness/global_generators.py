@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 
-def device_of(model: Any) -> Any:
+def find_device(model: Any) -> Any:
     return next(iter(model.parameters())).device
 
 
@@ -44,15 +44,15 @@ class Coins:
         made = secrets.token_bytes(32) if seed is None else hashlib.blake2b(str(seed).encode()).digest()
         self._key = made if key is None else key
 
-    def of_record(self, number: int, index: int) -> int:
+    def make_record_seed(self, number: int, index: int) -> int:
         """Returns the seed for reading a record in the ``number``-th draw. It does not depend on the other records."""
         return self._seed("record", number, index)
 
-    def of_model(self, number: int, rank: int) -> int:
+    def make_model_seed(self, number: int, rank: int) -> int:
         """Returns the seed of PyTorch's draws in a pass of records through the model, on one process."""
         return self._seed("model", number, rank)
 
-    def common(self, number: int) -> int:
+    def make_common_seed(self, number: int) -> int:
         """Returns the seed of NumPy and ``random`` in a pass, whose draws serve all records on all processes."""
         return self._seed("common", number, 0)
 
@@ -166,7 +166,7 @@ def _name_function(func: Any) -> str:
     return str(resolve_name(func) or getattr(func, "__name__", repr(func)))
 
 
-def with_common_coins(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
+def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
     """The loss function, where NumPy and ``random`` draw the same in every call.
 
     They draw once for all records that go through the model together. If those of another physical batch drew others,

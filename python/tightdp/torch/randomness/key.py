@@ -46,27 +46,27 @@ class Key:
     def __init__(self, world: World, seed: int | None) -> None:
         self._seed, self._secret, self._owner = seed, b"", Owner()
         if seed is None and world.shares:
-            self._secret = bytes.fromhex(world.on_first("the key", lambda: secrets.token_hex(32)))
+            self._secret = bytes.fromhex(world.run_on_first("the key", lambda: secrets.token_hex(32)))
 
-    def at(self, number: int) -> RandomSource:
+    def make_source_at(self, number: int) -> RandomSource:
         """A source whose first stream is that one."""
         if self._seed is not None:
             return Philox(self._seed, number)
         return Keyed(self._secret, number, self._owner) if self._secret else SecureRandom()
 
-    def coins(self) -> Coins:
+    def make_coins(self) -> Coins:
         """Returns coins that are the same on all ranks, since the rank of a record may depend on other records."""
         if self._seed is not None or not self._secret:
             return Coins(self._seed)
         return Coins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())
 
     @property
-    def seeded(self) -> bool:
+    def is_seeded(self) -> bool:
         """Whether a seed repeats every draw."""
         return self._seed is not None
 
     @property
-    def digest(self) -> Any:
+    def key_digest(self) -> Any:
         """Value by which ranks compare their keys; it does not tell the secret key."""
         return self._seed if self._seed is not None else hashlib.sha256(b"tightdp" + self._secret).digest()
 

@@ -17,11 +17,11 @@ class World:
     """Whether it is one of several that draw by one key, or could be."""
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         return self.rank == 0
 
     @contextmanager
-    def together(self, what: str, **facts: Fact) -> Iterator[None]:
+    def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
         """The body runs on every rank; all leave it, or all raise.
 
         What the facts return after the body is the same on all ranks, or ``ValueError`` on every one. An error of the
@@ -32,9 +32,9 @@ class World:
     def add_up(self, integers: Any) -> None:
         """The sum over ranks, modulo 2^64, in the place of an int64 tensor in host memory."""
 
-    def on_first(self, what: str, function: Callable[[], Any]) -> Any:
+    def run_on_first(self, what: str, function: Callable[[], Any]) -> Any:
         """Calls a function on the first rank and returns its result, made of values that JSON has, on every rank.
 
-        Raises as ``together`` does.
+        Raises as ``run_together`` does.
         """
         return function()

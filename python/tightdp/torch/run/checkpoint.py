@@ -113,7 +113,7 @@ class Checkpoint:
         found = {**state, "steps": self._count_steps(), "failures": marks.count(FAILED.encode())}
         return {**found, "epochs": self._read_epochs()} if "epochs" in state else found
 
-    def begin(self, state: dict[str, Any], about: dict[str, Any]) -> None:
+    def begin_run(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Makes the folder that of a run which was paid for, and has taken no step."""
         with _marking:
             self._check_unchanged(not self._has_file("run.json"))
@@ -130,7 +130,7 @@ class Checkpoint:
         self._run, self._charges, self._turn = run, len(self._read_charges()), secrets.token_hex(8)
         if self._ledger is not None:
             self._put_values("turns.json", [*self._read_turns(), [self._charges, self._turn]])
-        account.keep, account.note = self.charge, self.note
+        account.keep, account.note = self.charge, self.record_shares
 
     def charge(self, steps: int, mark: str = ".") -> None:
         """Returns once so many steps more, or what else the mark stands for, are on the disk and then in the ledger.
@@ -158,7 +158,7 @@ class Checkpoint:
                 os.close(file)
             self._check_held()  # with the file of the lock gone, another process may have read the marks before
 
-    def note(self, shares: list[list[float]]) -> None:
+    def record_shares(self, shares: list[list[float]]) -> None:
         """Returns once the share and the noise multiplier of each epoch are on the disk."""
         self._check_held()
         self._put_values("shares.json", shares)

@@ -22,15 +22,15 @@ class SavedRun:
         self.exists = folder is not None
         """Whether the run has a folder, on whichever process."""
         self._world, self._files, self._about = world, files, about
-        self._state: Any = world.on_first("the checkpoint", self._read) if self.exists else None
+        self._state: Any = world.run_on_first("the checkpoint", self._read) if self.exists else None
 
     def _read(self) -> dict[str, Any] | None:
         return None if self._files is None else self._files.read(self._about)
 
     @property
-    def records(self) -> int | None:
+    def record_count(self) -> int | None:
         """The number of records that the run in the folder goes by; None if the folder has no run."""
-        return None if self._state is None else run_state.records_of_state(self._state)
+        return None if self._state is None else run_state.read_record_count(self._state)
 
     def take_up(self, account: Account, parameters: dict[str, Any], *, after_failure: bool) -> str:
         """Returns the run's name: of the one in the folder, whose charges the account gets, or of one that begins.
@@ -38,22 +38,22 @@ class SavedRun:
         Whatever the account charges from now on is recorded there.
         """
         if self._state is not None:
-            with self._world.together("the checkpoint"):
+            with self._world.run_together("the checkpoint"):
                 name = run_state.restore_state(
                     self._state, run_state.make_identity(), account, parameters, "checkpoint",
                     after_failure=after_failure,
                 )  # fmt: skip
         else:
-            name = self._world.on_first("the name of the run", run_state.make_identity)
+            name = self._world.run_on_first("the name of the run", run_state.make_identity)
         if self.exists:
             begun = run_state.make_state(name, account, parameters)
-            self._world.on_first("the checkpoint", lambda: self._record(account, name, begun))
+            self._world.run_on_first("the checkpoint", lambda: self._record_run(account, name, begun))
         return name
 
-    def _record(self, account: Account, name: str, begun: dict[str, Any]) -> None:
+    def _record_run(self, account: Account, name: str, begun: dict[str, Any]) -> None:
         assert self._files is not None
         if self._state is None:
-            self._files.begin(begun, self._about)
+            self._files.begin_run(begun, self._about)
         self._files.record_charges(account, name)
 
     def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:

@@ -59,8 +59,8 @@ class CenteredSums(ExactSums):
         super().__init__(plan, parameters)
         self._moments = learned
 
-    def clear(self) -> None:
-        super().clear()
+    def clear_totals(self) -> None:
+        super().clear_totals()
         self._center, self._scale = self._moments.center.copy(), self._moments.scale
 
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
@@ -69,9 +69,9 @@ class CenteredSums(ExactSums):
             arithmetic="exact",
         )  # fmt: skip
 
-    def estimates(self, totals: list[Any]) -> list[Any]:
+    def estimate_mean_gradient(self, totals: list[Any]) -> list[Any]:
         """Returns estimates of the mean gradient, from which the moments learn: to be called once a step."""
-        noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid
+        noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid_step
         gradient = torch.from_numpy(self._moments.learn_from_release(self._scale * noisy))
         parts = torch.split(gradient, [total.numel() for total in totals])
         return [part.view(total.shape) for part, total in zip(parts, totals, strict=True)]

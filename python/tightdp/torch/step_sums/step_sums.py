@@ -30,7 +30,7 @@ class SumMaker:
         made: Sums = _PLAIN.get(self._plan.arithmetic, ExactSums)(self._plan, parameters)
         return made
 
-    def make(self, parameters: dict[str, Any]) -> Sums:
+    def make_step_sums(self, parameters: dict[str, Any]) -> Sums:
         """Sums that a step of the algorithm makes."""
         if self._moments is not None:
             return CenteredSums(self._plan, parameters, self._moments)
