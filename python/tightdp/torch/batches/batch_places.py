@@ -13,9 +13,10 @@ from ...release.noise import RandomSource
 from . import collated_batch
 
 RecordIndices = npt.NDArray[np.intp]
+"""Indices of records in the data set."""
 PLACE_STREAMS = 3 * 2**61
-"""The first stream of places, which take two streams for each step. Streams below 2^62 are for batches, those from 2^62
-on for sums of norms, and those from 2^63 on for noise."""
+"""First stream of the draws of places, two streams for each step. The streams below 2^62 are for batches, those from
+2^62 on for sums of norms, and those from 2^63 on for noise."""
 
 
 def choose_size(expected: float) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 Rebuild = Callable[[list[Any]], Any]
+"""Makes a batch of a list of tensors, in the structure of the batch that they came from."""
 
 
 def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
@@ -52,7 +53,9 @@ def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
 
 
 _CONSTANTS = (type(None), torch.dtype, torch.device)
+"""Types of items that say nothing of records, and stay in a batch as they are."""
 _SCALARS = (str, bytes, Number, np.generic)
+"""Types of single values, which belong to one record each if they stand in a list, and are refused there."""
 
 
 def _refuse_item(made: str) -> ValueError:
@@ -77,6 +80,7 @@ def format_shape(tensor: Any) -> str:
 
 
 def _make_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
+    """Returns a mapping of that type, or the plain dict if the type cannot be made of one."""
     try:
         return kind(plain)
     except TypeError:

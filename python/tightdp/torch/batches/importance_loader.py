@@ -27,9 +27,9 @@ from .batch_places import Places, RecordIndices
 from .poisson_loader import Batch, RunLoader
 
 Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
-"""The places of physical batches if these are padded, and collated records and their number, part by part."""
+"""The records of one process: the places in each physical batch (None without padding), and the collated parts."""
 NORM_STREAMS = 2**62
-"""The first stream of the noise on sums of norms. Each step has two of the streams before it, for its coins."""
+"""First stream of the noise on sums of norms. Each step takes two of the streams before it, for its coins."""
 
 
 class Candidates:
@@ -48,13 +48,13 @@ class Candidates:
         self._seen, self._everyone = 0, False
 
     def follow_plan(self, plan: Plan) -> None:
-        """Uses the probabilities of the plan from now on."""
+        """Uses the sampling probability and the norm bound of this plan from now on."""
         settings = plan.settings
         assert isinstance(settings, DPIS)
         self._stages = TwoStages(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
 
     def must_renew_bounds(self, number: int, records: int) -> bool:
-        """Tells whether all records are looked at before the step with this number."""
+        """Tells whether the step with this number must first look at all records, for fresh bounds."""
         return self._bounds is None or len(self._bounds) != records or number % self._steps_per_epoch == 0
 
     def draw_candidate_rows(self, number: int) -> RecordIndices:
@@ -66,7 +66,7 @@ class Candidates:
         return rows
 
     def begin_look(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
-        """Begins a look at ``rows``, of which this process will see those at the places ``own``, in that order.
+        """Begins a look at the records ``rows``. This process sees those at the places ``own``, in that order.
 
         ``everyone`` says that the rows are all records.
         """
@@ -81,16 +81,15 @@ class Candidates:
         return at
 
     def select_candidates(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Returns a mask of the next candidates that are taken, given their norms, if these are finite."""
+        """Notes the norms of the next candidates, and returns a mask of those that take part in the step."""
         assert self._bounds is not None
         at = self.note_norms(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
     def renew_bounds(self, world: World) -> npt.NDArray[np.float64]:
-        """Sets the bounds for the steps to come by the norms that all processes noted, and returns these norms."""
-        world.add_up(
-            torch.from_numpy(self._norms).view(torch.int64)
-        )  # 0 but for one process: the bits stay as they are
+        """Sets the bounds for later steps from the norms that all processes noted, and returns these norms."""
+        # Each norm is 0 on all processes but one, so that the sum of its bits as an integer is the norm itself.
+        world.add_up(torch.from_numpy(self._norms).view(torch.int64))
         bounds = self._stages.bound_norms(self._norms)
         if self._bounds is None or self._everyone:
             self._bounds = bounds
@@ -104,7 +103,7 @@ class Candidates:
 
 
 class LateBatch(Batch):
-    """Candidates of a step, drawn when the step takes them, because they depend on what the step before saw.
+    """Candidates of a step, drawn when the step takes them, because they depend on the norms of the step before.
 
     ``rows`` is empty until then.
     """
@@ -133,7 +132,7 @@ class LateBatch(Batch):
         yield from parts
 
     def _hold_parts(self) -> None:
-        """Nothing is read ahead."""
+        """Reads nothing ahead."""
 
 
 class ImportanceLoader(RunLoader):

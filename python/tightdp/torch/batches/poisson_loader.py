@@ -33,11 +33,11 @@ SAFE_OPTIONS = (
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
-"""Numbers for records that are read outside of draws, below the numbers of draws: of the first record, and the highest
-ones of the looks at whether anything is kept and of the trials of audits, which count down."""
+"""Numbers, in place of a draw's, under which records are read outside of draws: the first record of the data set, the
+first look at whether anything is kept, and the first trial of an audit. Later looks and trials count down."""
 
 REPEATED_RECORDS = 8
-"""Records that are read three times to see whether anything is kept."""
+"""Number of records that are read three times each, to see whether anything is kept between them."""
 
 
 class Batch:
@@ -60,7 +60,7 @@ class Batch:
 
     @property
     def _digest_rows(self) -> bytes:
-        """Digest of the sample, by which the processes of a run check that they drew the same."""
+        """Digest of the sample, by which the processes of a run check that they drew the same records."""
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
     def _read_before_draw(self) -> Iterator[Part] | None:
@@ -187,6 +187,7 @@ class PoissonLoader:
             batch._hold_parts()
 
     def _take_parts(self, rows: RecordIndices, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
+        """Yields the parts of one batch, first those that were read ahead."""
         for _ in self._cut_records(rows):
             yield from self._check_parts(ahead.popleft() if ahead else next(parts))
 
@@ -209,6 +210,7 @@ class PoissonLoader:
         return [cut for cut in cuts if (cut >= 0).any()]
 
     def _make_places(self, cut: RecordIndices) -> Places | None:
+        """Returns where the records of a physical batch stand; None if they fill it."""
         return None
 
     def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
@@ -224,6 +226,7 @@ class PoissonLoader:
         return type(self.dataset) is TensorDataset and self._collate is None and not self._options
 
     def _seed_records(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[tuple[int, int]]]:
+        """Yields the indices of each piece, each with the seed for reading its record."""
         for number, piece in pieces:
             yield [(int(i), self._coins.make_record_seed(number, int(i))) for i in piece]
 
@@ -237,7 +240,7 @@ class PoissonLoader:
         )
 
     _in_order = False
-    """Whether parts have the records of a draw in the order of the data set."""
+    """Whether the parts have their records in the order in which these were drawn."""
 
 
 class RunLoader(PoissonLoader):
@@ -274,7 +277,7 @@ class RunLoader(PoissonLoader):
             return [reader.read_noted((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
 
     def _check_reading(self) -> None:
-        """Reads some random records repeatedly. ValueError if what was read before changes what a record is read as."""
+        """Reads some random records repeatedly. ValueError if a record changes with those that were read before it."""
         number = LOOK_READS - self._account.charged_steps
         rows = [
             self._coins.make_record_seed(number, -1 - place) % len(self.dataset) for place in range(REPEATED_RECORDS)

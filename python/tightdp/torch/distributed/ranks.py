@@ -105,6 +105,7 @@ class Ranks(World):
             raise RuntimeError(f"{_LOST}: {self._lost}")
 
 
+# The beginning of errors after a process was lost; the first error of the group follows.
 _LOST = (
     "a rank was lost, or did not answer in the time that init_process_group was given. This rank releases nothing "
     "more: start all of them again, from a checkpoint. The cause"
@@ -112,7 +113,7 @@ _LOST = (
 
 
 def _digest_fact(fact: object) -> int:
-    """Returns 63 bits of the hash of a fact, which differ if the facts do."""
+    """Returns 63 bits of the hash of a fact."""
     data = fact if isinstance(fact, bytes) else repr(fact).encode()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") >> 1
 

@@ -41,7 +41,7 @@ class SharedRun(PrivateRun):
                 self._load_tensors({**found, "model": self.model.state_dict()})
 
     def _release_sums(self, sums: Sums) -> Iterable[Any]:
-        """Returns the estimates that ``release`` would return on one process, with the stream of the step.
+        """Returns the same estimates as on one process, with the noise of the step's stream.
 
         Each rank adds the noise of its share of the elements, and then the sums of all ranks are added up.
         """

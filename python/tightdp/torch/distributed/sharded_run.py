@@ -20,6 +20,7 @@ from .ranks import Ranks
 from .run import SharedRun
 
 _FSDP = "torch.distributed.fsdp"
+"""The module of FSDP2, whose hooks are taken off during a step."""
 
 
 class ShardedRun(SharedRun):
@@ -45,7 +46,7 @@ class ShardedRun(SharedRun):
 
     @contextmanager
     def _gather_parameters(self) -> Iterator[None]:
-        """A context in which whole parameters take the places of sharded ones, and FSDP2 has no hooks."""
+        """Puts whole parameters in the places of sharded ones for the body, and takes off the hooks of FSDP2."""
         trained = self._check_parameters()
         modules = list(self.model.modules())
         places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded(p)]
@@ -133,7 +134,7 @@ def check_sharding(model: Any, world: World) -> bool:
 
 
 def _take_local_part(p: Any, whole: Any) -> Any:
-    """Returns this rank's part of a tensor with the shape of a sharded parameter; anything else as it is."""
+    """Returns this rank's part of a tensor that has the shape of a sharded parameter; anything else unchanged."""
     if not is_sharded(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
         return whole
     from torch.distributed.tensor import distribute_tensor

@@ -20,7 +20,7 @@ from .recurrent_layers import StepByStep
 from .vectorized_pass import run_side_by_side
 
 MOST_HELD_BYTES = 1 << 26
-"""Bytes of gradients that are held at once: 64 MB, or those of a single record."""
+"""Most bytes of per-example gradients in memory at once (64 MB), unless a single record needs more."""
 
 
 class _Losses(torch.nn.Module):
@@ -79,9 +79,10 @@ class PerExampleGradients:
         return [found[name] for name in self._parameters]
 
     def _find_one_by_one(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
-        """One record after the other, each with coins of its own, which are drawn before any code of the user's runs.
+        """Returns the gradients of records that go through the model one after the other.
 
-        So whatever a record draws, and whatever seeds the model sets for it, changes no draw of the next one.
+        Each record has a seed of its own, and all seeds are drawn before any code of the user's runs. So neither the
+        draws of a record nor the seeds that the model sets for it change the draws of the next one.
         """
         parameters, device = list(self._parameters.values()), find_device(self._losses.model)
         rows = [torch.zeros(len(tensors[0]), *p.shape, dtype=p.dtype, device=p.device) for p in parameters]
@@ -112,7 +113,7 @@ def _find_places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
 
 
 def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
-    """ValueError unless ``torch.func`` can take these records through the model side by side."""
+    """Raises ValueError unless ``torch.func`` can take the first records of a batch through the model side by side."""
     few = min(records, 2)
     tensors, rebuild = collated_batch.split_records(batch, records)
     try:
@@ -141,7 +142,7 @@ VMAP_ERROR_SIGNS = (
     "match the broadcast shape",
     "mutate a captured Tensor",
 )
-"""Texts in the errors of PyTorch by which it refuses to go on record by record."""
+"""Parts of PyTorch's messages by which one tells that ``torch.func.vmap`` cannot follow a model."""
 
 
 def shorten_error(error: BaseException) -> str:
@@ -150,7 +151,7 @@ def shorten_error(error: BaseException) -> str:
 
 
 def name_module(model: Any, error: BaseException) -> str:
-    """The innermost module of the model in which an error came, by its name and type."""
+    """Returns the innermost module of the model in which an error came, by its name and type."""
     names = {id(module): f"{name} ({type(module).__name__})" for name, module in model.named_modules() if name}
     found, frames = "the model or the loss", error.__traceback__
     while frames is not None:

@@ -14,13 +14,13 @@ Copies = dict[tuple[str, str], tuple[Any, int, Any]]
 
 @contextmanager
 def check_unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) -> Iterator[None]:
-    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter or its gradient.
+    """Restores buffers that changed in the body. Raises ValueError if a buffer, a parameter or a gradient changed.
 
     A buffer with something of the records in it would be released without noise, and what one record leaves for the
     next makes the next depend on it. A parameter that was changed in place cannot be put back: the error says so.
-    ``copies`` are those of the last time: what is still the same is not copied again. Values are compared, for what
-    writes to memory by another way does not count a tensor's version up. ``values=False`` spares parameters that: where
-    PyTorch takes records side by side, nothing of theirs can be written there.
+    ``copies`` are those of the last call: a buffer that is still the same is not copied again. Values are compared too,
+    because a write around PyTorch does not count a tensor's version up. ``values=False`` leaves the values of
+    parameters out: where PyTorch takes records side by side, no value of a record can be written to a parameter.
     """
     copies = {} if copies is None else copies
     for place, buffer in _list_buffers(model).items():
@@ -56,6 +56,7 @@ def check_unchanged(model: Any, copies: Copies | None = None, *, values: bool = 
 
 
 def _list_buffers(model: Any) -> dict[tuple[str, str], Any]:
+    """Returns the buffers of a model, by the path of their module and their name."""
     return {
         (path, name): buffer
         for path, module in model.named_modules()
@@ -65,7 +66,7 @@ def _list_buffers(model: Any) -> dict[tuple[str, str], Any]:
 
 
 def _restore_buffers(model: Any, before: Copies) -> list[str]:
-    """Puts buffers back that had changed, or were not there, and returns their names."""
+    """Restores buffers that changed and removes new ones. Returns the names of both."""
     changed = []
     for path, module in model.named_modules():
         for name, now in list(module._buffers.items()):
@@ -82,7 +83,7 @@ def _restore_buffers(model: Any, before: Copies) -> list[str]:
 
 
 def _remove_new_gradients(before: list[tuple[Any, Any, Any]]) -> bool:
-    """Takes away what other gradients parameters have than before; returns whether any had."""
+    """Removes gradients that parameters did not have before. Returns whether there were any."""
     changed = [p for p, grad, version in before if p.grad is not grad or _read_gradient_version(grad) != version]
     for p in changed:
         p.grad = None
@@ -102,20 +103,21 @@ def _read_gradient_version(grad: Any) -> int:
 
 
 def _is_unchanged_buffer(x: Any, version: int, copy: Any) -> bool:
-    """Whether a buffer is what it was: of one without plain memory, such as a sparse one, its version tells."""
+    """Tells whether a buffer equals its copy. If it has no plain memory, as a sparse one, only its version tells."""
     if x._version != version or x.layout is not torch.strided:
         return bool(x._version == version)
     return bool(torch.equal(_view_bytes(x), _view_bytes(copy)))
 
 
 def _sum_words(p: Any) -> int:
-    """The sum of the bytes of a parameter, in words of 64 bits: some 10 GB a second, and next to no memory."""
+    """Returns the sum of a parameter's memory in words of 64 bits. It reads some 10 GB/s and needs no copy."""
     flat = _view_bytes(p)
     whole = len(flat) // 8 * 8 if flat.data_ptr() % 8 == 0 else 0
     return int(flat[:whole].view(torch.int64).sum()) ^ int(flat[whole:].sum())
 
 
 def _view_bytes(x: Any) -> Any:
+    """Returns the memory of a tensor, or of this rank's part of one, as bytes."""
     x = x.detach()
     x = x.to_local() if hasattr(x, "to_local") else x
     return x.contiguous().view(-1).view(torch.uint8)

@@ -10,6 +10,7 @@ import torch
 from ... import _check
 
 _BATCH_NORMS: Any = torch.nn.modules.batchnorm._BatchNorm
+"""Base class of all batch norms."""
 
 
 def replace_batch_norm(model: Any, groups: int = 32) -> Any:
@@ -53,6 +54,6 @@ def _make_group_norm(name: str, old: Any, groups: int) -> Any:
 
 
 def _count_groups(groups: int, channels: int) -> int:
-    """The largest common divisor that leaves two channels in a group: of one number alone nothing would be left."""
+    """Returns the largest common divisor with two channels in a group: one alone would be normalized to 0."""
     common = math.gcd(groups, channels)
     return max((d for d in range(1, common + 1) if common % d == 0 and d < channels), default=1)

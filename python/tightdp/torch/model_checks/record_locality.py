@@ -1,4 +1,4 @@
-"""Tries how far one record moves the sums before noise, which the account takes to be at most the norm bound."""
+"""Measures how far one record moves the sums before noise. The account takes this to be at most the norm bound."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from ..batches.record_reader import AloneRead, describe_form, group_forms, join_
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
-"""Tolerances, in norm bounds: of float sums, and of single gradients, whose last bits may depend on other records."""
+"""Tolerances in norm bounds. The first is for float sums. The second is for exact sums of single gradients, whose last
+bits may depend on the other records of a physical batch."""
 
 PlacedPart = tuple[Any, int, Places | None]
-"""Collated records of one form, their number, and where they stand among more; None where they fill their places."""
+"""Collated records of one form, their number, and their places among more; None if they fill all places."""
 Read = Callable[[RecordIndices, int], list[AloneRead]]
 """Reads records, each alone, with coins by its index and the number of a trial."""
 Take = Callable[[list[PlacedPart], int], list[Any]]
-"""Adds up what a model makes of parts, with coins by the place in a part and the number of a trial."""
+"""Adds up the clipped gradients of parts, with coins by the place in a part and the number of a trial."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,13 @@ class Audit:
 
 
 def _is_as_accounted(moved: float, kept: float, arithmetic: str) -> bool:
+    """Tells whether a record moved the sums by at most the norm bound and left nothing, up to the tolerance."""
     slack = ROUNDING if arithmetic == "float" else LAST_BITS
     return moved <= 1 + slack and kept <= slack
 
 
 class _Trial:
-    """Some records are read without one of them, with it at a place among them, and without it again."""
+    """Some records, read without one of them, with it at a place among them, and without it again."""
 
     def __init__(
         self, read: Read, others: RecordIndices, tried: int, at: int, number: int, *, one_by_one: bool
@@ -72,7 +74,7 @@ class _Trial:
         self._at, self._number = at, number
         self._without, self._among, self._again = (read(rows, number) for rows in (others, everyone, others))
         forms = [describe_form(one.batch) for one in self._among]
-        # one after the other every record is a part, since then all parts have the same coins
+        # If records go one after the other, each is a part by itself, since then all parts have the same coins.
         self._groups = [[i] for i in range(len(forms))] if one_by_one else group_forms(forms)
         self._forms = forms[:at] + forms[at + 1 :]
 
@@ -85,7 +87,7 @@ class _Trial:
         return _measure_distance(plan, before, there), _measure_distance(plan, before, after), some
 
     def find_faulty_reader(self) -> str:
-        """Returns the code in which another record became something else, "dataset" or "collate_fn"; "" if none did."""
+        """Returns the code that made something else of another record, "dataset" or "collate_fn"; "" if neither did."""
         among = self._among[: self._at] + self._among[self._at + 1 :]
         times = list(zip(self._without, among, self._again, strict=True))
         if any(not one.raw == other.raw == last.raw for one, other, last in times):
@@ -95,9 +97,9 @@ class _Trial:
         return ""
 
     def _place_others(self, reads: list[AloneRead]) -> list[PlacedPart]:
-        """The parts of the records without the one that is tried, each in the place that it has beside that one.
+        """Returns the parts without the record that is tried. Each other record keeps its place, and so its coins.
 
-        So it draws the same there. Where a form has changed there is no such place, and parts are those of a step.
+        If the form of a record has changed, it has no place to keep, and the parts are those of a step.
         """
         forms = [describe_form(one.batch) for one in reads]
         if forms != self._forms:
@@ -105,6 +107,7 @@ class _Trial:
         return [found for group in self._groups for found in self._leave_out(reads, group)]
 
     def _leave_out(self, reads: list[AloneRead], group: list[int]) -> Iterator[PlacedPart]:
+        """Yields a part without the record that is tried; nothing if that record is alone in it."""
         where = [place for place, i in enumerate(group) if i != self._at]
         if where:
             batch, records, _ = self._join_group(reads, [group[k] - (group[k] > self._at) for k in where])
@@ -150,7 +153,7 @@ def _find_faulty_computation(trial: _Trial, plan: Plan, copy_model: Callable[[bo
 
 
 def copy_if_possible(model: Any) -> Any:
-    """A copy of the model, or the model itself where it holds something that cannot be copied."""
+    """Returns a copy of the model, or the model itself where it holds something that cannot be copied."""
     try:
         return copy.deepcopy(model)
     except Exception:  # of whatever the user's modules hold
@@ -158,12 +161,13 @@ def copy_if_possible(model: Any) -> Any:
 
 
 def make_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A loss function of the sum of squares of what the model returns to ``loss_fn``, whose losses are left out.
+    """Returns a loss function: the sum of squares of the model's outputs when ``loss_fn`` calls it.
 
-    It is for one record at a time. ValueError where ``loss_fn`` does not call the model.
+    It gets one record at a time.
     """
 
     def loss(model: Any, batch: Any) -> Any:
+        """Returns the loss of one record. ValueError if ``loss_fn`` does not call the model."""
         outputs: list[Any] = []
         hook = model.register_forward_hook(lambda module, given, output: outputs.append(output))
         try:
@@ -179,7 +183,7 @@ def make_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
 
 
 def _list_floats(x: Any) -> list[Any]:
-    """The tensors of real numbers in outputs."""
+    """Returns the tensors of real numbers in a model's outputs."""
     if isinstance(x, torch.Tensor):
         return [x] if x.is_floating_point() else []
     inner = x.values() if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else ()
@@ -187,7 +191,7 @@ def _list_floats(x: Any) -> list[Any]:
 
 
 def _measure_distance(plan: Plan, one: list[Any], other: list[Any]) -> float:
-    """The largest L2 distance of sums over its norm bound."""
+    """Returns the L2 distance of two sums in norm bounds; with several bounds, the largest one."""
     squares = [float((a - b).square().sum()) for a, b in zip(one, other, strict=True)]
     if len(plan.max_norm) == 1:
         return math.sqrt(sum(squares)) / plan.max_norm[0]

@@ -1,4 +1,7 @@
-"""Functions of PyTorch that a trained parameter may go through, and what records' gradients by it are made of."""
+"""Functions of PyTorch that a trained parameter may go through, and the factors of each record's gradient there.
+
+Each function here takes an array of the inputs of all records, and computes what its namesake in PyTorch does.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from .factors import GradientRows, OuterProducts
 
 
 def use_linear(x: Any, weight: Any, bias: Any = None) -> Use:
+    """Computes a linear layer: weight x + bias at every position."""
     rows = _flatten_positions(x)
 
     def parts(g: Any) -> Parts:
@@ -25,13 +29,13 @@ def use_linear(x: Any, weight: Any, bias: Any = None) -> Use:
 
 
 def use_matmul(x: Any, other: Any) -> Use:
-    """x W, with the parameter on the right."""
+    """Computes x W, where the parameter W is on the right."""
     rows = _flatten_positions(x)
     return Use(rows @ _check_matrix(other), (*x.shape[1:-1], other.shape[1]), _make_product_parts(x, rows, other))
 
 
 def use_addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Use:
-    """beta b + alpha x W, as GPT-2 has it."""
+    """Computes b + x W, which GPT-2 writes as ``torch.addmm``."""
     if beta != 1 or alpha != 1 or input.ndim != 1:
         raise Unsupported("addmm is supported with a vector to add, and with beta = alpha = 1")
     rows = _flatten_positions(x)
@@ -66,6 +70,7 @@ def use_embedding(
     x: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Use:  # fmt: skip
+    """Computes an embedding. The gradient of row i is the sum of errors at the positions that have the word i."""
     if max_norm is not None or scale_grad_by_freq:
         raise Unsupported("max_norm changes the table in place, and scale_grad_by_freq counts over the batch")
 
@@ -84,7 +89,7 @@ def use_embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: Any = None,
 ) -> Use:  # fmt: skip
-    """An embedding whose words add up, or their mean: each word gets the gradient of its bag, or its share of it."""
+    """Computes sums or means of the embeddings in a bag. Each word gets the gradient of its bag, or its share of it."""
     if offsets is not None or x.ndim < 3:
         raise Unsupported("bags are supported as the rows of an input with two axes, without offsets")
     if mode not in ("sum", "mean") or per_sample_weights is not None:
@@ -104,17 +109,19 @@ def use_embedding_bag(
 
 
 def use_layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
+    """Computes a layer norm over the last axes."""
     found = F.layer_norm(x, normalized_shape, weight, bias, eps)
     return _make_affine_use(found, normalized_shape, weight, bias, lambda: F.layer_norm(x, normalized_shape, eps=eps))
 
 
 def use_rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Use:
+    """Computes a root mean square norm over the last axes."""
     found = F.rms_norm(x, normalized_shape, weight, eps)
     return _make_affine_use(found, normalized_shape, weight, None, lambda: F.rms_norm(x, normalized_shape, eps=eps))
 
 
 def _make_affine_use(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> Use:
-    """weight * normal + bias, over the last axes."""
+    """Returns the use of a norm layer, weight * normal + bias over the last axes, whose output was computed."""
 
     def parts(g: Any) -> Parts:
         each: Parts = []
@@ -128,6 +135,7 @@ def _make_affine_use(found: Any, shape: Any, weight: Any, bias: Any, normal: Cal
 
 
 def use_group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
+    """Computes a group norm, whose weight and bias have one entry for each channel."""
     if x.ndim < 3:
         raise Unsupported("an input of it has no axis of channels")
     images = x.flatten(0, 1)

@@ -1,4 +1,4 @@
-"""A step's clipped sums in one backward pass for each physical batch, and what is released of them."""
+"""Sums of clipped gradients over a step, by one backward pass for each physical batch."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from .record_axis import RecordAxis, differentiate_losses
 from .recorder import Call, Recorder, refuse_call
 
 CLIPPING_SLACK = 2.0**-17
-"""Off the norm bound, for the rounding of norms and sums in float32: some 128 units of its precision."""
+"""Relative amount that is taken off the norm bound for the rounding of norms and sums in float32: 128 of its units
+2^-24."""
 LONGEST_GRADIENT = 2.0**40
-"""Gradients that are as many times longer than the bound, or not finite, count as 0. Smaller weights could fall below
-what float32 holds to full precision, where rounding may double them."""
+"""Longest gradient that is clipped, in norm bounds. A longer one, or one that is not finite, counts as 0: its weight
+could be so small that float32 no longer holds it to full precision, and rounding might double it."""
 CHECKED_RECORDS = 5
-"""Records of the first batch that show, at little cost, whether all uses of parameters are seen."""
+"""Number of records of the first batch that go through the model before a step, to see whether it can be clipped."""
 _LARGEST_SUM = 2.0**60
-"""Largest sum, in steps of the grid; noise would be lost in a larger one."""
+"""Largest sum, in steps of the grid. Noise would be lost in a larger one."""
 
 
 class OnePassSums(Sums):
@@ -47,7 +48,7 @@ class OnePassSums(Sums):
         return self._ways
 
     def check(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
-        """ValueError for a use of a parameter that cannot be clipped in one pass."""
+        """Raises ValueError for a use of a parameter that cannot be clipped in one pass."""
         few = min(records, CHECKED_RECORDS)
         tensors, rebuild = collated_batch.split_records(batch, records)
         self._find_factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
@@ -86,7 +87,7 @@ class OnePassSums(Sums):
             return self._collect_factors(recorder.calls, found)
 
     def _collect_factors(self, calls: list[Call], found: Any) -> dict[int, Factors]:
-        """The factors of each parameter that the losses depend on, by its number."""
+        """Returns the factors of each parameter that the losses depend on, by the parameter's number."""
         numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
         uses: dict[int, list[Factors]] = {}
         for call, g in zip(calls, found, strict=True):
@@ -103,7 +104,7 @@ class OnePassSums(Sums):
 
     @torch.no_grad()
     def _add_factors(self, factors: dict[int, Factors], records: int, weights: Any = None) -> None:
-        """Adds the clipped gradients of records, of those alone whose weight is 1 and not 0."""
+        """Clips the gradients of records and adds them. A record whose weight is 0 is left out."""
         bounds = self._plan.max_norm
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         if weights is not None:
@@ -115,10 +116,10 @@ class OnePassSums(Sums):
                 self._add_with_joint_norm({i: each}, bounds[i], zero)
 
     def _add_with_joint_norm(self, factors: dict[int, Factors], bound: float, zero: Any) -> None:
-        """Adds gradients whose norm is that of all these parameters. ``zero`` is what their squares are added to.
+        """Clips gradients by their norm over all these parameters, and adds them. Sums of squares begin at ``zero``.
 
-        The rows of the largest convolution are made last, some at a time, when all that is missing of the norms is
-        theirs: each piece is added as soon as it is there, and gone.
+        The rows of the largest convolution are made last, some records at a time. By then the norms lack only these
+        rows, so each piece can be clipped, added and forgotten at once.
         """
         largest = max((each.weight.numel() for each in factors.values() if _is_streamed(each)), default=0)
         last = next((i for i, each in factors.items() if _is_streamed(each) and each.weight.numel() == largest), None)
@@ -134,6 +135,10 @@ class OnePassSums(Sums):
         self._ways |= {names[i]: each.way for i, each in factors.items()}
 
     def _add_streamed(self, convolved: Any, squares: Any, bound: float, total: Any) -> Iterator[Any]:
+        """Adds the rows of a convolution piece by piece, and yields the weights that clip each piece.
+
+        ``squares`` are the squared norms of the records over all other parameters.
+        """
         start = 0
         for rows in convolved.yield_pieces():
             found = rows.squared_norms()
@@ -151,9 +156,9 @@ class OnePassSums(Sums):
         return [total.to("cpu", torch.float64, copy=True) for total in self._totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """The sums truncated to steps of the plan's grid, as one vector and in the shapes of the parameters.
+        """Returns the sums truncated to steps of the plan's grid, as one vector and in the shapes of the parameters.
 
-        What is not finite counts as 0, and steps beyond 2^60 as 2^60: noise would be lost there.
+        A sum that is not finite counts as 0, and more than 2^60 steps count as 2^60: noise would be lost there.
         """
         flat, parts = make_integer_sums(self._parameters)
         for part, total in zip(parts, self.convert_to_floats(), strict=True):
@@ -172,4 +177,5 @@ class OnePassSums(Sums):
 
 
 def _is_streamed(factors: Factors) -> TypeGuard[ConvolutionFactors]:
+    """Tells whether these are factors of a convolution whose rows are made piece by piece."""
     return isinstance(factors, ConvolutionFactors) and factors.is_streamed

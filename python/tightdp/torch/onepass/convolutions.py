@@ -14,17 +14,17 @@ from .call_rules import Parts, Unsupported, Use
 from .factors import GradientRows, OuterProducts
 
 PIECE_ENTRIES = 1 << 19
-"""Entries of rows that are made at once: 2 MB of float32, which stay in the cache until they are added."""
+"""Most entries of gradient rows that are made at once: 2 MB of float32, which stay in a cache until they are added."""
 
 
 @dataclass
 class ConvolutionFactors:
     """Gradients by the weight of a convolution of ``input``, from those of its output ``g``.
 
-    The rows of some records are one convolution with a group for each record. ``yield_pieces`` makes them one after the
-    other, for a sum that goes along. Otherwise all rows are kept between norms and sums; where they would not fit, or
-    patches are much smaller, norms come from patches of the input or from some rows at a time, and sums from the
-    convolution that PyTorch takes itself.
+    One convolution, with a group for each record, makes the rows of several records. ``yield_pieces`` makes the rows of
+    a few records at a time, for a sum that is added to meanwhile. Otherwise all rows are kept between norms and sums.
+    If they do not fit into memory, or patches of the input are much smaller, norms come from the patches or from a few
+    rows at a time, and sums from PyTorch's own backward convolution.
     """
 
     input: Any
@@ -48,10 +48,11 @@ class ConvolutionFactors:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether ``yield_pieces`` is the way to go."""
+        """Whether rows are made piece by piece (``yield_pieces``)."""
         return self.way != "ghost norm"
 
     def yield_pieces(self) -> Iterator[GradientRows]:
+        """Yields the gradient rows of a few records at a time."""
         step = max(1, PIECE_ENTRIES // self.weight.numel())
         for x, g in zip(self.input.split(step), self.g.split(step), strict=True):
             yield GradientRows(self._compute_rows(x, g))
@@ -80,12 +81,14 @@ class ConvolutionFactors:
         return self._compute_rows(self.input, self.g)
 
     def _compute_rows(self, x: Any, g: Any) -> Any:
+        """Returns the gradients of some records by one convolution that has a group for each record."""
         records, (outputs, *rest) = len(g), self.weight.shape
         each = self.weight.new_empty(1).expand(records * outputs, *rest)  # its shape is what counts
         found = self._backward(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
         return found.view(records, outputs, *rest)
 
     def _backward(self, x: Any, g: Any, weight: Any, groups: int) -> Any:
+        """Returns the gradient by the weight, as PyTorch's backward convolution computes it."""
         stride, padding, dilation = self.settings
         zeros, mask = [0] * len(stride), [False, True, False]
         return torch.ops.aten.convolution_backward(
@@ -96,6 +99,7 @@ class ConvolutionFactors:
 def use_convolution(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Use:
+    """Computes a convolution of one, two or three axes of the images of all records."""
     axes = weight.ndim - 2
     if isinstance(padding, str):
         raise Unsupported("padding must be numbers")
@@ -115,6 +119,7 @@ def use_convolution(
 
 
 _CONVOLUTIONS = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
+"""PyTorch's convolutions, by their number of axes."""
 
 
 def _repeat_for_axes(x: Any, axes: int) -> list[int]:

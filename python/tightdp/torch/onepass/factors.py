@@ -1,8 +1,8 @@
-"""The gradients of records by one parameter, as what they are made of: products of factors, or rows as they are.
+"""The gradients of records by one parameter, kept as products of factors or as rows.
 
-Every method is about a batch of records. Norms are rounded up by what float32 may lose, where terms cancel or squares
-underflow too: by a millionth or so of what a record's terms add up to without their signs (docs/theory/clipping.md,
-section 5).
+Every method is about a batch of records. Norms are rounded up by the most that float32 may lose, also where terms
+cancel or squares underflow: by about a millionth of the sum of a record's terms without their signs
+(docs/theory/clipping.md, section 5).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ class Factors(Protocol):
     """Gradients of a batch of records by one parameter."""
 
     way: str
-    """Name of the way in which norms are computed, for people to read."""
+    """Name of the way in which norms are computed, which ``PrivateRun.ways_`` shows."""
 
     def squared_norms(self) -> Any:
-        """Squared norms, rounded up, shape (records,), in float64."""
+        """Returns squared norms, rounded up, shape (records,), in float64."""
 
     def add_weighted(self, weights: Any, total: Any) -> None:
         """Adds the sum of records' gradients times their ``weights`` to ``total``, of the parameter's shape.
@@ -29,7 +29,7 @@ class Factors(Protocol):
         """
 
     def gradient_rows(self) -> Any:
-        """The gradients themselves, shape (records, *shape)."""
+        """Returns the gradients, shape (records, *shape)."""
 
 
 @dataclass
@@ -68,13 +68,14 @@ class OuterProducts:
         return bool(self.left.ndim == 2)
 
     def squared_norms(self) -> Any:
-        """|sum_t l_t r_t^T|^2 = sum_st (l_s . l_t)(r_s . r_t) (docs/theory/clipping.md, section 5)."""
+        """Returns sum_st (l_s . l_t)(r_s . r_t), rounded up (docs/theory/clipping.md, section 5)."""
         if self.right.shape[1] == 1:
             right = _bound_squared_norms(self.right[:, 0])
             return right if self.is_sparse else _bound_squared_norms(self.left[:, 0]) * right
         return _bound_squared_sum([self])
 
     def add_weighted(self, weights: Any, total: Any) -> None:
+        """Adds the weighted gradients as one product of matrices, or to the rows of the indices."""
         right = clear_unweighted(self.right, weights)
         total = total.view(self.m, right.shape[2])
         right, weights = right.to(total.dtype), weights.to(total.dtype)[:, None, None]
@@ -97,7 +98,7 @@ class OuterProducts:
 
 
 def compute_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
-    """The inner products of records' gradients, shape (records,): sum_st (l_s . l'_t)(r_s . r'_t)."""
+    """Returns inner products of records' gradients, shape (records,): sum_st (l_s . l'_t)(r_s . r'_t)."""
     right = _widen_tensor(one.right) @ _widen_tensor(other.right).transpose(1, 2)
     if one.is_sparse and other.is_sparse:
         left = (one.left[:, :, None] == other.left[:, None, :]).to(right.dtype)
@@ -112,15 +113,16 @@ def compute_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
 
 
 _ULP = 2.0**-24
+"""Largest relative rounding error of one operation in float32."""
 _SMALLEST = 2.0**-126
-"""Smallest normal float32: a product may lose as much."""
+"""Smallest normal float32: a product that underflows errs by at most as much."""
 
 
 def _bound_squared_sum(parts: list[OuterProducts]) -> Any:
-    """A bound on |sum l_t r_t^T|^2 over all parts, from inner products that are rounded, may cancel and may underflow.
+    """Returns an upper bound on |sum l_t r_t^T|^2 over all parts, although inner products round, cancel or underflow.
 
     A product of (l_s . l_t), m terms, and (r_s . r_t), n terms, errs by (m + n + few) units of |l_s||l_t||r_s||r_t|,
-    and the sum of those over all s, t is the square of sum |l_t||r_t|. What underflows is at most m or n times the
+    and the sum of these units over all s, t is the square of sum |l_t||r_t|. Underflow adds at most m or n times the
     smallest float.
     """
     m, n = (0 if all(part.is_sparse for part in parts) else parts[0].m), parts[0].right.shape[2]
@@ -141,7 +143,7 @@ def _bound_squared_sum(parts: list[OuterProducts]) -> Any:
 
 
 def _row_norms(x: Any) -> Any:
-    """The norms of rows, shape (records, positions), in float64 and not too small."""
+    """Returns norms of rows, shape (records, positions), in float64, with an allowance for squares that underflow."""
     return torch.linalg.vector_norm(x, dim=2, dtype=_widen_dtype(x.dtype)).double() + (x.shape[2] * _SMALLEST) ** 0.5
 
 
@@ -172,13 +174,13 @@ def widen_half(x: Any) -> Any:
 
 
 MOST_ROW_ENTRIES = 1 << 23
-"""Entries of rows that one parameter may take: 32 MB of float32. Beyond, norms come from factors."""
+"""Most entries of the gradient rows of one parameter: 32 MB of float32. If there are more, norms come from factors."""
 
 
 def plan_factors(parts: list[Factors], shape: Any) -> Factors:
-    """Joins all uses of one parameter, in the way that takes the fewer products.
+    """Joins all uses of one parameter, in the way that takes fewer products.
 
-    Norms from factors take positions^2 (m + n) products a record and a pair of uses, rows positions m n.
+    For each record, norms from factors take positions^2 (m + n) products, and rows take positions m n.
     """
     outer = [part for part in parts if isinstance(part, OuterProducts)]
     if len(outer) < len(parts):
@@ -192,6 +194,7 @@ def plan_factors(parts: list[Factors], shape: Any) -> Factors:
 
 
 def _add_rows(parts: list[Factors], shape: Any) -> GradientRows:
+    """Returns the sum of the rows of all uses of a parameter."""
     rows = parts[0].gradient_rows()
     for part in parts[1:]:
         rows = rows + part.gradient_rows().reshape(rows.shape)
@@ -199,11 +202,11 @@ def _add_rows(parts: list[Factors], shape: Any) -> GradientRows:
 
 
 _RUN = 64
-"""Squares that float32 adds up: it may lose as many units. Runs are added in float64."""
+"""Number of squares that are added in float32, which may round by as many units. Longer sums are added in float64."""
 
 
 def _bound_squared_norms(flat: Any) -> Any:
-    """Squared norms of rows, rounded up, in float64: (records, n) to (records,)."""
+    """Returns squared norms of rows, rounded up, in float64: (records, n) to (records,)."""
     whole = flat.shape[1] // _RUN * _RUN
     pieces = [flat[:, :whole].unflatten(1, (-1, _RUN)), flat[:, None, whole:]]
     found = sum(_row_norms(piece).square().sum(1) for piece in pieces if piece.numel())
@@ -219,7 +222,7 @@ def _widen_dtype(dtype: Any) -> Any:
 
 
 def clear_unweighted(x: Any, weights: Any) -> Any:
-    """``x`` with zeros where the weight is 0: a product with NaN would be NaN."""
+    """Returns ``x`` with zeros for records of weight 0, because 0 times NaN would be NaN."""
     if bool((weights > 0).all()):
         return x
     return torch.where((weights > 0).view(-1, *(1,) * (x.ndim - 1)), x, torch.zeros((), dtype=x.dtype))

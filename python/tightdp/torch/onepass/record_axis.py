@@ -29,9 +29,9 @@ class RecordAxis:
     def take_records(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any]
     ) -> Any:
-        """Returns ``then`` of the losses of all records, shape (records,), each as if its record were the whole batch.
+        """Returns ``then(losses)`` of the losses of all records, shape (records,). Each record is a batch by itself.
 
-        ``then`` is called while records are still apart, for what PyTorch computes a second time on its way back.
+        ``then`` is called while records are still apart, because checkpoints compute a second time on the way back.
         """
         tensors, rebuild = collated_batch.split_records(batch, self.records)
         found, losses = [], []
@@ -68,9 +68,9 @@ class RecordAxis:
     ) -> Any:
         """Calls ``function`` with the arrays of all records, and returns its array as the tensor of one record.
 
-        There is an array for each of ``tensors``, whose first axis is that of the records; a tensor that all records
-        share is repeated, without memory. ``shared`` are its other arguments. ``Unsupported`` where one of those
-        depends on the records, and within another transform of ``torch.func``.
+        There is an array for each of ``tensors``, whose first axis is that of the records. A tensor that all records
+        share is repeated, without memory. ``shared`` are the other arguments of ``function``. Raises ``Unsupported`` if
+        one of these depends on the records, or inside another transform of ``torch.func``.
         """
 
         def apply_function(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
@@ -85,7 +85,7 @@ class RecordAxis:
         return _apply(apply_function, self._numbers, tensors, shared)
 
     def has_own(self, x: Any) -> bool:
-        """Whether each record has its own ``x``."""
+        """Tells whether each record has its own ``x``."""
         found: list[bool] = []
 
         def note_axis(dims: Any, *_: Any) -> Any:
@@ -96,7 +96,7 @@ class RecordAxis:
         return found[0]
 
     def has_gradient(self, x: Any) -> bool:
-        """Whether ``x`` depends on what is trained; PyTorch says no of any tensor of one record."""
+        """Tells whether ``x`` depends on trained parameters, which PyTorch does not say of a tensor of one record."""
         found: list[bool] = []
 
         def note_gradient(array: Any) -> Any:
@@ -116,7 +116,7 @@ class _ArrayFunction(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing is kept: gradients are those of what the rule computes."""
+        """Keeps nothing: gradients are those of the operations in the rule."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -132,17 +132,21 @@ class _ArrayFunction(torch.autograd.Function):
 
 
 _ArrayFunction.forward.__signature__ = inspect.signature(_ArrayFunction.forward)  # type: ignore[attr-defined]
-"""PyTorch asks for it at each call: half the time of a call is saved where it is known."""
+"""PyTorch asks for the signature at each call. Stored, it saves half of the time of a call."""
 _apply: Any = _ArrayFunction.apply
+"""Calls a rule with arrays: (rule, a number for each record, tensors, shared arguments)."""
 
 
 _run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
-"""PyTorch's engine under the mode that calls it. ``torch.autograd.grad`` leaves the mode, so that without this function
-activations that are computed a second time, in a checkpoint, are not those that were recorded: PyTorch says so."""
+"""PyTorch's back-propagation, without leaving the mode that records.
+
+``torch.autograd.grad`` leaves the mode. Then the activations that a checkpoint computes a second time differ from the
+recorded ones, and PyTorch refuses them.
+"""
 
 
 def differentiate_losses(losses: Any, of: list[Any]) -> Any:
-    """``torch.autograd.grad`` of the sum of the losses, None for what they do not depend on."""
+    """Returns the gradient of the sum of the losses by each tensor, None for one that they do not depend on."""
     if not of:
         return ()
     total = losses.sum()
@@ -154,7 +158,7 @@ def differentiate_losses(losses: Any, of: list[Any]) -> Any:
 
 
 def _yield_dims(dims: Any) -> Any:
-    """The numbers in a nest of tuples, lists and dicts."""
+    """Yields the numbers in a nest of tuples, lists and dicts."""
     if isinstance(dims, dict):
         dims = list(dims.values())
     if isinstance(dims, (tuple, list)):

@@ -1,6 +1,6 @@
 """DPIS whose share of norms is released: each epoch begins with a sum of norms, and its steps follow from that sum.
 
-What the sum tells is used as ``tightdp.train`` uses it, and charged as there: one Renyi filter covers whatever it chose
+The sum is used as in ``tightdp.train``, and charged as there: one Renyi filter covers whatever the sums chose
 (docs/theory/dpis.md, section 4).
 """
 
@@ -30,10 +30,10 @@ from .plan import Plan
 
 
 class ShareAccount(Account):
-    """Sums of norms and steps, charged before anything is looked at.
+    """Account of sums of norms and steps, each charged before a record is looked at.
 
-    ``epochs`` has for each epoch how many sums of norms were charged ("sums": one, and one more for each that was lost
-    on its way), what the last of them chose ("share", "noise"), and how many steps were charged ("steps").
+    ``epochs`` has an entry for each epoch: the number of sums of norms that were charged ("sums": one, and one more for
+    each that was lost on its way), what the last of them chose ("share", "noise"), and the number of steps ("steps").
     """
 
     def __init__(self, plan: Plan, size: int) -> None:
@@ -94,12 +94,13 @@ class ShareAccount(Account):
         self.keep(number, "n")
 
     def choose_from_sum(self, released: float) -> None:
-        """Takes from a released sum what the steps of this epoch go by."""
+        """Chooses the share of norms and the noise of this epoch's steps from a released sum."""
         self._follow_share(
             *self._choice.choose_share_and_noise(self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0])
         )
 
     def _follow_share(self, share: float, noise: float) -> None:
+        """Makes the plan of this epoch's steps from their share of norms and their noise multiplier."""
         settings = dataclasses.replace(self._settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
         if not made.noise_deviation <= clipping.find_largest_deviation("int64", made.grid_step):
@@ -112,7 +113,7 @@ class ShareAccount(Account):
         return {**super().export_state(), "epochs": [dict(epoch) for epoch in self.epochs]}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
-        """Charges the sums of norms and the steps of a saved run, and goes by the shares that it released.
+        """Charges the sums of norms and the steps of a saved run, and restores the shares that it released.
 
         Raises ValueError if this account has charges of its own and the state has more steps.
         """
@@ -131,7 +132,7 @@ class ShareAccount(Account):
 def release_share(
     account: ShareAccount, world: World, source: RandomSource, look: Callable[[], npt.NDArray[np.float64]]
 ) -> None:
-    """Releases the sum of the norms that ``look`` finds, and goes by it.
+    """Releases the sum of the norms that ``look`` returns, and chooses the settings of this epoch from it.
 
     All processes hold all norms and draw the noise alike, so each finds the same sum.
     """
@@ -147,7 +148,7 @@ def release_share(
 
 
 class _SharedCharge:
-    """The account of all processes in the form that the gate asks for."""
+    """The account of all processes, with the interface of a gate's budget."""
 
     def __init__(self, account: ShareAccount, world: World) -> None:
         self._account, self._world = account, world
@@ -161,7 +162,7 @@ class _SharedCharge:
 
 
 def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
-    """The epochs of a state, ValueError unless a run with that plan may have taken them."""
+    """Returns the epochs of a saved state. ValueError unless a run with that plan may have taken them."""
     most = plan.steps_per_epoch
     if not isinstance(given, list) or not all(isinstance(epoch, dict) for epoch in given):
         raise ValueError("state must hold the epochs of a run whose share of norms is released")
@@ -180,6 +181,6 @@ def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
 
 
 def make_account(plan: Plan, size: int) -> Account:
-    """The account of a run with that plan, which trains so many numbers."""
+    """Returns the account of a run with that plan that trains ``size`` numbers."""
     released = isinstance(plan.settings, DPIS) and plan.settings.norm_share is None
     return ShareAccount(plan, size) if released else Account(plan)

@@ -34,31 +34,34 @@ from .algorithm_settings import MOST_RECORDS, Settings, count_steps, fill_settin
 from .loss_release import LossRelease
 
 LEAST_STEPS_BETWEEN_LOOKS = 100
-"""Steps, at least, between two looks at whether a model or a data set keeps something."""
+"""Fewest steps between two looks at whether a model or a data set keeps something of the records."""
 SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
+"""Ways to add gradients up, as the argument ``arithmetic`` of ``make_private`` names them."""
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
+"""The values of that argument."""
 _FINE_NOISE = 31
-"""The noise has a deviation of up to twice 2^31 steps of the grid of products: there a draw in 512 takes the sampler's
-slow way (docs/theory/noise.md, section 5.2)."""
+"""Log2, up to a factor of 2, of the most steps of the grid of products in the noise's deviation. There one draw in 512
+takes the sampler's slow way (docs/theory/noise.md, section 5.2)."""
 _HIDDEN_ROUNDING = 2.0**-9
-"""A product's roundings are 2^-15 of the norm bound, those of a batch as random signs add up to the root of its size
-times that: at most a 64th of the noise, or "auto" forms gradients and cuts their digits at 2^-24."""
+"""Smallest noise multiplier, over the root of the batch size, for which "auto" adds products. Each product rounds by
+2^-15 of the norm bound, and the roundings of a batch add up like random signs, so they stay below a 64th of the noise.
+With less noise "auto" forms gradients, which are cut at 2^-24 of the bound."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``steps`` releases of ``mechanism``; with a private number of records, the release of that number before.
+    """``steps`` releases of ``mechanism``; if the number of records is private, after a release of that number.
 
-    ``records`` is the number of records that sampling and divisors go by: public, or released.
+    ``records`` is the number of records for sampling and divisors: the public or the released one.
     """
 
     records: int
     batch_size: float
     steps: int
     noise_multiplier: float
-    """Noise multiplier that a step is charged for, whatever it releases."""
+    """Noise multiplier that a step is charged for, whether it releases gradients alone or losses too."""
     max_norm: tuple[float, ...]
-    """One bound for all parameters together, or one for each; of AdaCliP 1, for gradients over their scale."""
+    """One bound for all parameters together, or one for each; 1 for AdaCliP, which divides gradients by their scale."""
     delta: float
     arithmetic: SumArithmetic
     count: Gaussian | None
@@ -88,6 +91,7 @@ class Plan:
 
     @property
     def steps_per_epoch(self) -> int:
+        """Steps in which a record takes part once on average; for DPIS the steps between two sums of norms."""
         if isinstance(self.settings, DPIS):
             return self.steps // self.settings.epochs
         return max(1, math.ceil(self.records / self.batch_size))
@@ -104,7 +108,7 @@ class Plan:
 
     @property
     def planned_steps(self) -> RepeatedRelease:
-        """Steps of the run as they are planned: where the share of norms is released, with the largest share."""
+        """Steps of the run as planned; if the share of norms is released, with the largest share."""
         return RepeatedRelease(self.sampling_probability, self.noise_multiplier, self.steps)
 
     def choose_by_epoch(self, size: int) -> EpochSettings:
@@ -141,7 +145,7 @@ class Plan:
 
     @property
     def gradient_multiplier(self) -> float:
-        """Noise multiplier of the sums of gradients: larger than what is charged where losses are released too."""
+        """Noise multiplier of the sums of gradients, larger than the charged one if losses are released too."""
         noise = self.noise_multiplier
         return noise if self.loss is None else self.loss.gradient_multiplier(noise)
 
@@ -152,7 +156,7 @@ class Plan:
 
 
 def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
-    """The checked norm bounds: one, or one for each of so many parameters."""
+    """Returns the checked norm bounds: one, or one for each of so many parameters."""
     if not clipping.has_several_bounds(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
     found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
@@ -179,11 +183,11 @@ def plan(
     released: int | None = None,
     loss: LossRelease | None = None,
 ) -> Plan:
-    """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it.
+    """Returns the plan for ``records`` records. Without ``public_size`` their number is released first, with noise.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
-    how many numbers are trained. ``released`` is the number that a continued run released before, and paid for.
-    ``loss`` is how training losses are released: by a share of each step, so that it changes no charge.
+    the number of trained numbers. ``released`` is the number of records that a continued run released, and paid for,
+    before. ``loss`` says how training losses are released: by a share of each step, so that the charge stays the same.
     """
     target = Target.from_arguments(epsilon, delta)
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
@@ -260,6 +264,7 @@ def plan(
 
 
 def _warn_of_delta(made: Plan) -> None:
+    """Warns if delta is at least one over the number of records."""
     large = warn_of_large_delta(made.delta, made.records)
     if large:
         warnings.warn(f"{large} Choose a much smaller delta", stacklevel=4)

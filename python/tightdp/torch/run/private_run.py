@@ -191,7 +191,7 @@ class PrivateRun:
         )  # fmt: skip
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
-        """One private step on a fresh batch of ``loader``.
+        """Takes one private step on a fresh batch of ``loader``.
 
         ``loss_fn(model, batch)`` gets collated records and returns one loss for each, shape (records,). A loss that is
         not finite, or has such a gradient, contributes nothing.
@@ -218,7 +218,7 @@ class PrivateRun:
             self._finished += 1
 
     def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> Iterable[Any]:
-        """Looks at the records of a batch, and returns estimates of the mean gradient, with noise."""
+        """Computes the sums over a batch, and returns estimates of the mean gradient, with noise."""
         with self._world.run_together("the first records"):
             before, parts = batch._read_before_draw(), self._move_parts(batch.parts())
             looks = None if before is None else self._move_parts(before)
@@ -318,13 +318,13 @@ class PrivateRun:
             self._saved.save_tensors(self.steps_, tensors, self._tensor_file_limit)
 
     def state_dict(self) -> dict[str, Any]:
-        """The account, to be saved beside the model's and the optimizer's own state."""
+        """Returns the account, to be saved beside the model's and the optimizer's own state."""
         return {
             **run_state.make_state(self._identity, self._account, self._check_parameters()), **self._export_learned()
         }  # fmt: skip
 
     def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
-        """Goes on from a saved account. ValueError for another plan, model or version; nothing is spent then.
+        """Continues from a saved account. ValueError for another plan, model or version; nothing is spent then.
 
         Steps that were charged stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are
         drawn anew. ``after_failure`` allows the state of a run that an error ended: that it came may tell of a record,
@@ -359,7 +359,7 @@ class PrivateRun:
             part.import_state(found.get(name))
 
     def _restore_saved(self) -> None:
-        """Takes up the tensors that the checkpoint saved last."""
+        """Restores the tensors that the checkpoint saved last."""
         found = self._read_saved()
         if found is not None:
             self._load_tensors(found)
@@ -375,7 +375,7 @@ class PrivateRun:
         return 64 * model + 64 * self.plan.steps + 2**26
 
     def _load_tensors(self, found: dict[str, Any]) -> None:
-        """Takes up what ``_collect_tensors`` returned of this run before. ValueError for another's."""
+        """Restores tensors that ``_collect_tensors`` returned for this run. ValueError if they are those of another."""
         try:
             self._import_learned(found)
             self.model.load_state_dict(found["model"])
@@ -384,7 +384,7 @@ class PrivateRun:
             raise ValueError(f"checkpoint must be of this model and optimizer: {str(error)[:2000]}") from None
 
     def _check_parameters(self) -> dict[str, Any]:
-        """The parameters that are trained, checked."""
+        """Returns the parameters that are trained. ValueError if they may not be trained, or changed during the run."""
         found = model_checks.find_trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
         if apart and self._names and tuple(found) != self._names:
@@ -420,21 +420,21 @@ class PrivateRun:
 
     @contextmanager
     def _run_records_apart(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
-        """Records go through the model, which keeps nothing of them, and the loss function that is yielded.
+        """Yields the loss function for one pass of records through the model, which must keep nothing of them.
 
-        The global generators are those of this pass.
+        The global generators are seeded for this pass.
         """
         number = next(self._passes)
         with check_unchanged(self.model, self._copies, values=values), self._seed_pass(number):
             yield seed_loss_function(loss_fn, self._coins.make_common_seed(number))
 
     def _seed_pass(self, number: int) -> AbstractContextManager[None]:
-        """The global generators are those of that pass."""
+        """Makes a context in which the global generators have the seeds of that pass."""
         seed = self._coins.make_model_seed(number, self._world.rank)
         return seed_pass(find_device(self.model), seed, self._coins.make_common_seed(number))
 
     def _look_at_norms(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
-        """DPIS looks at the norms of all records, which are returned."""
+        """Computes the norms of all records for DPIS, renews the bounds by them and returns them."""
         with self._world.run_together("the norms of all records"):
             sums = self._begin_sums(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
@@ -447,11 +447,10 @@ class PrivateRun:
     def _test_first_record(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
     ) -> tuple[Parts, Parts | None]:
-        """Looks at the first records, and refuses what the account would not be true of, or what cannot be clipped.
+        """Tests the model on the first records: the account must hold for it, and its gradients must be clippable.
 
-        It returns the parts as they were. ``new`` says that nothing was looked at before. Where the step has no
-        records, the first one of the data set is looked at: so it is the first step that is refused, whatever was
-        drawn.
+        It returns the parts as they were. ``new`` says that nothing was tested before. If the step has no records, the
+        first record of the data set is used, so that the first step is refused whatever was drawn.
         """
         first = parts if looks is None else looks
         with self._seed_pass(next(self._passes)):
@@ -467,7 +466,7 @@ class PrivateRun:
         return (first, None) if looks is None else (parts, first)
 
     def _look_at_gradients(self, loss_fn: LossFunction, sums: Sums, part: Any, records: int, *, new: bool) -> None:
-        """Refuses gradients that depend on what went before, and at the first look those that are wrong."""
+        """Refuses gradients that depend on the records before, and, if ``new``, gradients that are wrong."""
         singles = take_singles(part, records)
         order = draw_look_order(len(singles), self._coins.make_common_seed(LOOK_READS - self.steps_))
         find = partial(self._find_gradient, loss_fn, sums)
@@ -479,13 +478,13 @@ class PrivateRun:
             warn_of_no_gradient(found)
 
     def _find_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any) -> list[Any]:
-        """The gradient of a record as the sums have it, with the same coins each time."""
+        """Returns the gradient of a record as the sums compute it, with the same coins each time."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(0))
         with check_unchanged(self.model, self._copies), self._seed_pass(0):
             return sums.find_gradients(self.model, loss, one, 1)
 
     def _find_plain_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any, number: int = 0) -> Any:
-        """The gradient of a record by plain back-propagation, with the coins of that pass, and its rounding."""
+        """Returns the gradient of a record by plain back-propagation, with the coins of that pass, and its rounding."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(number))
         with check_unchanged(self.model, self._copies), self._seed_pass(number), run_uncompiled():
             found, rounding = find_plain_gradient(self.model, loss, sums.parameters, one)
@@ -510,7 +509,7 @@ class PrivateRun:
         return take_parts
 
     def _begin_sums(self, parameters: dict[str, Any]) -> Sums:
-        """Sums to add to: those that were looked at, or others for a data set that has no records yet."""
+        """Returns empty sums: those that were tested, or new ones if the data set has no records yet."""
         known = self._sums
         sums = (
             known if known is not None and known.is_made_for(parameters) else self._sum_maker.make_step_sums(parameters)
@@ -523,7 +522,7 @@ class PrivateRun:
         return sums.release_mean_gradient(self._make_noise_source())
 
     def _make_noise_source(self) -> RandomSource:
-        """The stream of the step that was charged last: the first one is that of the number of records."""
+        """Returns the noise stream of the step that was charged last. A released number of records has the first."""
         return self._key.make_source_at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
     def _list_step_facts(self, batch: Any) -> dict[str, Fact]:
@@ -538,7 +537,7 @@ class PrivateRun:
         }
 
     def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
-        """Gives the optimizer what was released, and nothing else: a gradient left by others would have no noise."""
+        """Gives the optimizer the released gradients and no others: one that someone else left would have no noise."""
         for group in self.optimizer.param_groups:
             for p in group["params"]:
                 p.grad = None
@@ -548,7 +547,7 @@ class PrivateRun:
 
     @contextmanager
     def _exclude_others(self) -> Iterator[None]:
-        """One step at a time, of the process that made the run. RuntimeError for any other."""
+        """Lets the body take the only step under way, on the process that made the run. RuntimeError otherwise."""
         self._check_owner()
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("a step of this run is under way, in another thread or in loss_fn: take one at a time")

@@ -1,4 +1,4 @@
-"""The checkpoint of a run as all its processes see it; the first one has the files."""
+"""The checkpoint of a run as all its processes see it. The first process has the files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SavedRun:
 
     @property
     def record_count(self) -> int | None:
-        """The number of records that the run in the folder goes by; None if the folder has no run."""
+        """Number of records in the plan of the run in the folder; None if the folder has no run."""
         return None if self._state is None else run_state.read_record_count(self._state)
 
     def take_up(self, account: Account, parameters: dict[str, Any], *, after_failure: bool) -> str:
@@ -57,9 +57,10 @@ class SavedRun:
         self._files.record_charges(account, name)
 
     def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns what the run of that name saved last, on the first process; None where there is nothing.
+        """Returns the tensors that the run of that name saved last, on the first process; None if there are none.
 
-        It has these entries, and is at most so many bytes long."""
+        Their file must have these entries and at most so many bytes.
+        """
         return None if self._files is None else self._files.read_tensors(name, entries, most)
 
     def save_tensors(self, steps: int, tensors: dict[str, Any], most: int) -> None:

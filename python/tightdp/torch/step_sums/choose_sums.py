@@ -20,8 +20,8 @@ from ..randomness.global_generators import find_device, seed_pass
 class AutoSums(ProductSums):
     """Integer sums of clipped gradients, on the grid of products.
 
-    The way is a function of a record's form: the structure, the types and the shapes of its tensors. A record of zeros
-    of that form shows it, so that no value and no other record decides how a record's gradient is rounded
+    The way of adding follows from a record's form: the structure, the types and the shapes of its tensors. It is tried
+    on a record of zeros of that form, so that no value and no other record decides how a record's gradient is rounded
     (docs/theory/exact-products.md, section 7).
     """
 
@@ -54,7 +54,7 @@ class AutoSums(ProductSums):
         self._ways |= dict.fromkeys(self._parameters, "vectorised")
 
     def _is_one_pass_form(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
-        """Whether one pass takes records of this form."""
+        """Tells whether one pass can clip the gradients of records of this form."""
         tensors, rebuild = collated_batch.split_records(batch, records)
         form = repr(collated_batch.describe_structure(batch)), tuple(tensor.shape[1:] for tensor in tensors)
         if form not in self._served:
@@ -63,7 +63,7 @@ class AutoSums(ProductSums):
                 with seed_pass(find_device(model), 0, 0):
                     super().check(model, loss_fn, zeros, 1)
                 self._served[form] = True
-            except Exception:  # of the user's code on zeros, or of what one pass does not serve
+            except Exception:  # of the user's code on zeros, or because one pass cannot clip this form
                 self._served[form] = False
         return self._served[form]
 

@@ -16,8 +16,9 @@ from ..onepass.clipping import CLIPPING_SLACK, OnePassSums
 from ..plan.plan import Plan
 
 LEAST_NORM = 1e-100
-"""Added to norms before a division: the smallest that the kernel takes."""
+"""Smallest number that the kernel accepts as an addition to norms before it divides by them."""
 Norms = npt.NDArray[np.float64]
+"""Norms of the gradients of some records."""
 
 
 class ExactUnits(ExactSums):
@@ -62,7 +63,7 @@ class OnePassUnits(OnePassSums):
 
 
 def _select_records(weights: Any) -> Any:
-    """The rows that are of records, and not copies in empty places."""
+    """Returns an index of the rows that belong to records, and not to copies in empty places."""
     return slice(None) if weights is None else weights > 0
 
 
