@@ -20,7 +20,7 @@ from .recurrent_layers import StepByStep
 from .vectorized_pass import run_side_by_side
 
 MOST_HELD_BYTES = 1 << 26
-"""Most bytes of per-example gradients in memory at once (64 MB), unless a single record needs more."""
+"""Largest size of per-example gradients in memory at once, in bytes (64 MB), unless a single record needs more."""
 
 
 class _Losses(torch.nn.Module):

@@ -14,7 +14,8 @@ from .call_rules import Parts, Unsupported, Use
 from .factors import GradientRows, OuterProducts
 
 PIECE_ENTRIES = 1 << 19
-"""Most entries of gradient rows that are made at once: 2 MB of float32, which stay in a cache until they are added."""
+"""Largest number of entries of gradient rows that are made at once: 2 MB of float32, which a cache holds until they are
+added."""
 
 
 @dataclass

@@ -174,7 +174,8 @@ def widen_half(x: Any) -> Any:
 
 
 MOST_ROW_ENTRIES = 1 << 23
-"""Most entries of the gradient rows of one parameter: 32 MB of float32. If there are more, norms come from factors."""
+"""Largest number of entries of one parameter's gradient rows: 32 MB of float32. If there are more, norms come from
+factors."""
 
 
 def plan_factors(parts: list[Factors], shape: Any) -> Factors:

@@ -16,10 +16,10 @@ from .clipping import OnePassSums
 from .factors import Factors, OuterProducts, SummedProducts
 
 MOST_HELD_ENTRIES = 1 << 24
-"""Most entries of gradient rows in memory at once (64 MB of float32), unless a single record needs more."""
+"""Largest number of entries of gradient rows at once (64 MB of float32), unless a single record needs more."""
 CACHED_ENTRIES = 1 << 22
-"""Most entries of rows for more than ``LEAST_PRODUCT_RECORDS`` records at once: 16 MB of float32, which stay in a cache
-until they are added. Measured on a convolutional network of 26,000 parameters: a sixth faster."""
+"""Largest number of entries of rows at once for more than ``LEAST_PRODUCT_RECORDS`` records: 16 MB of float32, which a
+cache holds until they are added. Measured on a convolutional network of 26,000 parameters: a sixth faster."""
 LEAST_PRODUCT_RECORDS = 8
 """Number of records from which a product of matrices pays. Measured on a transformer of 3 million parameters: with
 fewer records at a time a step takes a tenth longer."""

@@ -34,7 +34,7 @@ from .algorithm_settings import MOST_RECORDS, Settings, count_steps, fill_settin
 from .loss_release import LossRelease
 
 LEAST_STEPS_BETWEEN_LOOKS = 100
-"""Fewest steps between two looks at whether a model or a data set keeps something of the records."""
+"""Least number of steps between two looks at whether a model or a data set keeps something of the records."""
 SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 """Ways to add gradients up, as the argument ``arithmetic`` of ``make_private`` names them."""
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
