@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
+from .._core import RandomStream, random_integers
 from .blocks import Block, Blocks, Lengths, Rows, convert_to_dense, join_weights, keep_block, validate_weights
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ class RandomSubset(Sequence[Rows]):
     of one block are in memory.
     """
 
-    def __init__(self, stream: _core.RandomStream, probability: float, lengths: NDArray[np.int64], heads: bool) -> None:
+    def __init__(self, stream: RandomStream, probability: float, lengths: NDArray[np.int64], heads: bool) -> None:
         self._stream, self._threshold = stream, np.uint64(math.floor(Fraction(probability) * 2**64))
         self._heads, self._ends = heads, np.cumsum(lengths)
         self._starts = self._ends - lengths
@@ -169,9 +169,7 @@ class RandomSubset(Sequence[Rows]):
 
     def __getitem__(self, i: Any) -> Any:
         start, end = int(self._starts[i]), int(self._ends[i])
-        return np.flatnonzero(
-            (_core.random_integers(self._stream, start, end - start) < self._threshold) == self._heads
-        )
+        return np.flatnonzero((random_integers(self._stream, start, end - start) < self._threshold) == self._heads)
 
     def translate_to_row_numbers(self, chosen: Rows) -> Rows:
         """The numbers among all records of the ``chosen`` among these, ascending."""

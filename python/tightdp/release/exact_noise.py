@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check, _core
+from .. import _check
+from .._core import RandomStream
 from ..mechanisms import ZCDP, DiscreteGaussian, Gaussian, Mechanism
 from . import clipping, kernels
 from .noise import RandomSource, Size, check_size, resolve_source
@@ -158,7 +159,7 @@ def _draw_integers(
     parameter: float | Fraction,
     size: Size,
     rng: RandomSource | None,
-    add: Callable[[_core.RandomStream, int, int, Integers], None],
+    add: Callable[[RandomStream, int, int, Integers], None],
 ) -> Integers:
     """Draws integers with a rational parameter from a new stream of the source."""
     ratio = _check_ratio(name, parameter)

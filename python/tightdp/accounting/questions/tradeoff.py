@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _core
+from ..._core import Budget
 from ...bound import Curve
 from ...composition import Parts
 from ...options import Direction
@@ -64,7 +64,7 @@ def bound_tradeoff_curve(
             found = auto.delta(engine, parts, direction, eps, replace(request, width=width))
             return found.lower, found.upper
 
-        with share_work(), _core.Budget(_UNITS):
+        with share_work(), Budget(_UNITS):
             curves.append(_bound_tradeoff_of_pair(bound_delta_at, alphas.ravel(), request.width))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)

@@ -14,7 +14,8 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from ... import _check, _core
+from ... import _check
+from ..._core import work_spent
 from ...accounting.engines.contour import ENGINE as contour
 from ...accounting.pairs import neighbors as relations
 from ...accounting.questions.question import Question
@@ -100,9 +101,9 @@ def _build_masses(above: dict[int, float], below: dict[int, float], interval: fl
 
 def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
     """Returns upper bounds of delta at multiples of ``interval`` from 0 on, as many as chords need."""
-    before = _core.work_spent()
+    before = work_spent()
     first = run.delta(0.0, neighbors=neighbors, width=COARSE)
-    slow = _core.work_spent() - before > SLOW_WORK
+    slow = work_spent() - before > SLOW_WORK
     cheap = (first.engine in ("closed_form", "contour", "participations") or first.upper == 0) and not slow
     distinct = len(run._to_composition().parts)
     tolerance = COARSEST if slow else min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
