@@ -110,7 +110,7 @@ class PrivacyLoss(Mechanism):
     def sampled(self) -> frozenset[Neighbors]:  # type: ignore[override]
         """Relations under which its Poisson samples have a pair.
 
-        "replace" is none of them: a pair does not say how its two distributions differ from that without the record.
+        "replace" is left out: a pair does not say how its two distributions differ from that without the record.
         """
         return self.relations - {"replace"}
 

@@ -146,7 +146,7 @@ def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
 
 
 def open_ledger(ledger: Any) -> Ledger | None:
-    """Returns the ledger that an estimator was given, as it is or by its path or URL; None if there is none."""
+    """Returns the ledger that an estimator was given, as it is or by its path or URL; None if it was given none."""
     return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
 
 

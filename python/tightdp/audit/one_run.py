@@ -116,7 +116,7 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: float, error: float) -> float:
-    """The largest epsilon found for which (epsilon, delta)-DP is refuted at ``error``; 0 if there is none."""
+    """Returns the largest epsilon found for which (epsilon, delta)-DP is refuted at ``error``; 0 if none is refuted."""
     if p_value(canaries, guesses, correct, 0.0, delta) > error:
         return 0.0
     refuted = partial(p_value, canaries, guesses, correct, delta=delta)

@@ -56,8 +56,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     ----------
     algorithm : what trains; None for ``NoisyGD()``
     epsilon, delta : the guarantee to meet, add/remove one record, epsilon at most 1e6; the noise follows. With
-        ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is
-        no default: a privacy parameter is a decision.
+        ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. Neither
+        has a default: a privacy parameter is a decision.
     classes : the labels, which are taken to be public. None takes the labels that occur in ``y``, and thereby declares
         them to be public. A record with a label that is not declared is an error, which tells whoever may choose
         ``classes`` whether a record has that label, without a charge. "learn" first releases the labels of many records
@@ -232,8 +232,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _set_classes(
         self, present: NDArray[Any], again: bool, classes: Any, counts: Callable[[], Counter[str]], note: str
     ) -> None:
-        """Sets ``classes_``. ValueError for less than two, and for labels that are none of those declared. Where they
-        are learned this pays for the whole run, and releases them."""
+        """Sets ``classes_``. Raises ValueError for fewer than two classes, and for labels that were not declared. If
+        the classes are learned, this pays for the whole run and releases them."""
         if not again:
             given = self.classes if self.classes is not None else classes
             self._own, self._declared, self._learned = self.classes is not None, given is not None, must_learn(given)

@@ -37,10 +37,12 @@ class NoiseShare(NamedTuple):
 def plan_with_remaining_budget(
     plan: Callable[[float], T], whole: Callable[[T], Composition], *, epsilon: float, delta: float, start: float
 ) -> T:
-    """The plan for about the largest epsilon of one step with which the ``whole`` meets (``epsilon``, ``delta``).
+    """Returns the plan for about the largest epsilon of one step with which the ``whole`` meets (``epsilon``,
+    ``delta``).
 
-    ``whole`` is what ``plan(e)`` costs together with everything else. ``start`` is a guess of e. Nothing rests on the
-    guess: what is returned was asked for its bound. ValueError where there is no such e, or a step refuses.
+    ``whole`` is what ``plan(e)`` costs together with everything else. ``start`` is a guess of e. The guess affects no
+    guarantee, because the bound of the returned plan was checked. Raises ValueError if no plan meets the target, or if
+    a step refuses.
     """
     e = start
     for _ in range(MOST):

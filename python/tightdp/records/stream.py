@@ -80,7 +80,7 @@ class Stream:
         return int(self._lengths.sum())
 
     def center_features(self, center: NDArray[np.float64]) -> Stream:
-        """The same records with ``center`` subtracted from their features."""
+        """Returns the same records with ``center`` subtracted from their features."""
         return Stream(self._blocks, self._prepare, center, self._largest)
 
     def sum_over_batch(

@@ -42,7 +42,7 @@ class View(Blocks):
 
 
 class CountedBlocks(View):
-    """The same blocks, after a pass that counted the records. A later one that finds others raises RuntimeError."""
+    """Blocks whose records a pass has counted. A later pass that finds other numbers raises RuntimeError."""
 
     def __init__(self, blocks: Blocks, lengths: Lengths, look: Look | None, found: list[Any]) -> None:
         super().__init__(blocks)
@@ -71,7 +71,7 @@ class CountedBlocks(View):
 
 
 class MappedBlocks(View):
-    """The same records, with the features that a function makes of rows, each of its own row alone: numbers, but for
+    """Blocks whose features a function makes, those of each row from that row alone. They are numbers, except in
     ``texts``."""
 
     def __init__(
@@ -122,7 +122,7 @@ class _AfterMapping:
 
 
 class WeightedBlocks(View):
-    """The same records with weights, one for each in their order."""
+    """Blocks whose records get weights, one for each in their order."""
 
     def __init__(self, blocks: Blocks, weights: Any) -> None:
         if blocks.weighted or blocks.remote:

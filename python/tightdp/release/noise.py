@@ -69,7 +69,7 @@ class RandomSource(ABC):
 class SecureRandom(RandomSource):
     """ChaCha20 (RFC 8439); each call takes a fresh 256-bit key from the operating system. The default everywhere.
 
-    Nothing is kept between calls: there is no seed to leak, to pickle or to repeat after a fork.
+    Nothing is kept between calls, so that no seed can leak, be pickled or be repeated after a fork.
     """
 
     __slots__ = ()

@@ -31,7 +31,7 @@ TOLERANCE = 1e-6
 """Relative tolerance below the computed bound, since an account that grew step by step, or another processor, has other
 last digits. A claim within it is raised to the computed bound, so that no claim is below a proved one."""
 TOLERANCE_ABOVE = 1e-3
-"""Relative tolerance above the computed bound. A claim that is too large is no danger: an engine may have become
+"""Relative tolerance above the computed bound. A claim that is too large does no harm: an engine may have become
 tighter."""
 
 

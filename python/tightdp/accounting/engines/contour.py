@@ -67,8 +67,8 @@ ENGINE = Contour()
 def bound_epsilon_beside_gaussian(
     parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
 ) -> tuple[float, float]:
-    """Returns an upper bound on epsilon(delta) of the parts and a further Gaussian of ``mu_squared``, infinite if there
-    is none, and its work: the product of the numbers of nodes and abscissae.
+    """Returns an upper bound on epsilon(delta) of the parts and a further Gaussian of ``mu_squared``, and its work. The
+    bound is infinite if none is certified. The work is the product of the numbers of nodes and abscissae.
 
     Whoever sees more learns no less, so the bound holds without the Gaussian too. With it the characteristic function
     decays, whatever the steps are (docs/theory/contour.md section 12).

@@ -172,7 +172,7 @@ CONTEXT = Context(prec=60)
 """Decimal arithmetic of 60 digits. The terms reach 2^53 * 745 < 1e19, so 40 digits remain after the point of their
 sum."""
 _SUBNORMAL = 2.0**-1072
-"""Bound on the rounding of a term that is no normal double, with room."""
+"""Bound on the rounding of a term that is subnormal, with room."""
 _RATIO = 4 * ULP
 """Relative error of (k - i) / (i + 1) * odds times the term before: four roundings, and the error of odds."""
 _TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))

@@ -49,8 +49,8 @@ def can_serve_selections(mu_squared: Range, eta: float, count: int) -> bool:
 class GaussianSelections(PrivacyCurve):
     """Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, each chosen given all before.
 
-    The upper bound is that of the worst adversary. There is no lower one here: that of members of the class is found
-    elsewhere (conversions.md section 7).
+    The upper bound is that of the worst adversary. The lower bound, that of members of the class, is found elsewhere
+    (conversions.md section 7).
     """
 
     term = "class"

@@ -82,7 +82,7 @@ def delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -
 
 
 def epsilon(links: Sequence[KnownRun], delta: float, known: KnownLimits = ANY) -> float:
-    """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if there is none."""
+    """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if none is found."""
     return _search_chains(
         links,
         known,
@@ -192,7 +192,7 @@ def _average_height(steep: Chain, flat: Chain, epsilon: float) -> float:
 
 
 def _solve_for_epsilon(steep: Chain, flat: Chain, delta: float) -> float:
-    """Returns an epsilon at which the mean of two chains is no higher than ``delta``; infinite if there is none."""
+    """Returns an epsilon at which the mean of two chains is at most ``delta``; infinite if none is found."""
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
         share = (flat.height - delta) / (flat.height - steep.height)
