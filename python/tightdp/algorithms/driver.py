@@ -91,6 +91,9 @@ def fit(
     >>> def gradients(w, X, y):  # least squares
     ...     return (X @ w - y)[:, None] * X
     >>> x = np.linspace(-1, 1, 5000)[:, None]
+
+    One epsilon pays for all steps of least squares.
+
     >>> run = fit(CallableModel(1, gradients), x, 0.5 * x[:, 0], NoisyGD(), epsilon=1.0, delta=1e-6, random_state=0)
     >>> bool(abs(run.parameters[0] - 0.5) < 0.1), run.privacy.upper <= 1.0
     (True, True)

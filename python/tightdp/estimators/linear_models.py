@@ -65,12 +65,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         (docs/theory/frequent.md, section 3).
     public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
         private: a noisy count is released first, at a hundredth of the budget, and the run uses that. Where records
-        have weights, each counts by its weight over the largest: public numbers and batch sizes are sums of these
+        have weights, each counts by its weight over the largest: public numbers and batch sizes are sums of these.
     bounds : public (low, high), each a number or one number for each feature: features are clipped to them and mapped
         to [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted, and
         a warning tells whoever holds the records of features beyond 10, which drown the others.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss (the intercept included)
-    fit_intercept : whether a constant feature 1 is added
+    fit_intercept : whether a constant feature 1 is added.
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible
         (Philox): for experiments, never for a release.
     callback : called after each release with the number of releases so far and their total (None if adaptive)
@@ -352,6 +352,9 @@ class LogisticRegression(Probabilities, LinearClassifier):
     >>> import numpy as np
     >>> from tightdp.train import LogisticRegression
     >>> x = np.linspace(-1, 1, 2000)[:, None]
+
+    The guarantee is met by the noise that the fit adds.
+
     >>> clf = LogisticRegression(epsilon=1.0, delta=1e-5, random_state=0).fit(x, x[:, 0] > 0)
     >>> clf.privacy_.upper <= 1.0
     True

@@ -16,8 +16,8 @@ CLOSE = 1e-6
 MOST = 12
 """Proportional steps, of which three to five are usual."""
 SLACK = 1e-7
-"""Relative excess of the cap on a step's Gaussians over what was planned for it: how many features or labels there will
-be may be known only by releases, and noise is calibrated to 1e-9 for any number of them."""
+"""Relative excess of the cap on a step's Gaussians over the planned noise. The number of features or labels may be
+known only by releases, and noise is calibrated to 1e-9 for any number of them."""
 FAILURE = 0.1
 """Share of delta for the event that a category or a label of one record alone is released, which no noise covers. The
 threshold depends on its logarithm."""

@@ -30,9 +30,9 @@ _LOW, _HIGH = Fraction(1, 2**10), Fraction(2**40)
 def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
     """Integers n with probability proportional to exp(-n^2 / (2 sigma^2)), exactly (Canonne, Kamath, Steinke 2020).
 
-    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
-    size : an integer or a tuple
-    rng : SecureRandom (the default) or Philox
+    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is.
+    size : an integer or a tuple.
+    rng : SecureRandom (the default) or Philox.
 
     Added to an integer vector that one record moves by at most D in L2 norm: D^2/(2 sigma^2)-zCDP. For one count that
     moves by at most an integer s: ``DiscreteGaussian(sigma, s)``.

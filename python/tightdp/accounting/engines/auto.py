@@ -47,9 +47,9 @@ ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", kno
 
 
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
-"""Units of work of one step of a search in Python; of one such step if its run is itself made of another run (both
-ends, and the upper end alone); and of one answer of the engine "renyi". A million units take about a millisecond, as
-measured."""
+"""Units of work of one step of a search in Python, and of one such step if its run is itself made of another run: for
+both ends, and for the upper end alone. The last is the work of one answer of the engine "renyi". A million units take
+about a millisecond, as measured."""
 _WHOLE_CURVE, _DEEPER = 10**9, 8
 """Units of work of all whole curves that one composition needs, about a second, and the divisor for a curve within a
 run that another curve is made of."""

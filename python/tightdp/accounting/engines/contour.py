@@ -85,7 +85,7 @@ def build_error_budget(terms: Sequence[float]) -> dict[str, float]:
 
 _Losses: TypeAlias = tuple[list[tuple[float, float, float]], float, bool]
 """The arguments of the core: (sigma, q, count) of each sampled Gaussian; the sum of count / sigma^2 over the plain
-ones, within 4u (contour.md 5.3); and whether the pairs are those of replacing a record."""
+ones; and whether the pairs are those of replacing a record. The sum is within 4u (contour.md 5.3)."""
 
 
 @cache_by_composition

@@ -1,9 +1,9 @@
 """The trade-off curve of hypothesis testing from bounds of delta (docs/theory/conversions.md section 9).
 
-For a pair (P, Q) with the curve delta the least type II error at type I error alpha, that is of taking Q for P, is
-beta(alpha) = sup over x > 0 of g(x) = 1 - delta(log x) - alpha x, the conjugate of a convex function of x = e^eps.
-Any x bounds it from below. From above: g is concave, so that chords through two nodes, extended, bound it beyond them.
-Nodes are added where the supremum is, and each halving of their distance divides the width by four.
+Let a pair (P, Q) have the curve delta, and let alpha be the type I error, that of taking Q for P. The least type II
+error is then beta(alpha) = sup over x > 0 of g(x) = 1 - delta(log x) - alpha x, the conjugate of a convex function of x
+= e^eps. Any x bounds it from below. From above: g is concave, so that chords through two nodes, extended, bound it
+beyond them. Nodes are added where the supremum is, and each halving of their distance divides the width by four.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Privacy filters: adaptively chosen releases within a guarantee that is fixed in advance (docs/theory/filters.md).
 
 A filter that composes privacy loss distributions so far and stops when their delta exceeds the target is NOT valid
-under adaptive choice, and is not offered: an adversary with two levels of noise reaches more than twice the target
+under adaptive choice, and is not offered. An adversary with two levels of noise reaches more than twice the target
 (filters.md section 7, tests/accounting/running_accounts/test_filters.py). The filters here add up costs below a sure
 cap.
 """

@@ -48,7 +48,7 @@ _FIRST, _FIRST_SLOW = 256, 32
 """Number of intervals to begin with; an interval with too high a chord is halved. There are many where one question
 about many epsilons costs less than many questions about few, and few where each epsilon takes long."""
 _INFLATED = 1 + 1e-6
-"""Factor on each delta, by the default width of an answer: the distribution is then not below the upper end of another
+"""Factor on each delta, by the default width of an answer. The distribution is then not below the upper end of another
 question about the same curve, and the roundings of dp_accounting do not take it below the curve."""
 
 

@@ -39,7 +39,7 @@ class FileBlocks(Blocks):
     Parameters
     ----------
     paths : a file, a folder of files, or a list of files, which are read in the order of the list. No file may be there
-        twice, not even under another name or through a link
+        twice, not even under another name or through a link.
     label : the name of the column of targets
     columns : the names of the features, in this order; None for all other columns. They hold numbers or truth values,
         or text for a ``PrivatePipeline`` to encode

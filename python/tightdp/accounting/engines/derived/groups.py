@@ -1,7 +1,7 @@
 """The curve of a group of records, from the curves of one record (docs/theory/derived.md section 2).
 
-Replacing the data set by the next one of the chain changes a probability p into at most e^e p + delta(e), for every e,
-where delta is the curve of this link, which has its own number of records. A chain of such lines is again a line X p +
+Replacing the data set by the next one of the chain changes a probability p into at most e^e p + delta(e), for every e.
+Here delta is the curve of this link, which has its own number of records. A chain of such lines is again a line X p +
 D, and D bounds delta of the group at log X. The lines of a group depend on its curves alone, and a question takes the
 best of all their chains. So the answers to all questions are one convex function of e^epsilon and its inverse.
 """
