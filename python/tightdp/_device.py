@@ -41,7 +41,7 @@ def devices() -> list[str]:
 
 
 def status() -> str:
-    """Returns one line: the devices found, or the reason why there is none."""
+    """Returns one line: the devices found, or the reason why none was found."""
     loaded = _load_module()
     if loaded is None:
         return "not built (docs/cuda.md)"

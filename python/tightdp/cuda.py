@@ -39,8 +39,8 @@ def epsilon(
 
     The parameters are the same, and ``device`` is "cuda" or "cuda:N". Raises ValueError if it takes more than
     ``max_bytes`` of the device's memory. The bounds are certified as on the host, if cuFFT is as accurate as
-    docs/theory/fft.md, section 4, assumes; their rounding term is about five times as large. Raises RuntimeError if
-    there is no device, and ImportError if there is no CuPy.
+    docs/theory/fft.md, section 4, assumes; their rounding term is about five times as large. Raises RuntimeError
+    without a device, and ImportError without CuPy.
     """
     return _build_question(run, neighbors, eps_error, delta_error, max_bytes, _build_engine(device)).epsilon(delta)
 

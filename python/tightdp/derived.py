@@ -189,7 +189,7 @@ def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
 
 
 def scale_sensitivity(mechanism: Mechanism, size: int) -> Mechanism | None:
-    """Returns the same noise at a sensitivity ``size`` times as large; None if that is no mechanism of this library."""
+    """Returns the same noise at a sensitivity ``size`` times as large; None if this library has no such mechanism."""
     match mechanism:
         case m.Gaussian(sigma):
             return m.Gaussian(_divide_noise(sigma, size))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from . import _core
+from ._core import __file__ as core_file
 
 _LIBRARIES = {"win32": "tightdp_c.dll", "darwin": "libtightdp_c.0.dylib"}
 
 
 def get_include() -> str:
     """Returns the directory to put on the include path: ``#include <tightdp/accounting/gaussian.hpp>``."""
-    return str(Path(_core.__file__).parent / "include")
+    return str(Path(core_file).parent / "include")
 
 
 def get_cmake_dir() -> str:
@@ -21,7 +21,7 @@ def get_cmake_dir() -> str:
     The package has ``tightdp::tightdp``, the C++ library, ``tightdp::headers``, the headers that need no library, and
     ``tightdp::c``, the shared library of ``<tightdp/tightdp.h>``.
     """
-    return str(Path(_core.__file__).parent / "cmake")
+    return str(Path(core_file).parent / "cmake")
 
 
 def get_library() -> str:
@@ -29,4 +29,4 @@ def get_library() -> str:
 
     It needs no Python. The folder ``pkgconfig`` beside it holds the files of pkg-config.
     """
-    return str(Path(_core.__file__).parent / "lib" / _LIBRARIES.get(sys.platform, "libtightdp_c.so.0"))
+    return str(Path(core_file).parent / "lib" / _LIBRARIES.get(sys.platform, "libtightdp_c.so.0"))

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _check, _core
+from . import _check
+from ._core import check_arithmetic
 from .complete_pairs import TOLERANCE, CompletePair, LossTable, bound_hidden, bound_table, build_pair_from_below
 from .mechanisms import Mechanism, _set_checked_fields
 from .options import EVERY, Neighbors
@@ -57,7 +58,7 @@ class PrivacyLoss(Mechanism):
     """A complete pair that all these pairs dominate: for lower bounds."""
 
     def __post_init__(self) -> None:
-        _core.check_arithmetic()
+        check_arithmetic()
         losses, masses = _check_loss_table("losses", self.losses, "probabilities", self.probabilities)
         infinity = _check.closed_unit("infinity", self.infinity)
         hidden = _check.closed_unit("minus_infinity", self.minus_infinity)
@@ -109,7 +110,7 @@ class PrivacyLoss(Mechanism):
     def sampled(self) -> frozenset[Neighbors]:  # type: ignore[override]
         """Relations under which its Poisson samples have a pair.
 
-        "replace" is none of them: a pair does not say how its two distributions differ from that without the record.
+        "replace" is left out: a pair does not say how its two distributions differ from that without the record.
         """
         return self.relations - {"replace"}
 

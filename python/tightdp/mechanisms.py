@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from . import _check, _core
+from . import _check
+from ._core import check_arithmetic
 from .composition import Composition
 from .composition import Mechanism as Mechanism
 from .options import EVERY, SIZED, Neighbors
@@ -25,7 +26,7 @@ def _set_checked_fields(mechanism: Mechanism, /, **checked: object) -> None:
 
     With other arithmetic a subnormal parameter would have become zero for good.
     """
-    _core.check_arithmetic()
+    check_arithmetic()
     for name, value in checked.items():
         object.__setattr__(mechanism, name, value)
 

@@ -103,6 +103,9 @@ def accuracy(
 
     >>> import tightdp as dp
     >>> from tightdp.metrics import accuracy
+
+    Nine in ten of these predictions are right, and the released interval holds that share.
+
     >>> found = accuracy([1] * 900 + [0] * 100, [1] * 1000, epsilon=1.0, delta=1e-6, rng=dp.Philox(1))
     >>> found.interval[0] < 0.9 < found.interval[1], found.privacy.upper <= 1.0
     (True, True)

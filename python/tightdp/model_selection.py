@@ -94,9 +94,9 @@ class PrivateSearchCV(BaseEstimator):
         settings. Its account and its statement are those of the search, because the choice is part of the cost.
         Training it further raises RuntimeError; a clone has the search's epsilon and delta, for other records
     best_score_ : its accuracy on the records held out, estimated by noisy counts. It is somewhat too high, because the
-        run was chosen for it
+        run was chosen for it.
     privacy_, charged_, history_, statement_ : of the whole search, as for classifiers
-    classes_, n_features_in_ : as in scikit-learn
+    classes_, n_features_in_ : as in scikit-learn.
 
     If the charges of the settings differ in more than Gaussians on all records, as with different batch sizes, the
     search is charged by their epsilon and delta alone, which is looser. The time that the search takes depends on the
@@ -105,6 +105,9 @@ class PrivateSearchCV(BaseEstimator):
     >>> import numpy as np
     >>> from tightdp.model_selection import PrivateSearchCV
     >>> from tightdp.train import LogisticRegression
+
+    The labels need an intercept, so the search selects the setting that fits one.
+
     >>> x = np.random.default_rng(0).uniform(-1, 1, size=(6000, 2))
     >>> grid, y = {"fit_intercept": [True, False]}, x[:, 0] > 0.5
     >>> search = PrivateSearchCV(LogisticRegression(), grid, 2.0, 1e-6, mean=8, random_state=0).fit(x, y)

@@ -102,7 +102,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
     ----------
     steps_ : as fitted, each with its own ``privacy_``. Training one of them further raises RuntimeError
     privacy_, charged_, history_, statement_ : of all steps together, as for classifiers
-    classes_, n_features_in_ : as in scikit-learn
+    classes_, n_features_in_ : as in scikit-learn.
 
     Predictions take the columns of a data frame by their names, in any order and among others.
 
@@ -113,6 +113,9 @@ class PrivatePipeline(NamedParts, BaseEstimator):
     >>> from tightdp.pipeline import PrivatePipeline
     >>> from tightdp.preprocessing import MinMaxScaler
     >>> from tightdp.train import LogisticRegression
+
+    One epsilon pays for the scaler and the classifier.
+
     >>> x = np.random.default_rng(0).normal(40, 10, size=(5000, 1))
     >>> model = PrivatePipeline([("scale", MinMaxScaler()), ("model", LogisticRegression())], 1.0, 1e-6, random_state=0)
     >>> model.fit(x, x[:, 0] > 40).privacy_.upper <= 1, model.score(x, x[:, 0] > 40) > 0.9

@@ -19,10 +19,9 @@ def added(source):
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
-            core = isinstance(node.value, ast.Name) and node.value.id == "_core"
-            if isinstance(node.value, ast.Attribute) and node.value.attr == "GridLaw":
-                continue  # the distribution of a privacy loss, which draws nothing
-            found |= {node.attr} & (COMPILED if core else FOR_USERS | {"normal"})
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if owner != "GridLaw":  # the distribution of a privacy loss, which draws nothing
+                found |= {node.attr} & (COMPILED if owner == "_core" else FOR_USERS | {"normal"})
         elif isinstance(node, ast.ImportFrom):
             names = {alias.name for alias in node.names}
             found |= names & ((COMPILED if (node.module or "").endswith("_core") else set()) | FOR_USERS)

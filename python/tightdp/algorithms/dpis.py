@@ -1,9 +1,9 @@
 """DPIS: records drawn in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS 2022), corrected.
 
-Departures from the paper, each with its reason in docs/theory/dpis.md: a record's contribution is the unit vector of
-its gradient times a weight that is fixed before the draw, never one over the realised probability; the sum of norms is
-released over all records and charged as that; the number of records is a public constant; the norm bound is confined to
-a public range; adaptively chosen noise goes through a filter that is valid for it.
+This departs from the paper in several points, with the reasons in docs/theory/dpis.md. A record's contribution is the
+unit vector of its gradient times a weight that is fixed before the draw, never one over the realised probability. The
+sum of norms is released over all records and charged as such a release. The number of records is a public constant, and
+the norm bound is confined to a public range. Adaptively chosen noise goes through a filter that is valid for it.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class DPIS:
     ----------
     batch_size : number of records aimed at in a step; None for a hundredth of the public number, so that with the
         ``norm_share`` of .5 the sampling probability is that of ``DPSGD``. One with which the run would take over
-        2,500,000 steps is enlarged to take so many
+        2,500,000 steps is enlarged to take so many.
     epochs : each of ceil(N / batch_size) steps
     max_norm : C in the first epoch
     norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. With a public number every release is
         known in advance and charged exactly. With None, as in the paper, the ratio is released in each epoch; q and the
         noise then depend on releases, a filter of one Renyi order covers them, and epsilon must be given
-    noise_multiplier : over C; with ``norm_share``. None computes it from the estimator's epsilon and delta
+    noise_multiplier : over C; with ``norm_share``. None computes it from the estimator's epsilon and delta.
     norm_noise : noise multiplier of each released sum of norms, over the norm bound; None for 0.02 N, or for what
         keeps all of these sums to half of epsilon where that is more
     reach : k >= 1. A record is a candidate with at most k times the probability that it had when last looked at, so a

@@ -91,6 +91,9 @@ def fit(
     >>> def gradients(w, X, y):  # least squares
     ...     return (X @ w - y)[:, None] * X
     >>> x = np.linspace(-1, 1, 5000)[:, None]
+
+    One epsilon pays for all steps of least squares.
+
     >>> run = fit(CallableModel(1, gradients), x, 0.5 * x[:, 0], NoisyGD(), epsilon=1.0, delta=1e-6, random_state=0)
     >>> bool(abs(run.parameters[0] - 0.5) < 0.1), run.privacy.upper <= 1.0
     (True, True)
@@ -146,7 +149,7 @@ def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
 
 
 def open_ledger(ledger: Any) -> Ledger | None:
-    """Returns the ledger that an estimator was given, as it is or by its path or URL; None if there is none."""
+    """Returns the ledger that an estimator was given, as it is or by its path or URL; None if it was given none."""
     return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
 
 

@@ -42,12 +42,12 @@ class NoisyGD:
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
     spread : standard deviation that noise alone would give each weight by the last step. The total length of the steps
         follows, spread * N / (max_norm * total noise multiplier), whatever their number. Larger: less biased, more
-        noise. None for 2.3 (N / total noise multiplier)^(1/5) / sqrt(features)
+        noise. None for 2.3 (N / total noise multiplier)^(1/5) / sqrt(features).
     steps : number of releases; None for one per 8 of that length, within [20, 150]
     momentum : in [0, 1); None for what keeps the learning rate under 2, within [0.7, 0.95], and up to 0.95 only where
-        there are many steps
+        there are many steps.
     learning_rate : on the mean clipped gradient; None for (total length) / steps * (1 - momentum), and less where the
-        intercept would diverge: at most 8 (1 + momentum) from max_norm 1/2 on (docs/theory/training.md, section 7)
+        intercept would diverge: at most 8 (1 + momentum) from max_norm 1/2 on (docs/theory/training.md, section 7).
     center : the share of the budget (as mu^2) for the mean of the features, which is then subtracted from them: smaller
         gradients, hence less noise for the same clipping. 0 to leave it. Only for linear models with an intercept
     average : the share of last iterates whose mean is returned; 0 returns the last one

@@ -35,8 +35,8 @@ from .shared.algorithm import Algorithm, Plan, check_length
 from .shared.step_length import check_stable
 
 SHARE = 0.01
-"""Share of the budget, as mu^2, for the count: its noise is ten times that of the whole run over one record, 37 records
-at epsilon 1 and delta 1e-5, and all other noise grows by half a percent."""
+"""Share of the budget, as mu^2, for the count. Its noise is ten times that of the whole run over one record, 37 records
+at epsilon 1 and delta 1e-5. All other noise grows by half a percent."""
 PLAIN_SHARE = 0.02
 """Share of epsilon and delta for the count if only the (epsilon, delta) of the rest is known. Its noise is then 240
 records at epsilon 1 and delta 1e-5."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _check, _core
+from .. import _check
+from .._core import log_ndtri
 from ..accounting.engines.engine_interface import Direction
 from ..composition import Composition
 from ..mechanisms import Mechanism
@@ -55,7 +56,7 @@ class Evidence:
         """
         if not self.level < self.power:
             return 0.0
-        z = _core.log_ndtri(np.log(np.array([self.power, self.level])))
+        z = log_ndtri(np.log(np.array([self.power, self.level])))
         return max(0.0, float(z[0] - z[1]) * (1 - 1e-9))
 
     def excludes(self, claim: Mechanism | Composition) -> bool:

@@ -96,8 +96,9 @@ def one_run(
 def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
     """A bound on the chance of ``correct`` or more right guesses under (epsilon, delta)-DP, for any way of guessing.
 
-    P[W >= v] for W binomial with success probability 1/(1 + e^-epsilon), plus the most that failures of mean
-    canaries * delta / (1 + e^epsilon) can add: each turns one wrong guess right, so they go where W is just below v.
+    The bound is P[W >= v] for W binomial with success probability 1/(1 + e^-epsilon), plus the most that failures of
+    mean canaries * delta / (1 + e^epsilon) can add. Each failure turns one wrong guess right, so they go where W is
+    just below v.
     """
     m = _check.count("canaries", canaries, most=MOST_TRIALS)
     r = _check.count("guesses", guesses, least=0, most=m)
@@ -116,7 +117,7 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: float, error: float) -> float:
-    """The largest epsilon found for which (epsilon, delta)-DP is refuted at ``error``; 0 if there is none."""
+    """Returns the largest epsilon found for which (epsilon, delta)-DP is refuted at ``error``; 0 if none is refuted."""
     if p_value(canaries, guesses, correct, 0.0, delta) > error:
         return 0.0
     refuted = partial(p_value, canaries, guesses, correct, delta=delta)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check, _core
+from .. import _check
+from .._core import log_ndtri
 from .binomial import MOST_TRIALS, lower_limit, upper_limit
 from .evidence import Evidence
 
@@ -30,7 +31,7 @@ def paired(
     Parameters
     ----------
     scores_with, scores_without : one number for each run, any function of what the run released; NaN counts as +inf.
-        The score function must not be chosen by looking at these runs
+        The score function must not be chosen by looking at these runs.
     confidence : of the limits, in (0, 1)
     delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu
     thresholds : fixed before the runs; each is tried in both directions, and they share 1 - confidence equally (union
@@ -113,7 +114,7 @@ def _choose_threshold(
         high = _estimate_limit(level, kept_without, error, +1)
         with np.errstate(divide="ignore", invalid="ignore"):
             if aim is None:
-                value = _core.log_ndtri(np.log(low)) - _core.log_ndtri(np.log(high))
+                value = log_ndtri(np.log(low)) - log_ndtri(np.log(high))
             else:
                 directions = (low - aim) / high, (1 - high - aim) / (1 - low)
                 value = np.log(np.maximum(np.maximum(*directions), 0))
@@ -124,7 +125,7 @@ def _choose_threshold(
 
 
 def _estimate_limit(rate: Scores, trials: int, error: float, sign: int) -> Scores:
-    z2 = float(_core.log_ndtri(np.log(0.5 * error))) ** 2
+    z2 = float(log_ndtri(np.log(0.5 * error))) ** 2
     middle = rate + z2 / (2 * trials)
     spread = np.sqrt(z2 * rate * (1 - rate) / trials + z2 * z2 / (4 * trials**2))
     return np.asarray(np.clip((middle + sign * spread) / (1 + z2 / trials), 1e-300, 1 - 1e-16))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from .. import __version__
+from .._core import __version__
 from ..accounting.running_accounts.filters import BudgetExceeded
 
 _ACCOUNTING = {

@@ -9,7 +9,8 @@ import platform
 
 import numpy
 
-from .. import __version__, _core, cuda
+from .. import cuda
+from .._core import __version__, isa
 from ..accounting.engines.auto import NAMES
 
 
@@ -25,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         "python": platform.python_version(),
         "numpy": numpy.__version__,
         "machine": platform.machine(),
-        "instruction_set": _core.isa(),
+        "instruction_set": isa(),
         "cores": os.cpu_count(),
         "cuda": cuda.status(),
         "cuda_devices": len(cuda.devices()),

@@ -141,14 +141,14 @@ def count_labels(labels: NDArray[Any]) -> Counter[str]:
 
 
 def find_class_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """The places of labels among the classes, and which labels are none of them (their place is 0)."""
+    """Returns the places of labels among the classes, and which labels are not among them (their place is 0)."""
     others = ~np.isin(labels, classes)
     return np.where(others, 0, np.searchsorted(classes, labels)), others
 
 
 def find_indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """The places among the classes of labels of which the first pass found no others. RuntimeError where one is none of
-    them: it would be trained on as if it were."""
+    """Returns the places of labels among the classes, which a first pass has found. Raises RuntimeError for any other
+    label: it would be trained on as one of the classes."""
     try:
         if len(classes) == 2:  # the quicker way, for every pass makes this
             found = np.asarray(labels == classes[1], dtype=np.intp)

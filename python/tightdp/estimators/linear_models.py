@@ -56,8 +56,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     ----------
     algorithm : what trains; None for ``NoisyGD()``
     epsilon, delta : the guarantee to meet, add/remove one record, epsilon at most 1e6; the noise follows. With
-        ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. There is
-        no default: a privacy parameter is a decision.
+        ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. Neither
+        has a default: a privacy parameter is a decision.
     classes : the labels, which are taken to be public. None takes the labels that occur in ``y``, and thereby declares
         them to be public. A record with a label that is not declared is an error, which tells whoever may choose
         ``classes`` whether a record has that label, without a charge. "learn" first releases the labels of many records
@@ -65,12 +65,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         (docs/theory/frequent.md, section 3).
     public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
         private: a noisy count is released first, at a hundredth of the budget, and the run uses that. Where records
-        have weights, each counts by its weight over the largest: public numbers and batch sizes are sums of these
+        have weights, each counts by its weight over the largest: public numbers and batch sizes are sums of these.
     bounds : public (low, high), each a number or one number for each feature: features are clipped to them and mapped
         to [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted, and
         a warning tells whoever holds the records of features beyond 10, which drown the others.
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss (the intercept included)
-    fit_intercept : whether a constant feature 1 is added
+    fit_intercept : whether a constant feature 1 is added.
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible
         (Philox): for experiments, never for a release.
     callback : called after each release with the number of releases so far and their total (None if adaptive)
@@ -232,8 +232,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _set_classes(
         self, present: NDArray[Any], again: bool, classes: Any, counts: Callable[[], Counter[str]], note: str
     ) -> None:
-        """Sets ``classes_``. ValueError for less than two, and for labels that are none of those declared. Where they
-        are learned this pays for the whole run, and releases them."""
+        """Sets ``classes_``. Raises ValueError for fewer than two classes, and for labels that were not declared. If
+        the classes are learned, this pays for the whole run and releases them."""
         if not again:
             given = self.classes if self.classes is not None else classes
             self._own, self._declared, self._learned = self.classes is not None, given is not None, must_learn(given)
@@ -352,6 +352,9 @@ class LogisticRegression(Probabilities, LinearClassifier):
     >>> import numpy as np
     >>> from tightdp.train import LogisticRegression
     >>> x = np.linspace(-1, 1, 2000)[:, None]
+
+    The guarantee is met by the noise that the fit adds.
+
     >>> clf = LogisticRegression(epsilon=1.0, delta=1e-5, random_state=0).fit(x, x[:, 0] > 0)
     >>> clf.privacy_.upper <= 1.0
     True

@@ -25,6 +25,9 @@ class MLPClassifier(Probabilities):
     >>> from tightdp.train import DPSGD, MLPClassifier
     >>> x = np.linspace(-1, 1, 4000)[:, None]
     >>> y = abs(x[:, 0]) > 0.5
+
+    Sixteen hidden units learn which numbers are large.
+
     >>> clf = MLPClassifier(DPSGD(400, 30), 2.0, 1e-5, hidden_layer_sizes=(16,), random_state=0).fit(x, y)
     >>> bool(clf.score(x, y) > 0.9)
     True

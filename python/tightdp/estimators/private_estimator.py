@@ -212,7 +212,7 @@ class PrivateEstimator(NestedParameters):
         return self._w
 
     def _compute_scores(self, X: Any) -> Vector:
-        """The model's scores of rows, (n, outputs). ValueError for what is not finite."""
+        """Returns the model's scores of rows, (n, outputs). Raises ValueError unless all features are finite."""
         w = self._require_parameters()
         features = validate_data(self, X, reset=False)
         if not np.isfinite(features).all():

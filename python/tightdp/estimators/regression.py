@@ -67,6 +67,9 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
     >>> import numpy as np
     >>> from tightdp.train import Ridge
+
+    The targets are linear, so the coefficients are close to 3 and -1.
+
     >>> x = np.random.default_rng(0).uniform(0, 10, size=(20000, 2))
     >>> y = 3 * x[:, 0] - x[:, 1] + 5
     >>> model = Ridge(1.0, 1e-6, bounds=(0, 10), target_bounds=(-10, 40), random_state=0).fit(x, y)

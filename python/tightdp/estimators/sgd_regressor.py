@@ -47,6 +47,9 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     >>> import numpy as np
     >>> from tightdp.train import SGDRegressor
+
+    The bounds of features and targets are public.
+
     >>> x = np.random.default_rng(0).uniform(0, 10, size=(20000, 2))
     >>> y = 3 * x[:, 0] - x[:, 1] + 5
     >>> model = SGDRegressor(epsilon=1.0, delta=1e-6, bounds=(0, 10), target_bounds=(-10, 40), random_state=0)

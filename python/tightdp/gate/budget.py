@@ -32,7 +32,7 @@ class Target(NamedTuple):
     epsilon: float | None
     delta: float
     beside: Composition | None = None
-    """Releases before the plan is made that count towards the guarantee; None if there are none."""
+    """Releases before the plan is made that count towards the guarantee; None if nothing is released before."""
 
     @classmethod
     def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:

@@ -264,9 +264,9 @@ def _scale_records(records: Records, max_norm: float, width: int) -> MinimumReco
 
 
 def _order_records(records: Records) -> NDArray[np.intp]:
-    """The finite records' row numbers, sorted by a hash of features and target, and by features and target themselves
-    where unequal records share a hash: floating-point sums in this order do not depend on the order of the rows. Equal
-    records are sorted by their weights."""
+    """Returns the finite records' row numbers, sorted by a hash of features and target, and by features and target
+    themselves where unequal records share a hash. Equal records are sorted by their weights. Floating-point sums in
+    this order do not depend on the order of the rows."""
     words = records.features.view(f"u{records.features.itemsize}")
     targets = records.targets.astype(np.uint64)
     odd = Philox(0).integers(words.shape[1] + 1) | np.uint64(1)

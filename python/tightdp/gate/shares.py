@@ -16,8 +16,8 @@ CLOSE = 1e-6
 MOST = 12
 """Proportional steps, of which three to five are usual."""
 SLACK = 1e-7
-"""Relative excess of the cap on a step's Gaussians over what was planned for it: how many features or labels there will
-be may be known only by releases, and noise is calibrated to 1e-9 for any number of them."""
+"""Relative excess of the cap on a step's Gaussians over the planned noise. The number of features or labels may be
+known only by releases, and noise is calibrated to 1e-9 for any number of them."""
 FAILURE = 0.1
 """Share of delta for the event that a category or a label of one record alone is released, which no noise covers. The
 threshold depends on its logarithm."""
@@ -37,10 +37,12 @@ class NoiseShare(NamedTuple):
 def plan_with_remaining_budget(
     plan: Callable[[float], T], whole: Callable[[T], Composition], *, epsilon: float, delta: float, start: float
 ) -> T:
-    """The plan for about the largest epsilon of one step with which the ``whole`` meets (``epsilon``, ``delta``).
+    """Returns the plan for about the largest epsilon of one step with which the ``whole`` meets (``epsilon``,
+    ``delta``).
 
-    ``whole`` is what ``plan(e)`` costs together with everything else. ``start`` is a guess of e. Nothing rests on the
-    guess: what is returned was asked for its bound. ValueError where there is no such e, or a step refuses.
+    ``whole`` is what ``plan(e)`` costs together with everything else. ``start`` is a guess of e. The guess affects no
+    guarantee, because the bound of the returned plan was checked. Raises ValueError if no plan meets the target, or if
+    a step refuses.
     """
     e = start
     for _ in range(MOST):

@@ -15,7 +15,7 @@ UNKNOWN = "it is not known whether the spend was recorded: release nothing, and 
 
 
 class LedgerError(OSError):
-    """Error of a ledger that cannot be read or written, or of a file that is none. Release nothing after it."""
+    """Error of a ledger that cannot be read or written, or of a file that is not a ledger. Release nothing after it."""
 
 
 class Store(Protocol):

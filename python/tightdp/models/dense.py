@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
+from .._core import dense as kernels
 from .grid import grid_below
 
 Array = NDArray[np.floating[Any]]
@@ -67,7 +67,7 @@ def round_rows_to_units(
 
     With 0 digits rows stay what they are: steps are 1 or 0, and squares at least |x|^2.
     """
-    steps, squares = _core.dense.row_units(np.ascontiguousarray(rows), bias, digits)
+    steps, squares = kernels.row_units(np.ascontiguousarray(rows), bias, digits)
     if valid is not None and not valid.all():
         steps[~valid] = squares[~valid] = 0
     return RowUnits(steps, squares)
@@ -77,7 +77,7 @@ def apply_affine_map(inputs: Array, table: Array, bias: Array | None) -> Array:
     """inputs table^T + bias, each row the same bits whatever the other rows are."""
     table = np.ascontiguousarray(table, dtype=inputs.dtype)
     moved = None if bias is None else np.ascontiguousarray(bias, dtype=inputs.dtype)
-    result: Array = _core.dense.affine(np.ascontiguousarray(inputs), table, moved)
+    result: Array = kernels.affine(np.ascontiguousarray(inputs), table, moved)
     return result
 
 
@@ -141,7 +141,7 @@ def add_products(
         digits = 0 if errors.shape[1] == 1 else SHORT_DIGITS
         given.append((rows, np.ascontiguousarray(errors), *round_rows_to_units(rows, False, digits=digits)))
     mask = None if taken is None else taken.astype(np.uint8)
-    _core.dense.add_products(given, max_norm / grid, 1 / grid, mask, [total.reshape(-1) for total in totals])
+    kernels.add_products(given, max_norm / grid, 1 / grid, mask, [total.reshape(-1) for total in totals])
 
 
 def compute_norms(layers: Sequence[Layer]) -> Vector:
@@ -199,4 +199,4 @@ def _run_kernel(
     ]
     mask = None if taken is None else taken.astype(np.uint8)
     shares = None if weights is None else np.ascontiguousarray(weights)
-    _core.dense.outer_sum(given, bound, inverse_grid, center_norm, normalize, mask, shares, found, out)
+    kernels.outer_sum(given, bound, inverse_grid, center_norm, normalize, mask, shares, found, out)

@@ -16,8 +16,8 @@ from ..release.clipping import clip_factors
 from ..release.clipping import exact_bound as exact_bound
 
 FINE = 20
-"""Binary digits of the largest contribution. Each coordinate of each record loses less than a grid step toward zero:
-over a million records of 20 features .03 to .18 of one record's weight in all, where 16 digits lose up to 4."""
+"""Binary digits of the largest contribution. Each coordinate of each record loses less than a grid step toward zero.
+Over a million records of 20 features that is .03 to .18 of one record's weight in all, where 16 digits lose up to 4."""
 COARSE = 12
 """Digits of sums of norms, which steer settings: an error of 1 in 4,096 does not matter there, and the noise may be
 larger."""

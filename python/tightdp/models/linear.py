@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
+from .._core import dense as kernels
 from .dense import Layer, apply_affine_map
 from .model import Gradients, Vector
 from .records import Array, Records
@@ -49,11 +49,11 @@ class _CompiledLoss:
     _width = 0.0
 
     def compute_losses(self, z: Array, targets: Targets) -> Vector:
-        values: Vector = _core.dense.loss_value(self._kind, self._width, np.ascontiguousarray(z), _as_indices(targets))
+        values: Vector = kernels.loss_value(self._kind, self._width, np.ascontiguousarray(z), _as_indices(targets))
         return values
 
     def differentiate_by_scores(self, z: Array, targets: Targets) -> Array:
-        found: Array = _core.dense.loss_residual(self._kind, self._width, np.ascontiguousarray(z), _as_indices(targets))
+        found: Array = kernels.loss_residual(self._kind, self._width, np.ascontiguousarray(z), _as_indices(targets))
         return found
 
 

@@ -10,16 +10,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .. import _core
-from . import dense
-from .dense import Layer, apply_affine_map
+from .._core import dense as kernels
+from .dense import Layer, apply_affine_map, round_rows_to_units
 from .linear import Loss
 from .model import Gradients, Model, Vector
 from .records import Array, Records
 
 
 def _apply_tanh(z: Array) -> Array:
-    values: Array = _core.dense.tanh(np.ascontiguousarray(z))
+    values: Array = kernels.tanh(np.ascontiguousarray(z))
     return values
 
 
@@ -76,7 +75,7 @@ class Perceptron(Model):
         error = self.head.differentiate_by_scores(z, records.targets)
         layers: list[Layer] = []
         for i in range(len(tables) - 1, -1, -1):
-            units = dense.round_rows_to_units(given[i], True) if i else records.get_units(True)
+            units = round_rows_to_units(given[i], True) if i else records.get_units(True)
             layers.insert(0, Layer(given[i], error, units, True))
             if i:
                 error = apply_affine_map(error, tables[i][:, :-1].T, None) * slope(given[i])

@@ -73,7 +73,7 @@ class Records:
         return Records(self.features, self.targets, self.valid, weights)
 
     def center_features(self, center: NDArray[np.float64]) -> Records:
-        """The same records with ``center``, public or released, subtracted from their features."""
+        """Returns the same records with ``center``, which is public or released, subtracted from their features."""
         moved = np.subtract(self.features, center, dtype=self.features.dtype, casting="same_kind")
         return Records(moved, self.targets, self.valid & np.isfinite(moved).all(axis=1), self.weights)
 

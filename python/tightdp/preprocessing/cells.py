@@ -29,7 +29,8 @@ def convert_to_blocks(X: Any) -> Any:
 
 
 def split_columns(X: Any) -> list[Any]:
-    """The columns of a table, each a sequence of cells. ValueError for what is none, which quotes no cell."""
+    """Returns the columns of a table, each a sequence of cells. Raises ValueError for anything else, without quoting a
+    cell."""
     if hasattr(X, "tocsr"):
         raise TypeError("X must be a dense 2-D array: sparse input is not supported")
     names = get_column_names(X)

@@ -40,6 +40,9 @@ class ColumnTransformer(NamedParts, PrivateTransformer):
     >>> from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
     >>> people = {"age": [30, 50, 70], "sex": ["f", "m", "f"]}
     >>> ages, sexes = MinMaxScaler(bounds=(20, 70)), OneHotEncoder(categories=[["f", "m"]])
+
+    Declared bounds and categories cost nothing.
+
     >>> ColumnTransformer([("numbers", ages, ["age"]), ("texts", sexes, ["sex"])]).fit_transform(people).tolist()
     [[0.2, 1.0, 0.0], [0.6, 0.0, 1.0], [1.0, 1.0, 0.0]]
     """

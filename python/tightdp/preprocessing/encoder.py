@@ -47,6 +47,9 @@ class OneHotEncoder(PrivateTransformer):
 
     >>> from tightdp.preprocessing import OneHotEncoder
     >>> clinics = [["north"]] * 600 + [["south"]] * 400 + [["Clinic of Jane Doe"]]
+
+    The category of a single record is not released.
+
     >>> encoder = OneHotEncoder(epsilon=0.5, delta=1e-6).fit(clinics)
     >>> encoder.categories_, encoder.transform([["south"], ["Clinic of Jane Doe"]]).tolist()
     ([('north', 'south')], [[0.0, 1.0], [0.0, 0.0]])

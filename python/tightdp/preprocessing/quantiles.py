@@ -28,8 +28,9 @@ STEPS = 32
 """Grid points in an octave. Neighbouring ones are within 3 %, which is fine enough for clipping and imputing. The 63
 octaves of either sign, from 10^-6 to 9 10^12, are then 4,033 points, which 12 questions search."""
 MARGIN = 3.0
-"""Deviations of the noise by which outer levels are taken further inside: where there are no values at all, noise alone
-would else pass for some of them, and the search would end far from the data. Of ten such answers 1.3 % are wrong."""
+"""Standard deviations of the noise by which outer levels are taken further inside. Otherwise noise alone could pass for
+a few values in a region that holds none, and the search would end far from the data. Of ten such answers 1.3 % are
+wrong."""
 LEFT_OUT = 0.1
 """Largest share of the records that bounds may leave out on either side. With more, they would be bounds of the middle
 and not of the column."""
@@ -85,7 +86,7 @@ def search_quantiles(
 ) -> NDArray[np.intp]:
     """About the least grid point that has the share ``levels[i]`` of a column's values at or below it, as its place on
     the grid: shape (levels, columns). One level, or two that ascend, of which outer ones are taken further inside, by
-    ``MARGIN``. NaN is no value; infinities count.
+    ``MARGIN``. Values that are NaN are left out; infinities count.
 
     A question depends on the answers before it, and its noise does not.
     """

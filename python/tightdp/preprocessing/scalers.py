@@ -101,6 +101,9 @@ class MinMaxScaler(BoundedTransformer):
     >>> import numpy as np
     >>> from tightdp.preprocessing import MinMaxScaler
     >>> incomes = np.random.default_rng(0).lognormal(10, 1, size=(20000, 1))
+
+    The bounds are quantiles, found with noise.
+
     >>> scaler = MinMaxScaler(epsilon=0.5, delta=1e-6, random_state=0).fit(incomes)
     >>> low, high = scaler.bounds_
     >>> bool(1500 < low[0] < 3500 and 150_000 < high[0] < 400_000), scaler.privacy_.upper <= 0.5
@@ -146,6 +149,9 @@ class StandardScaler(BoundedTransformer):
     >>> import numpy as np
     >>> from tightdp.preprocessing import StandardScaler
     >>> ages = np.random.default_rng(0).normal(40, 10, size=(20000, 1))
+
+    Mean and deviation are close to those of the ages.
+
     >>> scaler = StandardScaler(epsilon=0.5, delta=1e-6, bounds=(0, 120), random_state=0).fit(ages)
     >>> bool(abs(scaler.mean_[0] - 40) < 1), bool(abs(scaler.scale_[0] - 10) < 1)
     (True, True)

@@ -53,7 +53,7 @@ class Blocks(ABC):
     remote = False
     """Whether sums over batches are computed where the blocks are."""
     copied = False
-    """Whether a fit copies them to a temporary file at its first pass, as is faster where they take long to make."""
+    """Whether a fit copies them to a temporary file at its first pass, which is faster if they take long to make."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -179,8 +179,8 @@ def validate_weights(given: Any, records: int, *, some: bool = True) -> NDArray[
 
 
 def resolve_largest_weight(declared: Any, weighted: bool) -> float:
-    """Returns the declared largest weight of a record, or 1 where records have none. Raises ValueError if it is missing
-    or is no positive number."""
+    """Returns the declared largest weight of a record, or 1 if records have no weights. Raises ValueError if it is
+    missing or not positive."""
     if declared is not None:
         return _check.positive("max_sample_weight", declared)
     if weighted:

@@ -26,10 +26,10 @@ WHOLE = range(-(2**63), 2**63)
 
 
 def as_column(cells: Any) -> NDArray[Any]:
-    """The cells of one column as an array: of its own type where it has one, and otherwise of objects.
+    """Returns the cells of one column as an array: of the column's own type if it has one, and otherwise of objects.
 
-    Missing values of data frames, which are no numbers and cannot be compared, become None. TypeError for a text, and
-    for what has no length.
+    Missing values of data frames, which cannot be compared, become None. Raises TypeError for a text, and for anything
+    without a length.
     """
     if isinstance(cells, np.ndarray):
         return cells
@@ -81,7 +81,7 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 
 def as_label(cell: Any) -> tuple[str, Any]:
-    """The kind of a label, and the label as a plain value of that kind. TypeError for what is none."""
+    """Returns the kind of a label, and the label as a plain value of that kind. Raises TypeError for anything else."""
     if isinstance(cell, (bool, np.bool_)):
         return "truth value", bool(cell)
     if isinstance(cell, (int, np.integer)) and int(cell) in WHOLE:
@@ -94,8 +94,8 @@ def as_label(cell: Any) -> tuple[str, Any]:
 
 
 def as_labels_of_one_kind(cells: Iterable[Any]) -> NDArray[Any]:
-    """Labels without a type, as an array of the one type that each of them has by itself. TypeError where two have
-    different ones, or one is no label: the others are not changed to go with it."""
+    """Returns labels without a type as an array of the one type that each of them has by itself. Raises TypeError if
+    two have different types, or if one is not a label, because none of them is converted."""
     found = [as_label(cell) for cell in cells]
     if len({kind for kind, _ in found}) > 1:
         raise TypeError("labels of several kinds")
@@ -122,7 +122,7 @@ def convert_cells_to_text(column: Any) -> list[str]:
 
 
 def convert_cell_to_text(cell: Any) -> str:
-    """One cell. TypeError for what is no text, no number and not missing."""
+    """Returns the text of one cell. Raises TypeError unless it is a text, a number or missing."""
     try:
         missing = cell is None or bool(cell != cell)
     except (TypeError, ValueError):

@@ -49,7 +49,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Category:
-    """A text column with its categories; a text that is none of them is a row of zeros."""
+    """A text column with its categories. Any other text becomes a row of zeros."""
 
     name: str
     categories: tuple[str, ...]

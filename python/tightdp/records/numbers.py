@@ -27,7 +27,8 @@ def as_numbers(X: Any) -> NDArray[Any]:
 
 
 def convert_targets_to_doubles(y: Any) -> Any:
-    """A list of targets as doubles, each by itself; anything else as it is. ValueError where one is no number."""
+    """Returns a list of targets as doubles, each by itself; anything else as it is. Raises ValueError unless all are
+    numbers."""
     try:
         return np.asarray(y, dtype=np.float64) if isinstance(y, (list, tuple)) else y
     except (TypeError, ValueError, OverflowError):

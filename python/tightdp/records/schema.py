@@ -35,7 +35,8 @@ CODE = re.compile(r"0[0-9]+")
 FEWEST = 20
 """Records from which on it means something that all values of a column differ: of fewer people, ages often do."""
 Values = tuple[str, ...] | Literal["learn"]
-"""Labels, or the categories of a column; "learn" here and below stands for what is to be learned with noise."""
+"""Labels, or the categories of a column. The text "learn", here and below, says that they are to be learned with
+noise."""
 _FORMS: tuple[Mapping[str, Any], ...] = (
     {"bounds": Bounds},
     {"bounds": Bounds, "missing": Fill},
@@ -55,7 +56,7 @@ class Schema:
     categories: Mapping[str, Values]
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
-    """What stands for numbers that are missing."""
+    """Value that replaces missing numbers, for each column that may miss some."""
 
     @classmethod
     def read(cls, path: Path) -> Schema:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
+from .._core import RandomStream, random_integers
 from ..models.records import Records
 from ..release.noise import RandomSource
 from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights, split_weights
@@ -80,7 +80,7 @@ class Stream:
         return int(self._lengths.sum())
 
     def center_features(self, center: NDArray[np.float64]) -> Stream:
-        """The same records with ``center`` subtracted from their features."""
+        """Returns the same records with ``center`` subtracted from their features."""
         return Stream(self._blocks, self._prepare, center, self._largest)
 
     def sum_over_batch(
@@ -150,11 +150,11 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
     return CountedBlocks(blocks, lengths, look, found), found
 
 
-def draw_rows(stream: _core.RandomStream, probability: float, records: int) -> Rows:
+def draw_rows(stream: RandomStream, probability: float, records: int) -> Rows:
     """The rows of a Poisson batch, ascending: those of ``RandomSource.bernoulli``, in the memory of a few of them.
     Record k has coin k of the stream, whatever the blocks are."""
     threshold, found = np.uint64(math.floor(Fraction(probability) * 2**64)), [np.zeros(0, np.intp)]
     for first in range(0, records, COINS):
-        coins = _core.random_integers(stream, first, min(COINS, records - first))
+        coins = random_integers(stream, first, min(COINS, records - first))
         found.append(np.flatnonzero(coins < threshold) + first)
     return np.concatenate(found)

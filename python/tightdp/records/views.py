@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
+from .._core import RandomStream, random_integers
 from .blocks import Block, Blocks, Lengths, Rows, convert_to_dense, join_weights, keep_block, validate_weights
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class View(Blocks):
 
 
 class CountedBlocks(View):
-    """The same blocks, after a pass that counted the records. A later one that finds others raises RuntimeError."""
+    """Blocks whose records a pass has counted. A later pass that finds other numbers raises RuntimeError."""
 
     def __init__(self, blocks: Blocks, lengths: Lengths, look: Look | None, found: list[Any]) -> None:
         super().__init__(blocks)
@@ -71,7 +71,7 @@ class CountedBlocks(View):
 
 
 class MappedBlocks(View):
-    """The same records, with the features that a function makes of rows, each of its own row alone: numbers, but for
+    """Blocks whose features a function makes, those of each row from that row alone. They are numbers, except in
     ``texts``."""
 
     def __init__(
@@ -122,7 +122,7 @@ class _AfterMapping:
 
 
 class WeightedBlocks(View):
-    """The same records with weights, one for each in their order."""
+    """Blocks whose records get weights, one for each in their order."""
 
     def __init__(self, blocks: Blocks, weights: Any) -> None:
         if blocks.weighted or blocks.remote:
@@ -157,7 +157,7 @@ class RandomSubset(Sequence[Rows]):
     of one block are in memory.
     """
 
-    def __init__(self, stream: _core.RandomStream, probability: float, lengths: NDArray[np.int64], heads: bool) -> None:
+    def __init__(self, stream: RandomStream, probability: float, lengths: NDArray[np.int64], heads: bool) -> None:
         self._stream, self._threshold = stream, np.uint64(math.floor(Fraction(probability) * 2**64))
         self._heads, self._ends = heads, np.cumsum(lengths)
         self._starts = self._ends - lengths
@@ -169,9 +169,7 @@ class RandomSubset(Sequence[Rows]):
 
     def __getitem__(self, i: Any) -> Any:
         start, end = int(self._starts[i]), int(self._ends[i])
-        return np.flatnonzero(
-            (_core.random_integers(self._stream, start, end - start) < self._threshold) == self._heads
-        )
+        return np.flatnonzero((random_integers(self._stream, start, end - start) < self._threshold) == self._heads)
 
     def translate_to_row_numbers(self, chosen: Rows) -> Rows:
         """The numbers among all records of the ``chosen`` among these, ascending."""

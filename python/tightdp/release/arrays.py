@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check, _core
+from .. import _check
+from .._core import describe_rows
 
 _DTYPES = "float16, bfloat16, float32 or float64"
 _NAMES = {np.dtype(name): name for name in ("float16", "float32", "float64")}
@@ -86,7 +87,7 @@ def _view_array(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
     elif getattr(x, "requires_grad", False):
         x = x.detach()  # a view: DLPack refuses tensors that are part of a graph
     try:
-        shape, dtype, contiguous, _ = _core.describe_rows(x)
+        shape, dtype, contiguous, _ = describe_rows(x)
     except (BufferError, RuntimeError) as why:  # of what is sparse, quantized, nested, conjugated
         raise TypeError(f"{label} must be an array of numbers, each in a place of its own: {why}") from None
     if not contiguous and dtype is not None:
@@ -127,7 +128,7 @@ def prepare_outputs(found: Examples, out: Any, name: str = "out", *, integers: b
         if getattr(x, "requires_grad", False):
             raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
         view = as_numpy(x)
-        has, dtype, contiguous, writable = _core.describe_rows(view)
+        has, dtype, contiguous, writable = describe_rows(view)
         # ``contiguous`` says that each row has no gaps; there may be some between rows.
         dense = contiguous and (view if isinstance(view, np.ndarray) else np.from_dlpack(view)).flags.c_contiguous
         shown = dtype or str(getattr(x, "dtype", "?")).removeprefix("torch.")

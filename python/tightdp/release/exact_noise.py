@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check, _core
+from .. import _check
+from .._core import RandomStream
 from ..mechanisms import ZCDP, DiscreteGaussian, Gaussian, Mechanism
 from . import clipping, kernels
 from .noise import RandomSource, Size, check_size, resolve_source
@@ -29,9 +30,9 @@ _LOW, _HIGH = Fraction(1, 2**10), Fraction(2**40)
 def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
     """Integers n with probability proportional to exp(-n^2 / (2 sigma^2)), exactly (Canonne, Kamath, Steinke 2020).
 
-    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
-    size : an integer or a tuple
-    rng : SecureRandom (the default) or Philox
+    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is.
+    size : an integer or a tuple.
+    rng : SecureRandom (the default) or Philox.
 
     Added to an integer vector that one record moves by at most D in L2 norm: D^2/(2 sigma^2)-zCDP. For one count that
     moves by at most an integer s: ``DiscreteGaussian(sigma, s)``.
@@ -158,7 +159,7 @@ def _draw_integers(
     parameter: float | Fraction,
     size: Size,
     rng: RandomSource | None,
-    add: Callable[[_core.RandomStream, int, int, Integers], None],
+    add: Callable[[RandomStream, int, int, Integers], None],
 ) -> Integers:
     """Draws integers with a rational parameter from a new stream of the source."""
     ratio = _check_ratio(name, parameter)

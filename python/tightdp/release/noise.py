@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check, _core
+from .. import _check
+from .._core import RandomStream, philox_stream, random_integers, random_uniform, secure_stream
 from .._fork_lock import RenewedLock
 from . import kernels
 
@@ -26,7 +27,7 @@ class RandomSource(ABC):
     """
 
     @abstractmethod
-    def stream(self) -> _core.RandomStream:
+    def stream(self) -> RandomStream:
         """A stream that no other call of this source uses."""
 
     def normal(self, size: Size, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
@@ -47,12 +48,12 @@ class RandomSource(ABC):
     def uniform(self, size: Size) -> npt.NDArray[np.float64]:
         """Uniform on the odd multiples of 2^-53 in (0, 1)."""
         shape, n = check_size(size)
-        return _core.random_uniform(self.stream(), 0, n).reshape(shape)
+        return random_uniform(self.stream(), 0, n).reshape(shape)
 
     def integers(self, size: Size) -> npt.NDArray[np.uint64]:
         """Uniform 64-bit integers."""
         shape, n = check_size(size)
-        return _core.random_integers(self.stream(), 0, n).reshape(shape)
+        return random_integers(self.stream(), 0, n).reshape(shape)
 
     def bernoulli(self, probability: float, size: Size) -> npt.NDArray[np.bool_]:
         """Independent coins, True with ``probability`` rounded down to a multiple of 2^-64: Poisson sampling.
@@ -68,13 +69,13 @@ class RandomSource(ABC):
 class SecureRandom(RandomSource):
     """ChaCha20 (RFC 8439); each call takes a fresh 256-bit key from the operating system. The default everywhere.
 
-    Nothing is kept between calls: there is no seed to leak, to pickle or to repeat after a fork.
+    Nothing is kept between calls, so that no seed can leak, be pickled or be repeated after a fork.
     """
 
     __slots__ = ()
 
-    def stream(self) -> _core.RandomStream:
-        return _core.secure_stream()
+    def stream(self) -> RandomStream:
+        return secure_stream()
 
     def __repr__(self) -> str:
         return "SecureRandom()"
@@ -113,10 +114,10 @@ class Philox(RandomSource):
         self._seed = _check.count("seed", seed, least=0, most=2**64 - 1)
         self._first = self._next = _check.count("first_stream", first_stream, least=0, most=2**64 - 1)
 
-    def stream(self) -> _core.RandomStream:
+    def stream(self) -> RandomStream:
         with _lock.now:
             index, self._next = self._next, (self._next + 1) % 2**64
-        return _core.philox_stream(self._seed, index)
+        return philox_stream(self._seed, index)
 
     def __reduce__(self) -> tuple[type[Philox], tuple[int, int]]:
         return Philox, (self._seed, self._next)  # a copy goes on where this one is

@@ -1,4 +1,4 @@
-"""What statements of tables say of labels and columns: that they were declared, read off the records, or learned.
+"""Words of statements about labels and columns of a table: declared, read off the records, or learned.
 
 Whoever writes a statement, and whoever checks that it agrees with a model, takes the words from here.
 """

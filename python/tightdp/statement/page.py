@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .._core import Budget
 from . import curves
 from .wording import ARITHMETIC, FALSE_ACCUSATIONS, NOISE, RELATIONS, format_above, format_below, make_one_line
 
@@ -155,7 +155,7 @@ def _state_power_of_tests(statement: Statement) -> str:
     if "renyi" in statement.privacy.engine:
         return ""
     try:
-        with _core.Budget(UNITS):
+        with Budget(UNITS):
             missed = float(
                 statement.charged.tradeoff([FALSE_ACCUSATIONS / 100], neighbors=statement.neighbors).lower[0]
             )
@@ -173,7 +173,7 @@ def _render_curves(statement: Statement) -> str:
     run, relation = statement.charged, statement.neighbors
     epsilons, alphas = curves.choose_epsilons(statement.privacy.upper), np.linspace(0.0, 1.0, curves.POINTS) ** 2
     try:
-        with _core.Budget(UNITS):
+        with Budget(UNITS):
             profile = run.profile(epsilons, neighbors=relation)
             errors = run.tradeoff(alphas, neighbors=relation)
     except ValueError:

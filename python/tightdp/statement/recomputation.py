@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-from .. import _core
+from .._core import Budget
 from ..accounting.running_accounts.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
@@ -31,7 +31,7 @@ TOLERANCE = 1e-6
 """Relative tolerance below the computed bound, since an account that grew step by step, or another processor, has other
 last digits. A claim within it is raised to the computed bound, so that no claim is below a proved one."""
 TOLERANCE_ABOVE = 1e-3
-"""Relative tolerance above the computed bound. A claim that is too large is no danger: an engine may have become
+"""Relative tolerance above the computed bound. A claim that is too large does no harm: an engine may have become
 tighter."""
 
 
@@ -78,7 +78,7 @@ def _check_distinct(charged: Composition) -> None:
 
 def check_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> None:
     """Raises ValueError if the claimed epsilon is below the lower end at this delta and relation."""
-    with _core.Budget(FEW_UNITS):
+    with Budget(FEW_UNITS):
         found = charged.epsilon(delta, neighbors=neighbors)
     if claimed.upper < found.lower:
         raise ValueError(
@@ -96,7 +96,7 @@ def verify_claimed_bound(
     """
 
     def bound_charged_epsilon(**options: Any) -> Bound:
-        with nullcontext() if patient else _core.Budget(UNITS):
+        with nullcontext() if patient else Budget(UNITS):
             return charged.epsilon(delta, neighbors=neighbors, **options)
 
     found = bound_charged_epsilon()

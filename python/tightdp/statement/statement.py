@@ -179,7 +179,7 @@ class Statement:
 
     @property
     def meaning(self) -> tuple[str, ...]:
-        """The meaning of epsilon and delta in two sentences; empty if there is no finite bound."""
+        """The meaning of epsilon and delta in two sentences; empty if the bound is infinite."""
         return explain_guarantee(self.privacy.upper, self.delta, self.neighbors)
 
     @property

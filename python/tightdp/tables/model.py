@@ -163,7 +163,7 @@ class TableModel:
     def parameters_hash(self) -> str:
         """SHA-256 of all that predictions follow from: the entries of the file without the statement, as JSON.
 
-        Names are sorted, there are no blanks, and numbers are written as Python writes them.
+        Names are sorted, blanks are left out, and numbers are written as Python writes them.
         """
         text = json.dumps(self._list_file_entries(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -498,7 +498,7 @@ def test_outputs_that_the_record_nearly_never_shows(sigma, at):
 @pytest.mark.parametrize("upper", [True, False])
 def test_an_atom_that_is_missing_or_counted_twice_is_seen(upper, monkeypatch):
     """Atoms from above have all of both masses, those from below no more than all."""
-    whole = _core.allocation
+    whole = allocation_laws.allocation
 
     def faulty(*arguments):
         above, below, work = whole(*arguments)
@@ -508,6 +508,6 @@ def test_an_atom_that_is_missing_or_counted_twice_is_seen(upper, monkeypatch):
         changed = (losses, masses, *rest)
         return (changed, below, work) if upper else (above, changed, work)
 
-    monkeypatch.setattr(_core, "allocation", faulty)
+    monkeypatch.setattr(allocation_laws, "allocation", faulty)
     with pytest.raises(RuntimeError, match="wrong side of 1"):
         allocation_laws.build_allocation(dp.Gaussian(1.23), 7, 5, 1e-12)

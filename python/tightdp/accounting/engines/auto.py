@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ... import _core
+from ..._core import Budget, work_spent
 from ...bound import Bound, ContradictionError
 from ...composition import FEW_PARTS, Parts, sort_parts
 from ...derived import Derived, Group
@@ -47,9 +47,9 @@ ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", kno
 
 
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
-"""Units of work of one step of a search in Python; of one such step if its run is itself made of another run (both
-ends, and the upper end alone); and of one answer of the engine "renyi". A million units take about a millisecond, as
-measured."""
+"""Units of work of one step of a search in Python, and of one such step if its run is itself made of another run: for
+both ends, and for the upper end alone. The last is the work of one answer of the engine "renyi". A million units take
+about a millisecond, as measured."""
 _WHOLE_CURVE, _DEEPER = 10**9, 8
 """Units of work of all whole curves that one composition needs, about a second, and the divisor for a curve within a
 run that another curve is made of."""
@@ -69,14 +69,14 @@ def _epsilon_with_known_points(
     engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request
 ) -> Bound:
     """Asks for epsilon, then narrows an answer of "auto" that is too wide by what is known of the curve."""
-    before = _core.work_spent()
+    before = work_spent()
     found = _epsilon_of_direction(engine, parts, direction, delta, request)
     if found.upper == INF and found.lower < INF and engine == "auto":
         most = largest_loss_within_delta(parts, delta)
         found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
     if engine != "auto" or _is_narrow_enough(found, request.width):
         return found
-    work = _core.work_spent() - before
+    work = work_spent() - before
     return _cut_by_known_curve(found, "epsilon", delta, parts, direction, request, work)
 
 
@@ -95,10 +95,10 @@ def _delta_with_known_points(
 
     Delta is positive below the largest loss: there an upper end that rounded to 0 becomes the smallest double.
     """
-    before = _core.work_spent()
+    before = work_spent()
     found = _delta_of_direction(engine, parts, direction, epsilon, request)
     if engine == "auto" and not _is_narrow_enough(found, request.width):
-        work = _core.work_spent() - before
+        work = work_spent() - before
         found = _cut_by_known_curve(found, "delta", epsilon, parts, direction, request, work)
     elif engine == "auto" and epsilon >= 0 and (most := inclusion_probability(parts)) < found.upper:
         found = _intersect_bounds(
@@ -215,7 +215,7 @@ def _dominating_loss(mechanism: Derived, direction: Direction, request: Request,
         key = "loss", mechanism, direction, request
         if key not in kept:
             depth = kept["depth"] = kept.get("depth", 0) + 1  # an inner curve leaves most of the work to the outer one
-            with _core.Budget(units // _DEEPER ** (depth - 1)):
+            with Budget(units // _DEEPER ** (depth - 1)):
                 links = _list_links(mechanism, direction, replace(request, above=True))
                 known = _get_known_limits(((mechanism, 1),), direction)
                 kept[key] = derived.build_dominating_loss(mechanism, links, known, direction)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ... import _core
+from ..._core import contour_delta, contour_epsilon
 from ...composition import FEW_PARTS
 from ...mechanisms import Gaussian, PoissonSampled
 from ..pairs.kinds import cache_by_composition, has_any_type
@@ -40,7 +40,7 @@ class Contour:
         return losses if isinstance(losses, str) else None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        status, lower, upper, terms, _, _ = _core.contour_epsilon(
+        status, lower, upper, terms, _, _ = contour_epsilon(
             *_prepare_core_arguments(parts, direction), delta, TOLERANCE
         )
         if status != "certified":
@@ -48,7 +48,7 @@ class Contour:
         return Bound(lower, upper, self.name, build_error_budget(terms))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        status, lower, upper, terms, _, _ = _core.contour_delta(
+        status, lower, upper, terms, _, _ = contour_delta(
             *_prepare_core_arguments(parts, direction), epsilon, TOLERANCE
         )
         if status != "certified":
@@ -57,7 +57,7 @@ class Contour:
 
     def bound_delta_from_above(self, parts: Parts, direction: Direction, epsilon: float) -> float:
         """Returns the upper end of ``delta`` alone in half the time, for callers with thousands of epsilons."""
-        status, _, upper, _, _, _ = _core.contour_delta(*_prepare_core_arguments(parts, direction), epsilon, TOLERANCE)
+        status, _, upper, _, _, _ = contour_delta(*_prepare_core_arguments(parts, direction), epsilon, TOLERANCE)
         return upper if status == "certified" else 1.0
 
 
@@ -67,14 +67,14 @@ ENGINE = Contour()
 def bound_epsilon_beside_gaussian(
     parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
 ) -> tuple[float, float]:
-    """Returns an upper bound on epsilon(delta) of the parts and a further Gaussian of ``mu_squared``, infinite if there
-    is none, and its work: the product of the numbers of nodes and abscissae.
+    """Returns an upper bound on epsilon(delta) of the parts and a further Gaussian of ``mu_squared``, and its work. The
+    bound is infinite if none is certified. The work is the product of the numbers of nodes and abscissae.
 
     Whoever sees more learns no less, so the bound holds without the Gaussian too. With it the characteristic function
     decays, whatever the steps are (docs/theory/contour.md section 12).
     """
     sampled, plain, of = _prepare_core_arguments(parts, direction)
-    status, _, upper, _, nodes, abscissae = _core.contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)
+    status, _, upper, _, nodes, abscissae = contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)
     return (upper if status == "certified" else math.inf), float(nodes) * abscissae
 
 
@@ -85,7 +85,7 @@ def build_error_budget(terms: Sequence[float]) -> dict[str, float]:
 
 _Losses: TypeAlias = tuple[list[tuple[float, float, float]], float, bool]
 """The arguments of the core: (sigma, q, count) of each sampled Gaussian; the sum of count / sigma^2 over the plain
-ones, within 4u (contour.md 5.3); and whether the pairs are those of replacing a record."""
+ones; and whether the pairs are those of replacing a record. The sum is within 4u (contour.md 5.3)."""
 
 
 @cache_by_composition

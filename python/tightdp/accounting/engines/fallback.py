@@ -34,7 +34,7 @@ _MOST_PARTS = 16
 
 
 def _list_served_parts(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns parts with a closed form: all Gaussians together, and each other mechanism as often as is served."""
+    """Returns parts with a closed form: all Gaussians together, and each other mechanism with its count, or once."""
     gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
     others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]
     candidates: list[Parts] = [gaussians] if gaussians else []

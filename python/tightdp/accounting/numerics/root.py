@@ -40,7 +40,8 @@ def find_boundary(
     high: float,
     tolerance: float,
 ) -> float | None:
-    """Returns a point where ``gap`` <= 0, next to the boundary of all such points; None if there is no such point.
+    """Returns a point where ``gap`` <= 0, next to the boundary of all such points; None if ``gap`` is positive
+    everywhere.
 
     ``gap(x)`` is monotone in x, falling if ``slope`` < 0 and rising if > 0. Far from 0 its size may be infinite or
     without meaning. ``slope`` is a guess of d gap / d log x. The point is within a relative ``tolerance`` of the

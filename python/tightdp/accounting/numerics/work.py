@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from ... import _core
+from ..._core import work_charge
 
 _SHARED: ContextVar[dict[Hashable, Any] | None] = ContextVar("shared", default=None)
 
@@ -17,7 +17,7 @@ def try_to_spend_work(units: int) -> bool:
 
     Returns False and charges nothing once the budget is spent: the caller then leaves that piece out.
     """
-    return _core.work_charge(0) and _core.work_charge(units)
+    return work_charge(0) and work_charge(units)
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def _bound_by_largest_loss(mechanism: Derived) -> tuple[m.Mechanism, ...] | None
 
 
 def _find_dominating_parts(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | None:
-    """Returns mechanisms that together dominate ``mechanism``; None if there are none.
+    """Returns mechanisms that together dominate ``mechanism``; None if none are known.
 
     For a discrete Gaussian they are a Gaussian and a tiny probability of revealing everything (discrete.md section 2),
     for a group a mixture (derived.md section 2).
@@ -79,7 +79,7 @@ def _bound_discrete_gaussian(
     """Returns a Gaussian and a failure that together dominate discrete Gaussian noise; None if sigma is too small.
 
     The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2. Rounding it at random to integers, with deviation tau, gives
-    the discrete Gaussian, but for the probability gamma of the failure.
+    the discrete Gaussian, except with the probability gamma of the failure.
     """
     if sigma > 1e150:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from ... import _core
+from ..._core import Budget
 from ...bound import Bound, ContradictionError
 from ..numerics.outward import INF, Range, expm1, log1p
 from ..numerics.work import try_to_spend_work
@@ -137,7 +137,7 @@ def narrow_by_known_curve(
     take[curve](at, found.lower, found.upper)
     low, high = intersect_ends()
     idle = 0
-    with _core.Budget(_SHARE * work + _SPARE):
+    with Budget(_SHARE * work + _SPARE):
         for step in _STEPS if asks else ():
             if not high - low > _WIDE * high or idle == _PATIENCE or not try_to_spend_work(_UNITS):
                 break

@@ -1,7 +1,8 @@
 """Random number of repetitions of a run before its best output is selected (docs/theory/derived.md section 1).
 
-With f the probability generating function of the number of runs, an output has f'(F) times the density of one run, F
-being the probability that one run is no better than it. The ``bound_gain`` bounds log f'(F)/f'(F') over neighbours.
+Let f be the probability generating function of the number of runs, and F the probability that the output of one run is
+at most as good as a certain output. That output then has f'(F) times the density of one run. The ``bound_gain`` bounds
+log f'(F)/f'(F') over neighbours.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import itertools
 import math
 from collections.abc import Callable
 
-from ... import _core
 from ... import mechanisms as m
+from ..._core import gaussian_delta
 from ...bound import Bound
 from ...composition import Parts
 from ..numerics.outward import INF, Range, sqrt
@@ -107,16 +107,16 @@ def _bracket_mu(epsilon: float, delta: float) -> tuple[float, float]:
 
     The Gaussian of the first surely has less than ``delta`` at ``epsilon``, that of the second surely as much.
     """
-    if _core.gaussian_delta(_MOST, epsilon)[0] < delta:
+    if gaussian_delta(_MOST, epsilon)[0] < delta:
         return 0.0, INF
     low, high = math.log(_LEAST), math.log(_MOST)
-    least = 0.0 if _core.gaussian_delta(_LEAST, epsilon)[1] >= delta else _LEAST
-    most = _LEAST if _core.gaussian_delta(_LEAST, epsilon)[0] >= delta else _MOST
+    least = 0.0 if gaussian_delta(_LEAST, epsilon)[1] >= delta else _LEAST
+    most = _LEAST if gaussian_delta(_LEAST, epsilon)[0] >= delta else _MOST
     for _ in range(60):
         middle = math.exp(0.5 * (low + high))
         if not least < middle < most:
             break
-        lo, hi = _core.gaussian_delta(middle, epsilon)
+        lo, hi = gaussian_delta(middle, epsilon)
         if lo >= delta:
             most, high = middle, math.log(middle)
         elif hi < delta:

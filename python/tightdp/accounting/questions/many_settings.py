@@ -7,7 +7,8 @@ import os
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ... import _check, _core, _device
+from ... import _check, _device
+from ..._core import Stop, check_arithmetic, contour_epsilon_batch
 from ...bound import Bound, Curve
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
@@ -43,7 +44,7 @@ def epsilon_batch(
     >>> upper.round(6)
     array([1.828237, 0.62203 ])
     """
-    _core.check_arithmetic()
+    check_arithmetic()
     tiny = float(np.nextafter(0, 1))
     sigma = _check.reals_in("noise_multiplier", noise_multiplier, tiny)
     q = _check.reals_in("sampling_probability", sampling_probability, tiny, 1.0)
@@ -67,7 +68,7 @@ def epsilon_batch(
         found = _device.required().epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, number)
         lower[safe], upper[safe] = found[0], found[1]
         safe &= ~np.isfinite(upper)
-    found = _core.contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, threads)
+    found = contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, threads)
     lower[safe], upper[safe] = found[0], found[1]
     narrow = np.isfinite(upper)
     narrow[narrow] = (upper[narrow] - lower[narrow]) <= asked.request.width * upper[narrow]
@@ -79,7 +80,7 @@ def epsilon_batch(
     from concurrent.futures import ThreadPoolExecutor  # its import takes a tenth of the package's
 
     rest = np.flatnonzero(~narrow)
-    stop = _core.Stop()
+    stop = Stop()
     with ThreadPoolExecutor(threads, initializer=stop.watch) as pool:  # the engines release the interpreter's lock
         try:
             for i, bound in zip(rest, pool.map(ask_single_setting, rest), strict=True):

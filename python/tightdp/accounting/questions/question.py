@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ... import _check, _core
+from ... import _check
+from ..._core import Budget, check_arithmetic
 from ...bound import Bound, Curve
 from ...composition import Composition, Parts
 from ...derived import group_composition as group_composition
@@ -132,7 +133,7 @@ class Question(NamedTuple):
         pairs = self.dominating_pairs()
         if any(grid.explain_refusal(*pair) is not None for pair in pairs):
             return np.array([self.delta(float(epsilon)).upper for epsilon in epsilons])
-        with _core.Budget(_UNITS):
+        with Budget(_UNITS):
             found: NDArray[np.float64] = np.max(
                 [grid.bound_deltas_from_above(*pair, epsilons, self.request) for pair in pairs], axis=0
             )
@@ -182,7 +183,7 @@ class Question(NamedTuple):
             found = [auto.delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
-        with share_work(), _core.Budget(_UNITS):
+        with share_work(), Budget(_UNITS):
             end = bound_largest_loss(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)
@@ -205,10 +206,10 @@ class Question(NamedTuple):
         """
         asked = self.dominating_pairs()
         answers: list[Bound] = []
-        with _core.Budget(_UNITS):
+        with Budget(_UNITS):
             for left, pair in zip(range(len(asked), 0, -1), asked, strict=True):
                 if not (most and answers and answers[0].lower > 0 and most(*pair) <= answers[0].lower):
-                    with _core.Budget(_UNITS // left):  # each pair has an equal share of the work that is left
+                    with Budget(_UNITS // left):  # each pair has an equal share of the work that is left
                         answers.append(ask(*pair))
         worst = max(answers, key=lambda answer: answer.upper)
         lower, upper = max(answer.lower for answer in answers) + 0.0, worst.upper  # + 0.0: -0.0 is 0
@@ -224,7 +225,7 @@ class Question(NamedTuple):
         Every question calls this in the thread that computes its answer. Raises RuntimeError if that thread's
         floating-point arithmetic does not round as the bounds assume.
         """
-        _core.check_arithmetic()
+        check_arithmetic()
         parts = self.composition.latest_last
         reason = relations.explain_unproved_relation(parts, self.neighbors)
         if reason:

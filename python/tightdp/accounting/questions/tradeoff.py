@@ -1,9 +1,9 @@
 """The trade-off curve of hypothesis testing from bounds of delta (docs/theory/conversions.md section 9).
 
-For a pair (P, Q) with the curve delta the least type II error at type I error alpha, that is of taking Q for P, is
-beta(alpha) = sup over x > 0 of g(x) = 1 - delta(log x) - alpha x, the conjugate of a convex function of x = e^eps.
-Any x bounds it from below. From above: g is concave, so that chords through two nodes, extended, bound it beyond them.
-Nodes are added where the supremum is, and each halving of their distance divides the width by four.
+Let a pair (P, Q) have the curve delta, and let alpha be the type I error, that of taking Q for P. The least type II
+error is then beta(alpha) = sup over x > 0 of g(x) = 1 - delta(log x) - alpha x, the conjugate of a convex function of x
+= e^eps. Any x bounds it from below. From above: g is concave, so that chords through two nodes, extended, bound it
+beyond them. Nodes are added where the supremum is, and each halving of their distance divides the width by four.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _core
+from ..._core import Budget
 from ...bound import Curve
 from ...composition import Parts
 from ...options import Direction
@@ -64,7 +64,7 @@ def bound_tradeoff_curve(
             found = auto.delta(engine, parts, direction, eps, replace(request, width=width))
             return found.lower, found.upper
 
-        with share_work(), _core.Budget(_UNITS):
+        with share_work(), Budget(_UNITS):
             curves.append(_bound_tradeoff_of_pair(bound_delta_at, alphas.ravel(), request.width))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)

@@ -23,7 +23,7 @@ _VERSION = 1
 _ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
 _WAITING = 256
 """Number of releases that wait to be merged into the composition, or its number of distinct mechanisms if that is
-larger: merging then takes constant time for each release, and no question waits for a long list."""
+larger. Merging then takes constant time for each release, and no question waits for a long list."""
 _State = tuple[Entries, Composition, int]
 """The history, the composition of all of it, and the number of releases that may still wait to be merged."""
 

@@ -1,7 +1,7 @@
 """Privacy filters: adaptively chosen releases within a guarantee that is fixed in advance (docs/theory/filters.md).
 
 A filter that composes privacy loss distributions so far and stops when their delta exceeds the target is NOT valid
-under adaptive choice, and is not offered: an adversary with two levels of noise reaches more than twice the target
+under adaptive choice, and is not offered. An adversary with two levels of noise reaches more than twice the target
 (filters.md section 7, tests/accounting/running_accounts/test_filters.py). The filters here add up costs below a sure
 cap.
 """
@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 
-from ... import _check, _core
+from ... import _check
+from ..._core import check_arithmetic
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism, PoissonSampled
 from ...number_texts import format_up
@@ -74,7 +75,7 @@ class CappedFilter:
         failure: float = 0.0,
         neighbors: Neighbors = "add_or_remove",
     ) -> None:
-        _core.check_arithmetic()
+        check_arithmetic()
         self.neighbors: Neighbors = neighbors
         self._family, self._failure_cap = family, failure
         self._shared = SharedState(_FilterState(Range(0.0), Range(0.0), dict(others)), _ADVICE)
@@ -140,7 +141,7 @@ class CappedFilter:
     def _build_release_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
-        _core.check_arithmetic()
+        check_arithmetic()
         return _ReleaseCost(
             mechanism, _check.count("count", count), resolve_charged_mechanism(mechanism, self.neighbors), self._family
         )
@@ -214,7 +215,7 @@ class PrivacyFilter(CappedFilter):
         failure: float = 0.0,
         neighbors: Neighbors = "add_or_remove",
     ) -> None:
-        _core.check_arithmetic()  # before anything is compared
+        check_arithmetic()  # before anything is compared
         self.epsilon = _check.positive("epsilon", epsilon)
         self.delta = _check.open_unit("delta", delta)
         _check.choice("family", family, FAMILIES)
@@ -282,7 +283,7 @@ class Odometer:
     """
 
     def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
-        _core.check_arithmetic()
+        check_arithmetic()
         self.delta = _check.open_unit("delta", delta)
         given = np.unique(_check.reals("levels", levels, "epsilons in (0, inf)"))
         if not given.size or not (given[0] > 0 and given[-1] < INF):

@@ -6,7 +6,8 @@ import math
 import threading
 from collections.abc import Sequence
 
-from ... import _check, _core
+from ... import _check
+from ..._core import GrowingRun, check_arithmetic
 from ...bound import Bound
 from ...mechanisms import Gaussian, Mechanism, PoissonSampled
 from ...options import WIDTH, Direction, Neighbors
@@ -45,7 +46,7 @@ class GrowingAccount:
     def _reset_runs(self) -> None:
         """Forgets everything recorded, so that the next question reads the whole history."""
         self._seen: Entries = None
-        self._runs = {direction: _core.GrowingRun(direction) for direction in ("remove", "add")}
+        self._runs = {direction: GrowingRun(direction) for direction in ("remove", "add")}
         self._steps = self._sampled = 0
         self._most_added = 0.0
         self._resume = 2.0  # a single step has a formula
@@ -62,7 +63,7 @@ class GrowingAccount:
             at = _check.below_one("delta", delta)
             if at == 0:
                 return None
-            _core.check_arithmetic()
+            check_arithmetic()
             return self._bound_epsilon(directions, at) if self._follow_entries(entries) else None
         except BaseException:
             self._reset_runs()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from ... import _core
+from ..._core import check_arithmetic
 from ..._owner import Owner
 from ...mechanisms import Mechanism
 
@@ -40,7 +40,7 @@ class SharedState(Generic[State]):
     __slots__ = ("_advice", "_lock", "_owner", "state")
 
     def __init__(self, state: State, advice: str) -> None:
-        _core.check_arithmetic()
+        check_arithmetic()
         self.state = state
         self._advice = advice
         self._owner = Owner()
@@ -61,5 +61,5 @@ class SharedState(Generic[State]):
 
     def require_own_process(self) -> None:
         """Raises RuntimeError in a forked child, and in a thread that does not round as outward sums assume."""
-        _core.check_arithmetic()
+        check_arithmetic()
         self._owner.check_process("this account", self._advice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ... import _core
+from ..._core import Budget
 from ...mechanisms import Gaussian, PoissonSampled
 from ..engines import closed_form, contour, participations
 from ..engines.engine_interface import Direction, Parts
@@ -45,7 +45,7 @@ def bound_epsilon_of_little_noise(account: Accountant, delta: float) -> float | 
                 return None
     if noise > _LITTLE or closed_form.ENGINE.explain_refusal(parts, "remove") is None:
         return None
-    with _core.Budget(_UNITS):
+    with Budget(_UNITS):
         kept = account._kept_epsilon(account._shared.state, account.neighbors, delta)
     if kept is not None:
         return kept.upper
@@ -57,7 +57,7 @@ def bound_epsilon_of_little_noise(account: Accountant, delta: float) -> float | 
         known = seen.upper
     removed, added = math.inf, _bound_epsilon_of_adding(parts, delta)
     if contour.ENGINE.explain_refusal(parts, "remove") is None:
-        with _core.Budget(_EXACT_UNITS if noise >= _LEAST else _UNITS):
+        with Budget(_EXACT_UNITS if noise >= _LEAST else _UNITS):
             exact = Question(composition, engine=contour.ENGINE).epsilon(delta)
         if exact.width <= _NARROW * exact.upper < math.inf:
             return exact.upper
@@ -89,7 +89,7 @@ def _bound_epsilon_by_smoothing(parts: Parts, direction: Direction, delta: float
     best, mu, left = math.inf, _FIRST_MU / noise, _PRODUCTS
     before: tuple[float, float] | None = None
     while True:
-        with _core.Budget(_UNITS):
+        with Budget(_UNITS):
             found, products = contour.bound_epsilon_beside_gaussian(parts, direction, delta, mu * mu, _TOLERANCE)
         if found == 0 or math.isinf(found):
             return min(best, found)

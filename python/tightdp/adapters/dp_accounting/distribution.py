@@ -14,7 +14,8 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from ... import _check, _core
+from ... import _check
+from ..._core import work_spent
 from ...accounting.engines.contour import ENGINE as contour
 from ...accounting.pairs import neighbors as relations
 from ...accounting.questions.question import Question
@@ -47,7 +48,7 @@ _FIRST, _FIRST_SLOW = 256, 32
 """Number of intervals to begin with; an interval with too high a chord is halved. There are many where one question
 about many epsilons costs less than many questions about few, and few where each epsilon takes long."""
 _INFLATED = 1 + 1e-6
-"""Factor on each delta, by the default width of an answer: the distribution is then not below the upper end of another
+"""Factor on each delta, by the default width of an answer. The distribution is then not below the upper end of another
 question about the same curve, and the roundings of dp_accounting do not take it below the curve."""
 
 
@@ -100,9 +101,9 @@ def _build_masses(above: dict[int, float], below: dict[int, float], interval: fl
 
 def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
     """Returns upper bounds of delta at multiples of ``interval`` from 0 on, as many as chords need."""
-    before = _core.work_spent()
+    before = work_spent()
     first = run.delta(0.0, neighbors=neighbors, width=COARSE)
-    slow = _core.work_spent() - before > SLOW_WORK
+    slow = work_spent() - before > SLOW_WORK
     cheap = (first.engine in ("closed_form", "contour", "participations") or first.upper == 0) and not slow
     distinct = len(run._to_composition().parts)
     tolerance = COARSEST if slow else min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)

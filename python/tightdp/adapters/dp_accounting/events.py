@@ -39,7 +39,7 @@ class Part(NamedTuple):
 def from_event(
     event: Any, neighboring_relation: Any = ADD_OR_REMOVE, noise_relative_to: Unit | None = None
 ) -> Composition:
-    """Returns the composition that stands for a ``DpEvent``. Raises UnsupportedEventError if there is none.
+    """Returns the composition that stands for a ``DpEvent``. Raises UnsupportedEventError if none is known.
 
     Ask it under the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent`` becomes
     ``ApproximateDP(0, 1)``. Parameters are rounded to the less private side where a conversion rounds.
@@ -75,7 +75,7 @@ def _is_stated(event: Any, reading: Reading) -> bool:
 
 
 def _read_event(event: Any, reading: Reading) -> m.Mechanism | None:
-    """Returns the mechanism of one event that is no composition; None if it reveals nothing."""
+    """Returns the mechanism of one event other than a composition; None if it reveals nothing."""
     read = next((_EVENT_READERS[kind] for kind in type(event).__mro__ if kind in _EVENT_READERS), None)
     if read is None:
         raise Refused(event, "Unsupported event.")

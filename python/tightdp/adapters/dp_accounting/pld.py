@@ -151,7 +151,7 @@ def _sample_if_needed(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mechanism
 
 
 class FractionalSensitivityError(TypeError, ValueError):
-    """Error of a sensitivity that is no integer: a TypeError here, and a ValueError in dp_accounting."""
+    """Error of a sensitivity that is not an integer: a TypeError here, and a ValueError in dp_accounting."""
 
 
 def _check_integer(sensitivity: Any) -> int:

@@ -29,7 +29,8 @@ class Refused(Exception):
 def iterate_leaves(event: Any) -> Iterator[tuple[Any, int]]:
     """Yields the events that are not compositions, with their counts, in order. Each object comes once, even if shared.
 
-    There is no recursion, because events may be deep, and a shared one may stand for more runs than could be listed.
+    It works without recursion, because events may be deep, and a shared one may stand for more runs than could be
+    listed.
     """
     counts = {id(event): 1}
     for node, children in _order_parents_first(event):

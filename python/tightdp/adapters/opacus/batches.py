@@ -40,7 +40,7 @@ def require_replaceable_batches(data_loader: Any) -> None:
 
 
 def declared_batch_size(data_loader: Any) -> int | None:
-    """Returns the batch size over all processes as the user declared it, which is public; None if there is none."""
+    """Returns the batch size over all processes as the user declared it, which is public; None if none was declared."""
     kept: int | None = getattr(data_loader, _DECLARED, None)
     if kept is not None:
         return kept

@@ -13,8 +13,8 @@ _Sampler = Callable[[Any, Any, Any], Mapping[Any, Any]]
 def keep_per_example_gradients(hooks: Any) -> None:
     """Makes Opacus' hooks keep the gradients that their samplers return, without a copy into zeros.
 
-    Opacus still copies gradients that others are added to, gradients that lack examples at the end, as those of packed
-    sequences do, and gradients that share their memory, which a later addition in place would change.
+    Opacus still copies gradients that others are added to, and gradients that lack examples at the end, as those of
+    packed sequences do. It also copies gradients that share their memory, which a later addition in place would change.
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {

@@ -1,13 +1,9 @@
 """Total length of a run's steps when every step is noisy; it follows from public facts alone.
 
-Noise of standard deviation s per step and coordinate, added up over T steps of length l, walks a weight l s
-sqrt(T). With s = sigma max_norm / B for a sum over B records that is (total length) max_norm / signal, where total
-length is l T and
-
-    signal = B sqrt(T) / sigma,
-
-whatever the number of steps: for full batches N over the noise multiplier of the whole run. So the length can be
-chosen to give each weight a wanted spread. Longer runs are less biased and noisier.
+Noise of standard deviation s per step and coordinate, added up over T steps of length l, walks a weight l s sqrt(T).
+With s = sigma max_norm / B for a sum over B records that is (total length) max_norm / signal, whatever the number of
+steps. Here the total length is l T, and signal = B sqrt(T) / sigma: for full batches, N over the noise multiplier of
+the whole run. So the length can be chosen to give each weight a wanted spread. Longer runs are less biased and noisier.
 """
 
 from __future__ import annotations
@@ -52,7 +48,7 @@ def choose_plain_steps(public: Public, stride: float, max_norm: float, momentum:
     """Steps of length ``stride``, momentum included, and shorter where they would diverge.
 
     Along a curvature c steps of rate r converge if r c < 2 (1 + momentum), and every step is short enough for the
-    intercept: otherwise probabilities end the further from the minimum, the larger the budget is. Clipped gradients
+    intercept. Otherwise probabilities end the further from the minimum, the larger the budget is. Clipped gradients
     carry no weight away for good, but the penalty can feed on itself: r times it is kept within half of that. So can a
     squared loss, whose slope has no bound: its curvature is at most |x|^2, for which the number of parameters stands,
     as features are in [0, 1].

@@ -60,7 +60,7 @@ def plan_pipeline(
 
 
 def count_classes(classifier: Any) -> int:
-    """Returns the number of declared labels, or 2 if they are to be learned or if there are none."""
+    """Returns the number of declared labels, or 2 if they are to be learned or if the classifier has none."""
     classes = getattr(classifier, "classes", "")
     return 2 if isinstance(classes, str) else len(classes)
 

@@ -3,8 +3,8 @@
 It is read off the records: bounds are the smallest and the largest value there are, and categories those that occur.
 Columns of many texts are dropped, and so are columns of texts or integers in which no value comes twice, because they
 identify people; the draft names them. Replace all of it by what is known without the records, delete the entry "draft",
-and give the file to tightdp train --schema. With --learn the draft says of each column what kind it is and holds no
-values but 0 and 1, and tightdp train then learns bounds and categories with noise, as a part of what it charges.
+and give the file to tightdp train --schema. With --learn the draft holds the kind of each column and no values except 0
+and 1. Then tightdp train learns bounds and categories with noise, and charges for them.
 """
 
 from __future__ import annotations

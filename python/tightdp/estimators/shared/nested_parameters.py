@@ -21,7 +21,7 @@ class NestedParameters(BaseEstimator):
         return params | _list_nested(params) if deep else params
 
     def set_params(self, **params: Any) -> Any:
-        """Sets parameters by name. ValueError for a name that there is none of; nothing is set then."""
+        """Sets parameters by name. Raises ValueError for an unknown name; nothing is set then."""
         own = {name: value for name, value in params.items() if "__" not in name}
         inner: dict[str, dict[str, Any]] = {}
         for name, value in params.items():

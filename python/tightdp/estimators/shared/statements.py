@@ -25,7 +25,8 @@ UNSCALED = (
 
 
 class TargetFacts(NamedTuple):
-    """Facts about the targets that a fit takes to be public, and those of them that were read off the targets."""
+    """Facts about the targets that a fit takes to be public, the names of facts that were read off the targets, and
+    releases."""
 
     public: Mapping[str, str]
     taken: tuple[str, ...] = ()

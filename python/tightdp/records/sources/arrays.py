@@ -28,6 +28,9 @@ class ArrayBlocks(Blocks):
 
     >>> import numpy as np
     >>> from tightdp.train import ArrayBlocks, LogisticRegression
+
+    The coefficients do not depend on how the records are cut into blocks.
+
     >>> x = np.linspace(-1, 1, 2000)[:, None]  # or np.load("x.npy", mmap_mode="r")
     >>> settings = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
     >>> in_blocks = LogisticRegression(**settings).fit(ArrayBlocks(x, x[:, 0] > 0, rows=300))

@@ -20,9 +20,9 @@ TWICE = "y must be left out where X is Blocks, which hold the targets"
 def as_blocks(
     X: Any, y: Any, in_memory: bool = False, sample_weight: Any = None, *, texts: bool = False
 ) -> Blocks | None:
-    """``Blocks`` for those, Dask's collections, memory maps and sparse matrices; None for what is an array.
-    ``in_memory`` says that the algorithm needs an array, ``texts`` that columns may hold text. Blocks that are returned
-    hold the weights."""
+    """Returns ``Blocks`` of records that are ``Blocks`` already, Dask's collections, memory maps or sparse matrices;
+    None for an array. ``in_memory`` says that the algorithm needs an array, ``texts`` that columns may hold text. The
+    blocks hold the weights."""
     if hasattr(X, "__dask_graph__"):
         X, y, sample_weight = DaskBlocks(X, y, sample_weight), None, None
     if isinstance(X, Blocks):

@@ -39,7 +39,7 @@ class FileBlocks(Blocks):
     Parameters
     ----------
     paths : a file, a folder of files, or a list of files, which are read in the order of the list. No file may be there
-        twice, not even under another name or through a link
+        twice, not even under another name or through a link.
     label : the name of the column of targets
     columns : the names of the features, in this order; None for all other columns. They hold numbers or truth values,
         or text for a ``PrivatePipeline`` to encode
@@ -142,7 +142,8 @@ class FileBlocks(Blocks):
         self._rows = count_block_rows(self.width, self.dtype, given)
 
     def _find_text_columns(self, kinds: dict[str, Any], named: Sequence[str]) -> set[str]:
-        """The columns of text: of CSV files those that are named, for what the cells look like is no public fact."""
+        """Returns the columns of text. In CSV files they are those that are named, because the look of the cells is not
+        public."""
         if isinstance(named, str) or not set(named) <= set(self.columns):
             raise ValueError(f"texts must be names of columns, got {named!r}")
         if self._format == "csv":
@@ -336,7 +337,7 @@ def _read_texts(column: Any) -> NDArray[Any]:
 
 
 def _decode_values(column: Any) -> list[Any]:
-    """The different values of a column. ValueError for text that is none."""
+    """Returns the different values of a column. Raises ValueError unless they are text in UTF-8."""
     try:
         return list(column.dictionary.to_pylist())
     except UnicodeError:

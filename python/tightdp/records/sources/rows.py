@@ -82,8 +82,8 @@ class Rows:
 
     @classmethod
     def read(cls, file: Path, written: TextFormat | None = None) -> Rows:
-        """The whole file: CSV, which gzip may have compressed, Parquet or Arrow. ValueError, with file and line, for
-        what is no table."""
+        """Reads the whole file: CSV, which gzip may have compressed, Parquet or Arrow. Raises ValueError, with file and
+        line, unless it is a table."""
         written = written or TextFormat()
         if file.is_dir():
             raise ValueError(

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import _core
 from ... import _device as runtime
+from ..._core import dlpack_array
 from ..arrays import is_torch as is_torch
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
@@ -129,7 +129,7 @@ def _describe_capsule(label: str, x: Any, stream: int) -> DeviceArray:
         capsule = x.__dlpack__(stream=order, max_version=(1, 0))
     except TypeError:  # a producer of the first version
         capsule = x.__dlpack__(stream=order)
-    found = _core.dlpack_array(capsule)
+    found = dlpack_array(capsule)
     if found.device_type not in _DLPACK_CUDA:
         raise TypeError(
             f"{label} must be in the memory of the device, its capsule is of device type {found.device_type}"

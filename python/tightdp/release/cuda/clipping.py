@@ -23,9 +23,9 @@ def clip_on_device(
 ) -> tuple[Any, Any]:
     """Sum and norms of arrays on a device, both there.
 
-    What the host holds of weights, centre and scale is checked as ever; arrays already on the device are not waited
-    for: an example whose weight is not in [0, inf), or times max_norm is over the range of max_norm, adds nothing; in
-    the exact form one whose weight is not in [0, 2^32]. Without ``rng`` an exact sum is of integers: nothing is
+    Weights, centre and scale that the host holds are checked as ever; arrays already on the device are not waited for.
+    There an example adds nothing if its weight is not in [0, inf), or is, times max_norm, over the range of max_norm;
+    in the exact form, if its weight is not in [0, 2^32]. Without ``rng`` an exact sum is of integers: nothing is
     released.
     """
     exact = clipping.is_exact(how.arithmetic)

@@ -54,7 +54,7 @@ class _Library:
         raise NotImplementedError
 
     def wait_for_stream(self, stream: int | None) -> None:
-        """Makes the current stream wait for what is queued on ``stream``."""
+        """Makes the current stream wait for the work that is queued on ``stream``."""
 
     def keep_alive(self, owners: list[Any]) -> None:
         """Keeps the owners of views alive until what is queued on the current stream is done."""

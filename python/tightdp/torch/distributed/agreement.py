@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ... import __version__
+from ..._core import __version__
 from ..randomness.process_group import Fact
 
 

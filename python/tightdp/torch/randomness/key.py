@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from typing import Any, NoReturn
 
-from ... import _core
+from ..._core import RandomStream, chacha_stream
 from ..._owner import Owner
 from ...release.noise import Philox, RandomSource, SecureRandom
 from .global_generators import Coins
@@ -24,10 +24,10 @@ class Keyed(RandomSource):
     def __init__(self, key: bytes, number: int, owner: Owner) -> None:
         self._key, self._next, self._owner = key, number, owner
 
-    def stream(self) -> _core.RandomStream:
+    def stream(self) -> RandomStream:
         self._owner.check_process("the key of several ranks", "a child would repeat their draws")
         number, self._next = self._next, self._next + 1
-        return _core.chacha_stream(self._key, number)
+        return chacha_stream(self._key, number)
 
     def __repr__(self) -> str:
         return "Keyed(...)"

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .... import _core
 from .... import mechanisms as m
+from ...._core import GridLaw, grid_delta, grid_epsilon
 from ....bound import ContradictionError
 from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
@@ -28,7 +28,7 @@ from . import laws as allocation_laws
 from . import sums as allocation_sums
 from .laws import COARSEST, FINEST, Allocation, RoundedAtoms
 
-_Losses = list[tuple[_core.GridLaw, float]]
+_Losses = list[tuple[GridLaw, float]]
 _Found = tuple[float, float, dict[str, float], int, int]
 COMPOSED_LEVEL = 9
 """Level of the grid for the width below (see ``COARSEST``)."""
@@ -78,7 +78,7 @@ class RandomAllocations:
         single = _get_single_allocation(parts)
         if single is None:
             found = _compose_by_grid(
-                parts, direction, floor, request, lambda losses, *size: _core.grid_epsilon(losses, delta, *size)
+                parts, direction, floor, request, lambda losses, *size: grid_epsilon(losses, delta, *size)
             )
             if few := _ask_coarse_curve(parts, direction, floor):
                 ends = few.epsilon(delta)
@@ -110,7 +110,7 @@ class RandomAllocations:
         if single is None:
             floor = allocation_laws.choose_floor(max(lower, min(upper, 1e-20)))
             found = _compose_by_grid(
-                parts, direction, floor, request, lambda losses, *size: _core.grid_delta(losses, epsilon, *size)
+                parts, direction, floor, request, lambda losses, *size: grid_delta(losses, epsilon, *size)
             )
             if few := _ask_coarse_curve(parts, direction, floor):
                 ends = few.delta(epsilon)
@@ -250,7 +250,7 @@ def _compose_by_grid(
     return lower, upper, {**budget, "discretisation": max(upper - lower, 0.0)}
 
 
-def _build_gaussian_sum(mechanism: m.RandomAllocation, direction: Direction) -> _core.GridLaw | None:
+def _build_gaussian_sum(mechanism: m.RandomAllocation, direction: Direction) -> GridLaw | None:
     """Returns the distribution of the sum of all outputs, which is a Gaussian's (allocation.md section 1); None if
     steps are not Gaussian."""
     if not isinstance(mechanism.mechanism, m.Gaussian):

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import _core
 from .... import mechanisms as m
+from ...._core import GridLaw, allocation
 from ....losses import PrivacyLoss
 from ...numerics.outward import Range
 from ..closed_form import outcomes
@@ -20,6 +21,9 @@ from ..closed_form.binomial import CONTEXT
 from ..closed_form.law import PrivacyCurve
 from ..engine_interface import Direction
 from ..grid import laws as grid_laws
+
+if TYPE_CHECKING:
+    from ...._core import AllocationAtoms
 
 U = 2.0**-53
 COARSEST, FINEST = 5, 12
@@ -112,7 +116,7 @@ class RoundedAtoms:
         hidden = Range(self.minus_infinity / (1 + error), self.minus_infinity * (1 + error))
         return FiniteLossDistribution(found, infinity, hidden)
 
-    def as_grid_distribution(self, direction: Direction) -> _core.GridLaw:
+    def as_grid_distribution(self, direction: Direction) -> GridLaw:
         """Returns these atoms as a distribution of the grid engine, in which equal losses are one."""
         logs = np.log(self.masses)
         relative = self.relative + (8 + 2 * np.abs(logs)) * U
@@ -125,7 +129,7 @@ class RoundedAtoms:
                 self.relative + len(logs) * U, self.upper,
             ).as_grid_distribution(direction)  # fmt: skip
         total = 1e-8 + 2 * max(abs(end - 1) for end in self._total_masses)
-        found = _core.GridLaw.atoms(
+        found = GridLaw.atoms(
             self.losses, logs, relative, self.infinity, self.minus_infinity, self.relative, self.slack, 0.0, 0.0, total
         )
         return found.reversed() if direction == "add" else found
@@ -159,14 +163,14 @@ def build_allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -
 
 def _bound_allocation(
     inner: m.Mechanism, steps: int, spacing: float, floor: float
-) -> tuple[_core.AllocationAtoms, _core.AllocationAtoms, float] | None:
+) -> tuple[AllocationAtoms, AllocationAtoms, float] | None:
     """Returns atoms from above of the pair that dominates the inner one, from below of the one that it dominates, and
     the work; None if there would be more than ``MOST_CELLS`` cells."""
     pair = grid_laws.loss_distribution(inner, "remove")
     try:
-        above, below, work = _core.allocation(pair.upper, steps, spacing, floor, MOST_CELLS)
+        above, below, work = allocation(pair.upper, steps, spacing, floor, MOST_CELLS)
         if pair.lowers[0] is not pair.upper:
-            _, below, more = _core.allocation(pair.lowers[0], steps, spacing, floor, MOST_CELLS)
+            _, below, more = allocation(pair.lowers[0], steps, spacing, floor, MOST_CELLS)
             work += more
     except ValueError:
         return None
@@ -230,7 +234,7 @@ def choose_floor(delta: float) -> float:
     return max(10.0**-exponent, LEAST_FLOOR)
 
 
-def _build_atoms(found: _core.AllocationAtoms, steps: int, upper: bool) -> RoundedAtoms:
+def _build_atoms(found: AllocationAtoms, steps: int, upper: bool) -> RoundedAtoms:
     """Sorts the atoms of the core and checks their total masses."""
     losses, masses, infinity, minus_infinity, slack, relative = found
     order = np.argsort(losses, kind="stable")

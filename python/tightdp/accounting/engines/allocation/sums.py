@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import _core
+from ...._core import ndtr, rfft_forward, rfft_inverse, rfft_multiply, rfft_power, rfft_power_bound, rfft_rounding_bound
 from ...numerics.root import bracket_crossing
 from ..engine_interface import Direction
 
@@ -143,7 +143,7 @@ def _choose_scores(sigma: float, steps: int, selected: int) -> tuple[float, _Arr
 
 def _bound_normal_masses(edges: _Array) -> tuple[_Array, _Array]:
     """Returns lower and upper bounds of the masses of N(0, 1) between ``edges`` and outside them."""
-    left, right = _core.ndtr(edges), _core.ndtr(-edges)
+    left, right = ndtr(edges), ndtr(-edges)
     ends = np.concatenate(([0.0], left)), np.concatenate((left, [1.0]))
     tails = np.concatenate(([1.0], right)), np.concatenate((right, [0.0]))
     low_side = ends[1] < 0.5
@@ -158,7 +158,7 @@ def _bound_normal_masses(edges: _Array) -> tuple[_Array, _Array]:
 def _compute_convolution(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
     """Returns the convolution of powers modulo ``POINTS``, and a bound on the 2-norm of its error (grid.md section
     5.1)."""
-    kappa = _core.rfft_rounding_bound(POINTS)
+    kappa = rfft_rounding_bound(POINTS)
     spectrum, error, total, rounding = None, 0.0, 1.0, 0.0
     for masses, count in factors:
         if count == 0:
@@ -171,11 +171,11 @@ def _compute_convolution(factors: list[tuple[_Array, int]], start: int) -> tuple
         wound *= shrink
         total /= shrink**count
         error += count * (kappa + 8 * U * len(masses) / POINTS + 8 * U) * float(np.linalg.norm(wound))
-        one = _core.rfft_power(_core.rfft_forward(wound), count)
-        rounding += _core.rfft_power_bound(count)
-        spectrum = one if spectrum is None else _core.rfft_multiply(spectrum, one)
+        one = rfft_power(rfft_forward(wound), count)
+        rounding += rfft_power_bound(count)
+        spectrum = one if spectrum is None else rfft_multiply(spectrum, one)
     assert spectrum is not None
-    found = np.asarray(_core.rfft_inverse(spectrum))
+    found = np.asarray(rfft_inverse(spectrum))
     norm = float(np.linalg.norm(found))
     error += (kappa + 2 * rounding + 16 * U) * norm + 2.0**-400
     steps = sum(count for _, count in factors)

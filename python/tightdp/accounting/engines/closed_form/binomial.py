@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .... import _core
+from ...._core import work_charge
 from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, exp, expm1, log, widen_down, widen_up
 from .law import PrivacyCurve
 
@@ -80,7 +80,7 @@ class _ExactFold(PrivacyCurve):
         spare = _round_outward((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)
-            _core.work_charge(_UNITS * terms)  # a cached sum costs the same work
+            work_charge(_UNITS * terms)  # a cached sum costs the same work
             return all_above * -expm1(-spare) + lost * exp(-spare)
         rest = self._compute_mass(first) * exp(-spare) * self._sum_and_charge(first, up=True, odds=self.odds)
         below = (
@@ -111,7 +111,7 @@ class _ExactFold(PrivacyCurve):
     def _sum_and_charge(self, start: int, up: bool, odds: float) -> Range:
         """Returns the first sum of ``_sum_ratios`` and charges its work."""
         sums, terms = self._sum_ratios(start, up, odds)
-        _core.work_charge(_UNITS * terms)
+        work_charge(_UNITS * terms)
         return sums[0]
 
     def _sum_ratios(self, start: int, up: bool, odds: float, spared: bool = False) -> tuple[list[Range], int]:
@@ -172,7 +172,7 @@ CONTEXT = Context(prec=60)
 """Decimal arithmetic of 60 digits. The terms reach 2^53 * 745 < 1e19, so 40 digits remain after the point of their
 sum."""
 _SUBNORMAL = 2.0**-1072
-"""Bound on the rounding of a term that is no normal double, with room."""
+"""Bound on the rounding of a term that is subnormal, with room."""
 _RATIO = 4 * ULP
 """Relative error of (k - i) / (i + 1) * odds times the term before: four roundings, and the error of odds."""
 _TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))

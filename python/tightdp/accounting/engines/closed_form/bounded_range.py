@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import _core
+from ...._core import worst_selections
 from ...numerics.outward import Range, widen_up
 from .binomial import PureFold
 from .law import PrivacyCurve
@@ -79,6 +79,6 @@ def find_worst_case(eta: float, count: int) -> tuple[Array, Array]:
     n = count_cells(eta, count)
     assert n, "refused before"
     losses = np.arange(-count * n, count * n + 1, dtype=np.float64) * (eta / n)
-    curve = _core.worst_selections(eta, count, n)
+    curve = worst_selections(eta, count, n)
     losses.flags.writeable = curve.flags.writeable = False
     return losses, curve

@@ -3,7 +3,7 @@ docs/theory/gaussian.md)."""
 
 from __future__ import annotations
 
-from .... import _core
+from ...._core import gaussian_delta, gaussian_epsilon
 from ...numerics.outward import Number, Range, as_range, log, sqrt
 from .law import PrivacyCurve
 
@@ -24,8 +24,8 @@ class GaussianCurve(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         lo, hi = self.mu.lo, self.mu.hi
-        lower = _core.gaussian_delta(min(lo, _MOST), epsilon)[0] if lo >= _LEAST else 0.0
-        upper = _core.gaussian_delta(max(hi, _LEAST), epsilon)[1] if hi <= _MOST else 1.0
+        lower = gaussian_delta(min(lo, _MOST), epsilon)[0] if lo >= _LEAST else 0.0
+        upper = gaussian_delta(max(hi, _LEAST), epsilon)[1] if hi <= _MOST else 1.0
         if hi < _LEAST and epsilon >= 0:
             upper = min(upper, (self.mu * _DENSITY).hi)
         return Range(lower, upper)
@@ -35,11 +35,11 @@ class GaussianCurve(PrivacyCurve):
         lo, hi = self.mu.lo, self.mu.hi
         if delta == 0:
             return Range(0.0, float("inf") if hi > 0 else 0.0)
-        lower = _core.gaussian_epsilon(min(lo, _MOST), max(delta, _SMALLEST))[0] if lo >= _LEAST else 0.0
+        lower = gaussian_epsilon(min(lo, _MOST), max(delta, _SMALLEST))[0] if lo >= _LEAST else 0.0
         if lo > _MOST:  # a = eps/mu - mu/2 at the given delta grows with mu, for delta(eps) at a given a does
             lower = max(lower, (Range(lo) * (0.5 * Range(lo) + (Range(lower) / _MOST - 0.5 * _MOST))).lo)
         if hi <= _MOST and delta >= _SMALLEST:
-            upper = _core.gaussian_epsilon(max(hi, _LEAST), delta)[1] if hi > 0 else 0.0
+            upper = gaussian_epsilon(max(hi, _LEAST), delta)[1] if hi > 0 else 0.0
         else:  # delta <= Phi(-a) <= e^{-a^2/2}, a = eps/mu - mu/2
             top = Range(hi)
             upper = (top * (0.5 * top + sqrt(-2 * log(delta)))).hi

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import _core
+from ...._core import gaussian_mixture, worst_selections
 from ...numerics.outward import INF, ULP, Range, widen_up
 from .gaussian import GaussianCurve
 from .law import PrivacyCurve
@@ -49,8 +49,8 @@ def can_serve_selections(mu_squared: Range, eta: float, count: int) -> bool:
 class GaussianSelections(PrivacyCurve):
     """Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, each chosen given all before.
 
-    The upper bound is that of the worst adversary. There is no lower one here: that of members of the class is found
-    elsewhere (conversions.md section 7).
+    The upper bound is that of the worst adversary. The lower bound, that of members of the class, is found elsewhere
+    (conversions.md section 7).
     """
 
     term = "class"
@@ -62,7 +62,7 @@ class GaussianSelections(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         lowered = epsilon - _SHIFT * (1 + abs(epsilon) + float(self.losses[-1]))
-        upper = _core.gaussian_mixture(self.mu, self.losses, self.masses, lowered)
+        upper = gaussian_mixture(self.mu, self.losses, self.masses, lowered)
         return Range(0.0, widen_up(upper * self.factor + self.floor))
 
     def invert_delta(self, delta: float) -> Range:
@@ -108,7 +108,7 @@ def build_node_masses(eta: float, count: int) -> tuple[Array, Array, float, floa
     curves are sums of positive terms, and between nodes both are linear in x; at x = 0, below all nodes, both are 1.
     """
     losses = np.arange(-count * _CELLS, count * _CELLS + 1, dtype=np.float64) * (eta / _CELLS)
-    curve = _core.worst_selections(eta, count, _CELLS)
+    curve = worst_selections(eta, count, _CELLS)
     x = np.exp(losses)
     slopes = np.concatenate(([-1.0], np.diff(curve) / np.diff(x), [0.0]))
     weights = np.maximum(np.diff(slopes), 0.0)

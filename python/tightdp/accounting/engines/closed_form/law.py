@@ -121,8 +121,8 @@ def _find_root(gap: Callable[[float], float], low: float, high: float, g_low: fl
 
 
 def bound_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
-    """Returns an epsilon just above ``root`` at which delta is certified to be small enough; infinite if there is
-    none."""
+    """Returns an epsilon just above ``root`` at which delta is certified to be small enough; infinite if none is
+    found."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while root + step <= LARGEST / 4:
         if curve.delta(root + step).hi <= delta:
@@ -132,7 +132,7 @@ def bound_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> flo
 
 
 def bound_root_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
-    """Returns an epsilon just below ``root`` at which delta is certified to be too large; 0 if there is none."""
+    """Returns an epsilon just below ``root`` at which delta is certified to be too large; 0 if none is found."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:
         if curve.delta(root - step).lo > delta:

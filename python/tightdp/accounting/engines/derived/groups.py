@@ -1,7 +1,7 @@
 """The curve of a group of records, from the curves of one record (docs/theory/derived.md section 2).
 
-Replacing the data set by the next one of the chain changes a probability p into at most e^e p + delta(e), for every e,
-where delta is the curve of this link, which has its own number of records. A chain of such lines is again a line X p +
+Replacing the data set by the next one of the chain changes a probability p into at most e^e p + delta(e), for every e.
+Here delta is the curve of this link, which has its own number of records. A chain of such lines is again a line X p +
 D, and D bounds delta of the group at log X. The lines of a group depend on its curves alone, and a question takes the
 best of all their chains. So the answers to all questions are one convex function of e^epsilon and its inverse.
 """
@@ -82,7 +82,7 @@ def delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -
 
 
 def epsilon(links: Sequence[KnownRun], delta: float, known: KnownLimits = ANY) -> float:
-    """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if there is none."""
+    """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if none is found."""
     return _search_chains(
         links,
         known,
@@ -192,7 +192,7 @@ def _average_height(steep: Chain, flat: Chain, epsilon: float) -> float:
 
 
 def _solve_for_epsilon(steep: Chain, flat: Chain, delta: float) -> float:
-    """Returns an epsilon at which the mean of two chains is no higher than ``delta``; infinite if there is none."""
+    """Returns an epsilon at which the mean of two chains is at most ``delta``; infinite if none is found."""
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
         share = (flat.height - delta) / (flat.height - steep.height)

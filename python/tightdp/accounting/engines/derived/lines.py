@@ -44,7 +44,7 @@ class Lines:
         self._keep_lowest_lines()
 
     def refine_lines(self, used: Iterable[int]) -> bool:
-        """Adds lines beside the ``used`` ones, which are given by their indices; False if there is none to add."""
+        """Adds lines next to the ``used`` ones, which are given by their indices. Tells whether any line was added."""
         lowest = [math.inf, *self.log_slopes]
         around = [-math.inf, *self._nodes, math.inf]
         beside = set()

@@ -13,8 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .... import _core
 from .... import mechanisms as m
+from ...._core import (
+    GridLaw,
+    fixed_size_above,
+    grid_delta,
+    grid_deltas,
+    grid_epsilon,
+    work_charge,
+    work_spent,
+    worst_below,
+)
 from ...numerics.outward import Range, exp, expm1
 from ...pairs.replacement import Replaced
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
@@ -72,7 +81,7 @@ class FixedSize:
         return _build_bound(max(low, 0.0), _invert_upper_curve(found.above, found.above_spacing, delta))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        rough = _core.grid_delta(_build_joined_pair(*parts[0]), abs(epsilon), *_ROUGH)[1]
+        rough = grid_delta(_build_joined_pair(*parts[0]), abs(epsilon), *_ROUGH)[1]
         found = _ask_curve(parts, _choose_level(rough))
         low, high = (0.0, 1.0) if found is None else _evaluate_curve(found, abs(epsilon))
         if epsilon < 0:  # delta(-eps) = 1 - e^-eps + e^-eps delta(eps)
@@ -94,7 +103,7 @@ def _choose_level(delta: float) -> int:
     return max(math.floor(math.log10(max(delta, 1e-300))), -290)
 
 
-def _build_joined_pair(mechanism: m.Mechanism, count: int) -> list[tuple[_core.GridLaw, float]]:
+def _build_joined_pair(mechanism: m.Mechanism, count: int) -> list[tuple[GridLaw, float]]:
     """Returns the joined pair of the grid engine, which dominates each step."""
     return [(loss_distribution(mechanism, "remove").upper, float(count))]
 
@@ -103,13 +112,13 @@ def _ask_curve(parts: Parts, level: int) -> Curve | None:
     """Returns the curve, or None if the budget does not allow it. A cached curve costs the same work."""
     mechanism, count = parts[0]
     assert isinstance(mechanism, Replaced), "refused parts were asked"
-    before = _core.work_spent()
+    before = work_spent()
     try:
         found = _compute_curve(mechanism, count, level)
     except _UnknownError:
         return None
-    done = _core.work_spent() - before
-    return found if done >= found.work or _core.work_charge(found.work - done) else None
+    done = work_spent() - before
+    return found if done >= found.work or work_charge(found.work - done) else None
 
 
 class _UnknownError(Exception):
@@ -121,13 +130,13 @@ def _compute_curve(replaced: Replaced, count: int, level: int) -> Curve:
     """Returns the curve of ``count`` equal steps, for deltas from 10^``level`` up."""
     mechanism = replaced.mechanism
     assert isinstance(mechanism, m.FixedSizeSampled) and isinstance(mechanism.mechanism, m.Gaussian)
-    before = _core.work_spent()
+    before = work_spent()
     blocks = -(-count // BLOCK)
     each = -(-count // blocks)
     joined = _build_joined_pair(replaced, blocks * each)
     delta, share = 10.0**level, Range(mechanism.sample_size) / mechanism.dataset_size
     beyond = delta * _NOTHING / (blocks * each)
-    reach, near, far = (_core.grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
+    reach, near, far = (grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
     # The tilt of a saddle point, unless the mass outside the grid would then exceed the curve at delta.
@@ -136,29 +145,29 @@ def _compute_curve(replaced: Replaced, count: int, level: int) -> Curve:
     )
     spacing, finer = reach * (1 + 2**-40) / ABOVE, far / BELOW
     mu = (1 / Range(mechanism.mechanism.noise_multiplier)).hi
-    above = _core.fixed_size_above(mu, share.hi, each, blocks, ABOVE, spacing, tilt, beyond)
+    above = fixed_size_above(mu, share.hi, each, blocks, ABOVE, spacing, tilt, beyond)
     if not above.size:
         raise _UnknownError
     below = _compute_lower_curve(
         2 / mechanism.mechanism.noise_multiplier, share.lo, count, finer, tilt, delta * _LEAST / count
     )
-    if not (below.size and _core.work_charge(0)):
+    if not (below.size and work_charge(0)):
         raise _UnknownError
-    return Curve(above, spacing, below, finer, _core.work_spent() - before)
+    return Curve(above, spacing, below, finer, work_spent() - before)
 
 
 def _compute_lower_curve(mu: float, q: float, count: int, spacing: float, tilt: float, floor: float) -> Array:
     """Returns the curve of an adversary who removes or adds, in blocks of steps."""
     block = -(-count // SWITCHES)
-    places, base = list_epsilons(BELOW, spacing), _core.GridLaw.gaussian(mu)
+    places, base = list_epsilons(BELOW, spacing), GridLaw.gaussian(mu)
     remove, add = (
-        Side(*(ends.reshape(places.shape) for ends in _core.grid_deltas(run, places.ravel(), 1e-6, floor, 1 << 20)))
+        Side(*(ends.reshape(places.shape) for ends in grid_deltas(run, places.ravel(), 1e-6, floor, 1 << 20)))
         for run in ([(base.poisson(q, added), float(block))] for added in (False, True))
     )
-    if not _core.work_charge(0):  # the budget ended before the last of these deltas
+    if not work_charge(0):  # the budget ended before the last of these deltas
         raise _UnknownError
     choices = [bound_masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
-    found = _core.worst_below(np.array(choices), count // block, spacing, tilt)
+    found = worst_below(np.array(choices), count // block, spacing, tilt)
     # If the error of a value exceeds it, the value at a larger epsilon is a better lower bound.
     falling: Array = np.maximum.accumulate(found[::-1])[::-1]
     return falling

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import _core
+from ...._core import grid_delta, grid_deltas, grid_epsilon
 from ...pairs.members import has_no_privacy_loss
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import laws as grid_laws
@@ -47,12 +47,12 @@ class Grid:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         nothing = Bound(0.0, 0.0, self.name)
-        return _bound_by_grids(parts, direction, partial(_core.grid_epsilon, delta=delta), request, nothing)
+        return _bound_by_grids(parts, direction, partial(grid_epsilon, delta=delta), request, nothing)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         bare = -math.expm1(min(epsilon, 0.0))
         nothing = Bound(bare * (1 - 2**-51), min(1.0, bare * (1 + 2**-51)), self.name)
-        return _bound_by_grids(parts, direction, partial(_core.grid_delta, epsilon=epsilon), request, nothing)
+        return _bound_by_grids(parts, direction, partial(grid_delta, epsilon=epsilon), request, nothing)
 
     def bound_deltas_from_above(
         self, parts: Parts, direction: Direction, epsilons: NDArray[np.float64], request: Request = DEFAULT
@@ -62,7 +62,7 @@ class Grid:
         if not pairs:
             return -np.expm1(np.minimum(epsilons, 0.0)) * (1 + 2**-51)
         upper = [(pair.upper, count) for pair, count in pairs]
-        return _core.grid_deltas(upper, epsilons, request.width, 0.0, _limit_points(request))[1]
+        return grid_deltas(upper, epsilons, request.width, 0.0, _limit_points(request))[1]
 
 
 ENGINE = Grid()

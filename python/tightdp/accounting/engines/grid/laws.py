@@ -13,8 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import _core
 from .... import mechanisms as m
+from ...._core import (
+    GRID_KEPT_DEVIATIONS,
+    GRID_LEAST_SCALE,
+    GRID_LEAST_SHIFT,
+    GRID_MOST_ATOMS,
+    GRID_MOST_SHIFT,
+    GRID_USER_TOTAL,
+    GridLaw,
+)
 from ....complete_pairs import CompletePair
 from ....derived import Derived
 from ....losses import PrivacyLoss
@@ -37,8 +45,8 @@ class BoundingDistributions(NamedTuple):
     """A distribution that dominates the mechanism, and several that the mechanism dominates. If the mechanism's own is
     known exactly, it stands for all."""
 
-    upper: _core.GridLaw
-    lowers: tuple[_core.GridLaw, ...]
+    upper: GridLaw
+    lowers: tuple[GridLaw, ...]
 
 
 def explain_missing_distribution(mechanism: m.Mechanism, direction: Direction) -> str | None:
@@ -50,9 +58,9 @@ def explain_missing_distribution(mechanism: m.Mechanism, direction: Direction) -
             return _explain_refused_sample(mechanism)
         case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed() | Derived():
             return f"of {mechanism!r} no one privacy-loss distribution is the worst"
-        case m.DiscreteGaussian(sigma, _) if 2 * _core.GRID_KEPT_DEVIATIONS * sigma > _core.GRID_MOST_ATOMS:
+        case m.DiscreteGaussian(sigma, _) if 2 * GRID_KEPT_DEVIATIONS * sigma > GRID_MOST_ATOMS:
             return f"discrete Gaussian noise of sigma {sigma!r} takes too many values"
-        case m.DiscreteLaplace(_, sensitivity) if sensitivity > _core.GRID_MOST_ATOMS:
+        case m.DiscreteLaplace(_, sensitivity) if sensitivity > GRID_MOST_ATOMS:
             return f"discrete Laplace noise under sensitivity {sensitivity!r} has too many losses"
         case m.FixedSizeSampled() | m.SampledWithReplacement():
             return "batches of fixed size are accounted under 'replace' and 'replace_special' alone"
@@ -82,7 +90,7 @@ def _explain_refused_sample(mechanism: m.Mechanism) -> str | None:
             )
         case _:
             return explain_missing_distribution(mechanism, "remove")
-    if not _core.GRID_LEAST_SHIFT <= shift <= _core.GRID_MOST_SHIFT:
+    if not GRID_LEAST_SHIFT <= shift <= GRID_MOST_SHIFT:
         return f"its mixtures have shifts between 1e-9 and 1e6 deviations of the noise, not {mechanism!r}"
     return None
 
@@ -134,32 +142,32 @@ def _build_unsampled(mechanism: m.Mechanism, direction: Direction) -> BoundingDi
     """Returns the distributions of a mechanism on all records, and of pairs that are their own."""
     match mechanism:
         case m.Gaussian(sigma):
-            return _as_exact(_core.GridLaw.gaussian(1 / sigma))
+            return _as_exact(GridLaw.gaussian(1 / sigma))
         case m.Laplace(scale):
-            return _as_exact(_core.GridLaw.laplace(1 / scale))
+            return _as_exact(GridLaw.laplace(1 / scale))
         case m.BoundedRange(eta):
-            return _as_exact(_core.GridLaw.bounded_range(eta))
+            return _as_exact(GridLaw.bounded_range(eta))
         case m.PureDP():
-            return _as_exact(_core.GridLaw.approximate_dp(mechanism.nominal_epsilon, 0.0))
+            return _as_exact(GridLaw.approximate_dp(mechanism.nominal_epsilon, 0.0))
         case m.ApproximateDP():
-            return _as_exact(_core.GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta))
+            return _as_exact(GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta))
         case BinaryRange(eta, _):
             pair = _build_from_ranges(mechanism.list_atoms(), step=Range(eta))
             return _as_exact(pair.reversed() if direction == "add" else pair)
         case ReplacedClass():
             return _build_replaced_class(mechanism)
         case ReplacedGaussian(sigma, q):
-            return _as_exact(_core.GridLaw.gaussian_replaced(1 / sigma, q))
+            return _as_exact(GridLaw.gaussian_replaced(1 / sigma, q))
         case m.RandomizedResponse(p, buckets):
-            return _as_exact(_core.GridLaw.randomized_response(p, buckets))
-        case m.DiscreteGaussian(sigma, _) if sigma * sigma < _core.GRID_LEAST_SCALE:
+            return _as_exact(GridLaw.randomized_response(p, buckets))
+        case m.DiscreteGaussian(sigma, _) if sigma * sigma < GRID_LEAST_SCALE:
             return _bound_tiny_noise()
-        case m.DiscreteLaplace(scale, _) if scale < _core.GRID_LEAST_SCALE:
+        case m.DiscreteLaplace(scale, _) if scale < GRID_LEAST_SCALE:
             return _bound_tiny_noise()
         case m.DiscreteGaussian(sigma, sensitivity):
-            return _as_exact(_core.GridLaw.discrete_gaussian(sigma, sensitivity))
+            return _as_exact(GridLaw.discrete_gaussian(sigma, sensitivity))
         case m.DiscreteLaplace(scale, sensitivity):
-            return _as_exact(_core.GridLaw.discrete_laplace(scale, sensitivity))
+            return _as_exact(GridLaw.discrete_laplace(scale, sensitivity))
         case PrivacyLoss():
             return _build_user_defined(mechanism, direction == "add" and not mechanism.mirrored)
     raise AssertionError(mechanism)
@@ -170,7 +178,7 @@ def _bound_tiny_noise() -> BoundingDistributions:
     return BoundingDistributions(_build_from_atoms([], [], [], 1.0, 1.0), (_build_from_atoms([1e200], [0.0], [4 * U]),))
 
 
-def _as_exact(found: _core.GridLaw) -> BoundingDistributions:
+def _as_exact(found: GridLaw) -> BoundingDistributions:
     """Returns one distribution as its own upper and lower bound."""
     return BoundingDistributions(found, (found,))
 
@@ -213,7 +221,7 @@ def _build_mixture(
         lost,
         mixtures.measure_relative_error(ahead, behind),
     )
-    upper, lower = _core.GridLaw.gaussian_mixtures(*given)
+    upper, lower = GridLaw.gaussian_mixtures(*given)
     return _as_exact(upper) if lower is None else BoundingDistributions(upper, (lower,))
 
 
@@ -261,19 +269,19 @@ def _build_truncated_sample(
     return BoundingDistributions(upper, attained or (upper,))
 
 
-def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> _core.GridLaw:
+def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> GridLaw:
     """Returns a distribution for setting a record of a sample of fixed size to zero (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
-        return _core.GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
+        return GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
     return loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
 
 
-def _list_zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[_core.GridLaw, ...]:
+def _list_zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[GridLaw, ...]:
     """Returns distributions that are attained if all other records contribute nothing, the same as the record or, for a
     Gaussian, the opposite."""
     found = tuple(one.poisson(q, add) for one in loss_distribution(inner, "remove").lowers for add in (False, True))
     if isinstance(inner, m.Gaussian):
-        found += (_core.GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
+        found += (GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
     return found
 
 
@@ -288,19 +296,17 @@ def _build_from_atoms(
     anchor: float = 0.0,
     step: float = 0.0,
     total: float = 0.0,
-) -> _core.GridLaw:
+) -> GridLaw:
     """Returns a distribution of atoms at ascending ``losses``, each within ``slack``.
 
     Masses are within their ``relative`` errors and add up to 1 within these and ``total``. The core raises if they do
     not.
     """
     y, masses, rel = (np.asarray(x, dtype=np.float64) for x in (losses, log_masses, relative))
-    return _core.GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)
+    return GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)
 
 
-def _build_from_ranges(
-    atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None
-) -> _core.GridLaw:
+def _build_from_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None) -> GridLaw:
     """Returns a distribution of atoms (loss, ln mass) that lie in ranges, on a grid through the heaviest."""
     middles = [0.5 * (y.lo + y.hi) for y, _ in atoms]
     slack = max((y.hi - y.lo for y, _ in atoms), default=0.0)
@@ -321,7 +327,7 @@ def _build_replaced_class(pair: ReplacedClass) -> BoundingDistributions:
     return _as_exact(upper) if less is more else BoundingDistributions(upper, (_build_from_symmetric_losses(less),))
 
 
-def _build_from_symmetric_losses(found: SymmetricLosses) -> _core.GridLaw:
+def _build_from_symmetric_losses(found: SymmetricLosses) -> GridLaw:
     """Returns a distribution of symmetric losses, on a grid through 0 and the heaviest loss."""
     atoms = found.list_atoms()
     heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)
@@ -338,7 +344,7 @@ def _build_user_defined(given: PrivacyLoss, add: bool) -> BoundingDistributions:
     return BoundingDistributions(high, (low,))
 
 
-def _build_from_complete_pair(pair: CompletePair) -> _core.GridLaw:
+def _build_from_complete_pair(pair: CompletePair) -> GridLaw:
     """Returns the distribution of a pair of arrays, on its own grid if its losses are equally spaced."""
     y, logs = pair.losses, np.log(pair.masses)
     relative = pair.relative + (8 + 2 * np.abs(logs)) * U
@@ -347,4 +353,4 @@ def _build_from_complete_pair(pair: CompletePair) -> _core.GridLaw:
     even = len(gaps) > 0 and np.ptp(gaps) <= 1e-12 * float(np.abs(y).max())
     step = float(y[-1] - y[0]) / len(gaps) if even else 0.0
     ends = pair.infinity, pair.hidden, pair.relative_ends
-    return _build_from_atoms(y, logs, relative, *ends, pair.slack, heaviest, step, _core.GRID_USER_TOTAL)
+    return _build_from_atoms(y, logs, relative, *ends, pair.slack, heaviest, step, GRID_USER_TOTAL)

@@ -14,7 +14,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import _core
+from ...._core import gaussian_deltas
 from ...numerics.outward import LARGEST, ULP, Range, exp, expm1, log, log1p, sqrt, widen_down
 from ...numerics.root import find_boundary
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
@@ -99,7 +99,7 @@ class Mixture:
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
         with np.errstate(over="ignore"):  # the largest double stands for what overflows
             at = np.nextafter(epsilon + self._shift_by_numbers(numbers) * (1 + _MARGIN), np.inf)
-        low = _core.gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
+        low = gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
         low[mu < _SERVED[0]] = 0.0
         return low
 
@@ -107,7 +107,7 @@ class Mixture:
         """Returns upper ends of the curves of these numbers."""
         mu = np.sqrt(numbers * self._mu_squared.hi + self._beside.hi) * (1 + _MARGIN)
         at = np.maximum(np.nextafter(epsilon + self._shift_by_numbers(numbers) * (1 - _MARGIN), -np.inf), 0.0)
-        high = _core.gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
+        high = gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
         high[mu > _SERVED[1]] = 1.0
         high[mu == 0] = 0.0
         return high

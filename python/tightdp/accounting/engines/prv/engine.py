@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .... import _core
+from ...._core import prv_delta, prv_epsilon
 from ....mechanisms import ApproximateDP, Gaussian, Laplace, Mechanism, PoissonSampled, PureDP, RandomizedResponse
 from ...numerics.outward import Range, log1p
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
@@ -53,7 +53,7 @@ class Prv:
 
         def ask_core(high: bool) -> tuple[float, float, float, float, float]:
             runs = _list_runs(parts, direction, high)
-            return _core.prv_epsilon(
+            return prv_epsilon(
                 runs, delta, request.eps_error, delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
 
@@ -67,7 +67,7 @@ class Prv:
 
         def ask_core(high: bool) -> tuple[float, float, float, float, float]:
             runs = _list_runs(parts, direction, high)
-            return _core.prv_delta(
+            return prv_delta(
                 runs, epsilon, request.eps_error, request.delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
 

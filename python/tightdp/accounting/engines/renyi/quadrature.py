@@ -1,8 +1,8 @@
 """M = E[W^a] of the Poisson-subsampled Gaussian at any real order a > 1 (docs/theory/conversions.md section 5).
 
 W = 1 - q + q e^x, x = u/sigma - 1/(2 sigma^2), u standard normal. The relative error of the trapezoidal rule of step h
-is e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1) for any y < pi sigma, because |W(u + iy)| <= W(u) and W has no zero in that
-strip.
+is e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1) for any y < pi sigma. The reason is that |W(u + iy)| <= W(u) and that W has no
+zero in that strip.
 """
 
 from __future__ import annotations

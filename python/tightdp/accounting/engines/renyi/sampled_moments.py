@@ -20,7 +20,7 @@ MOST_TERMS = 20_000
 """Largest number of terms of a sum or nodes of a quadrature: half a millisecond. The moment counts as infinite if it
 needs more."""
 _LEAST = 1e-150
-"""Least noise multiplier that is served: the square of a smaller one is no normal double. There the moments without
+"""Least noise multiplier that is served: the square of a smaller one would be subnormal. There the moments without
 sampling serve."""
 _MOST_INNER = 256
 """Largest integer order for an inner mechanism that is evaluated term by term."""
