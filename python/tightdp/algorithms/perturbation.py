@@ -94,7 +94,7 @@ class ObjectivePerturbation:
         f = build_objective(public, self.max_norm)
         if f.loss.outputs != 1:
             raise ValueError("classes must be two: objective perturbation needs losses of one score")
-        least = f.curvature / math.expm1(CURVATURE_SHARE * epsilon)
+        least = f.largest_curvature / math.expm1(CURVATURE_SHARE * epsilon)
         return dataclasses.replace(f, convexity=max(f.convexity, least))
 
     def plan(self, public: Public, target: Target) -> Plan:
@@ -102,7 +102,7 @@ class ObjectivePerturbation:
         if target.epsilon is None:
             raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
         f = self.choose_objective(public, target.epsilon)
-        left = target.epsilon - math.log1p(f.curvature / f.convexity) * (1 + 1e-12)
+        left = target.epsilon - math.log1p(f.largest_curvature / f.convexity) * (1 + 1e-12)
         noise = float(calibrate(Gaussian, epsilon=(1 - COVER) * left, delta=(1 - COVER) * target.delta))
         cover = float(calibrate(Gaussian, epsilon=COVER * left, delta=COVER * target.delta))
         charge = ApproximateDP(target.epsilon, target.delta)

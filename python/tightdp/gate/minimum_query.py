@@ -25,7 +25,7 @@ from ..models.model import Vector
 from ..models.records import Array, Records
 from ..release.noise import Philox, RandomSource
 from .oracle import CHUNK, Integers, Oracle, Public, Query
-from .solver import NotReached, euclidean_norm, minimize, sum_products
+from .solver import NotReached, euclidean_norm, minimize_convex_function, sum_products
 
 SLACK = 1e-6
 """Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
@@ -56,19 +56,19 @@ class Objective:
     """N times the regularization."""
 
     @property
-    def lipschitz(self) -> float:
+    def largest_gradient_norm(self) -> float:
         """Largest gradient norm of one record's loss."""
         return self.loss.lipschitz * self.max_norm * OUTWARD
 
     @property
-    def curvature(self) -> float:
+    def largest_curvature(self) -> float:
         """Largest eigenvalue of the Hessian of one record's loss."""
         return self.loss.curvature * self.max_norm**2 * OUTWARD
 
     @property
-    def tolerance(self) -> float:
+    def gradient_tolerance(self) -> float:
         """Gradient norm of F at a computed minimum."""
-        return SLACK * self.lipschitz
+        return SLACK * self.largest_gradient_norm
 
 
 @dataclass(frozen=True)
@@ -104,28 +104,28 @@ def build_objective(public: Public, max_norm: float) -> Objective:
 def build_minimum_query(oracle: Oracle, w: Vector, f: Objective) -> Query:
     """The minimum with b = 0, from the starting point ``w``. Sensitivity: lipschitz/convexity for the true minimum,
     twice the tolerance over the convexity for the computed one, and a grid step a coordinate."""
-    distance = (f.lipschitz + 2 * f.tolerance) / f.convexity * OUTWARD
+    distance = (f.largest_gradient_norm + 2 * f.gradient_tolerance) / f.convexity * OUTWARD
     grid = grid_below(distance)
     sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
 
-    def evaluate(source: RandomSource) -> Integers:
+    def evaluate_minimum(source: RandomSource) -> Integers:
         return truncate_to_grid(_find_minimum(oracle, w, f, np.zeros_like(w), source), grid)
 
-    return Query(w.shape, sensitivity, 1.0, grid, evaluate)
+    return Query(w.shape, sensitivity, 1.0, grid, evaluate_minimum)
 
 
 def build_perturbed_query(oracle: Oracle, w: Vector, f: Objective) -> PerturbedQuery:
     """The minimum with the gate's b."""
     side = math.sqrt(w.size)
-    noise_grid = grid_below(f.tolerance / side, 0)  # so that rounding moves b by at most half the tolerance
-    distance = 3 * f.tolerance / f.convexity * OUTWARD
+    noise_grid = grid_below(f.gradient_tolerance / side, 0)  # so that rounding moves b by at most half the tolerance
+    distance = 3 * f.gradient_tolerance / f.convexity * OUTWARD
     grid = grid_below(distance / side, COVER_BITS)
     cover = (distance + side * grid) * OUTWARD
 
-    def evaluate(source: RandomSource, b: Vector) -> Integers:
+    def evaluate_perturbed_minimum(source: RandomSource, b: Vector) -> Integers:
         return truncate_to_grid(_find_minimum(oracle, w, f, b, source), grid)
 
-    return PerturbedQuery(w.shape, f.lipschitz, noise_grid, cover, grid, evaluate)
+    return PerturbedQuery(w.shape, f.largest_gradient_norm, noise_grid, cover, grid, evaluate_perturbed_minimum)
 
 
 def _find_minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: RandomSource) -> Vector:
@@ -135,8 +135,10 @@ def _find_minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: Ra
         smoother = dataclasses.replace(f, loss=stage)
         # Only the last minimum is certified. The others are starting points, and need not be accurate.
         with contextlib.suppress(NotReached):
-            w = minimize(partial(ObjectivePoint, smoother, data, b), w, STAGE * f.lipschitz, STAGE_PASSES)
-    return minimize(partial(ObjectivePoint, f, data, b), w, f.tolerance)
+            w = minimize_convex_function(
+                partial(ObjectivePoint, smoother, data, b), w, STAGE * f.largest_gradient_norm, STAGE_PASSES
+            )
+    return minimize_convex_function(partial(ObjectivePoint, f, data, b), w, f.gradient_tolerance)
 
 
 def _list_smoother_losses(loss: Loss) -> list[Hinge]:
@@ -237,14 +239,14 @@ class ObjectivePoint:
         size, outputs = euclidean_norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
         rest = summed + euclidean_norm(self._b) + f.convexity * size
-        plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 5) * f.lipschitz) + 4 * rest
+        plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 5) * f.largest_gradient_norm) + 4 * rest
         return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 
     def _bound_residual_shift(self, error: float) -> float:
         """Sum of how far an error of the scores can move the residuals, with what rounds a residual itself."""
         f = self._f
         worst = len(self._z) * f.loss.curvature * error
-        if worst * f.max_norm <= 0.1 * f.tolerance or not isinstance(f.loss, (Logistic, Hinge)):
+        if worst * f.max_norm <= 0.1 * f.gradient_tolerance or not isinstance(f.loss, (Logistic, Hinge)):
             return worst
         low, high = (f.loss.differentiate_by_scores(self._z + s * error, self._data.targets) for s in (-1, 1))
         return min(worst, float(np.sqrt(((high - low) ** 2).sum(axis=1)).sum()))

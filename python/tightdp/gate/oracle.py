@@ -154,12 +154,12 @@ class Oracle:
         """The number of records, each counted by its weight. Sensitivity 1."""
         grid = grid_below(1.0)
 
-        def evaluate(source: RandomSource) -> Integers:
+        def evaluate_record_count(source: RandomSource) -> Integers:
             if self._records.weighted:
                 return self.sum_over_batch(partial(_sum_weights, grid), 1, source)
             return np.array([len(self._records) * int(1 / grid)], np.int64)
 
-        return Query((1,), 1.0, 1.0, grid, evaluate)
+        return Query((1,), 1.0, 1.0, grid, evaluate_record_count)
 
     def feature_sum_query(self, max_norm: float) -> Query:
         """sum_k weight_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
@@ -211,10 +211,10 @@ class Oracle:
     ) -> Query:
         """Makes the query for the sum of ``part`` over a sample, whose value is in units of ``grid``."""
 
-        def evaluate(source: RandomSource) -> Integers:
+        def evaluate_sum(source: RandomSource) -> Integers:
             return self.sum_over_batch(part, shape[0], source, q)
 
-        return Query(shape, sensitivity, q, grid, evaluate, scale, scores)
+        return Query(shape, sensitivity, q, grid, evaluate_sum, scale, scores)
 
 
 def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:

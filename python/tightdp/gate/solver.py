@@ -47,7 +47,9 @@ class NotReached(RuntimeError):
     """The minimum was not certified within the passes that are allowed."""
 
 
-def minimize(at: Callable[[Vector], SolverPoint], start: Vector, tolerance: float, most: int = MOST) -> Vector:
+def minimize_convex_function(
+    at: Callable[[Vector], SolverPoint], start: Vector, tolerance: float, most: int = MOST
+) -> Vector:
     """A point at which the true gradient has norm at most ``tolerance``.
 
     Newton's method with conjugate gradients for its linear systems and a line search along each step (Nocedal and
