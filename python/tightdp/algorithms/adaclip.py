@@ -19,7 +19,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .shared.algorithm import Plan, RepeatedRelease, batch_size, smallest_share
+from .shared.algorithm import Plan, RepeatedRelease, batch_size, compute_smallest_share
 from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, resolve_optimizer
 
@@ -98,7 +98,7 @@ class AdaCliP:
             q = limit_batch(self.batch_size, public.records, self.epochs) / public.records
         steps = math.ceil(self.epochs / q)
         noise = resolve_noise_multiplier(
-            lambda noise: RepeatedRelease(q, noise, steps).releases, self.noise_multiplier, target
+            lambda noise: RepeatedRelease(q, noise, steps).composed_releases, self.noise_multiplier, target
         )
         return RepeatedRelease(q, noise, steps)
 
@@ -116,7 +116,7 @@ class AdaCliP:
             moments = Moments(self, public.size, batch, q, noise)
             for _ in range(steps):
                 query = oracle.gradient_sum_query(
-                    w, 1.0, sampling_probability=q, center=moments.center, scale=moments.scale
+                    w, 1.0, sampling_probability=q, center=moments.center, scale=moments.gradient_scale
                 )
                 gradient = moments.learn_from_release(gate.release_gaussian(query, noise).value)
                 w = step(w, gradient + public.regularization * w)
@@ -124,13 +124,13 @@ class AdaCliP:
             return iterates.get_mean()
 
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
-        return Plan(FixedPlan(made.releases), run, steps, used)
+        return Plan(FixedPlan(made.composed_releases), run, steps, used)
 
 
 def limit_batch(batch_size: float, records: int, epochs: float) -> float:
     """Returns an expected batch size that has a plan: in place of all records, all but one, or half of a single one,
     and in place of too few, so many that ``epochs`` end."""
-    batch_size = max(batch_size, records * smallest_share(epochs))
+    batch_size = max(batch_size, records * compute_smallest_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 
 
@@ -144,14 +144,14 @@ class Moments:
         self.variance: Vector = np.full(size, math.sqrt(self._low * self._high))
 
     @property
-    def scale(self) -> Vector:
+    def gradient_scale(self) -> Vector:
         """b_i = sqrt(s_i sum(s) / gamma), s confined to its range."""
         deviation = np.sqrt(np.clip(self.variance, self._low, self._high))
         return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
 
     def learn_from_release(self, released: Vector) -> Vector:
         """The estimate of the mean gradient in a released sum, which also updates the moments."""
-        options, scale = self._settings, self.scale
+        options, scale = self._settings, self.gradient_scale
         gradient: Vector = self.center + released / self._expected
         observed = estimate_variance((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
         self.variance = options.beta2 * self.variance + (1 - options.beta2) * observed

@@ -27,7 +27,7 @@ from ..models.dense import grid_for
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
-from .shared.algorithm import Plan, RepeatedRelease, batch_size, build_sampled_gaussian, smallest_share
+from .shared.algorithm import Plan, RepeatedRelease, batch_size, build_sampled_gaussian, compute_smallest_share
 from .shared.importance import TwoStages
 from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, check_stable, resolve_optimizer
@@ -123,7 +123,7 @@ class DPIS:
         """Returns the batch size over that number of records, in (0, 1]."""
         if self.batch_size is None:
             return FRACTION / 2
-        return min(1.0, max(self.batch_size / records, smallest_share(self.epochs)))
+        return min(1.0, max(self.batch_size / records, compute_smallest_share(self.epochs)))
 
     def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
         """The steps; with ``norm_share=None`` those of the largest cost, which steer the filter's choice of order and
@@ -135,7 +135,9 @@ class DPIS:
             self.epochs * run.steps,
         )
         noise = resolve_noise_multiplier(
-            lambda noise: RepeatedRelease(q, noise, count).releases + run.norm_releases, self.noise_multiplier, target
+            lambda noise: RepeatedRelease(q, noise, count).composed_releases + run.norm_releases,
+            self.noise_multiplier,
+            target,
         )
         return RepeatedRelease(q, noise, count)
 
@@ -150,7 +152,7 @@ class DPIS:
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
             return Plan(
-                FixedPlan(made.releases + run.norm_releases),
+                FixedPlan(made.composed_releases + run.norm_releases),
                 run.build_fixed_run(q, noise),
                 count + self.norm_sum_count,
                 used,
@@ -173,7 +175,7 @@ class EpochSettings:
         """The batch size over the public number of records, in (0, 1]."""
         self.steps = math.ceil(1 / self.part)
         """The number of steps in an epoch."""
-        self.norm_noise = settings.norm_noise or max(0.02 * public.records, self._least_norm_noise())
+        self.norm_noise = settings.norm_noise or max(0.02 * public.records, self._find_least_norm_noise())
         """Noise multiplier of each released sum of norms."""
 
     @property
@@ -183,7 +185,7 @@ class EpochSettings:
             Gaussian(self.norm_noise) * self.settings.norm_sum_count if self.settings.norm_sum_count else Composition()
         )
 
-    def _least_norm_noise(self) -> float:
+    def _find_least_norm_noise(self) -> float:
         """Noise multiplier with which all sums of norms take half of epsilon, in the account that the run has; 0 where
         no epsilon is given."""
         sums, (epsilon, delta, _) = self.settings.norm_sum_count, self.target
@@ -200,7 +202,7 @@ class EpochSettings:
             return
         norms = self.norm_releases + (self.target.beside or Composition())
         if not norms.epsilon(self.target.delta).upper < self.target.epsilon:
-            raise self._too_many_norms()
+            raise self._make_norm_refusal()
 
     def make_filter(self, made: RepeatedRelease) -> FilterBudget:
         """Returns the filter of a run whose share of norms is released, of the order that is best for ``made`` if
@@ -209,16 +211,16 @@ class EpochSettings:
         Raises ValueError if this leaves too little as well, which does not depend on the number of records.
         """
         assert self.target.epsilon is not None
-        for expected in (made.releases + self.norm_releases, None):
+        for expected in (made.composed_releases + self.norm_releases, None):
             budget = FilterBudget(self.target.epsilon, self.target.delta, expected=expected)
             # The steps of an epoch in which all norms are C, with the largest noise: section 6.
             epoch = 2 * math.expm1(min(budget.cost(Gaussian(self.largest_noise / 1.01)), 700.0))
             room = budget.cap * (1 - 1e-6) - self.settings.norm_sum_count * budget.cost(Gaussian(self.norm_noise))
             if self.settings.epochs * epoch <= room:
                 return budget
-        raise self._too_many_norms()
+        raise self._make_norm_refusal()
 
-    def _too_many_norms(self) -> ValueError:
+    def _make_norm_refusal(self) -> ValueError:
         """Returns the error for sums of norms that leave nothing for gradients."""
         return ValueError(
             f"norm_noise must be larger, or epochs fewer: {self.settings.norm_sum_count} sums of norms with "
@@ -280,12 +282,12 @@ class _DpisRun(EpochSettings):
         """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+            def choose_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
                 released = gate.release_gaussian(oracle.norm_sum_query(w, max_norm), self.norm_noise).value[0]
                 share, noise = self.choose_share_and_noise(budget, epoch, released, max_norm)
                 return self.compute_sampling_probability(share), noise
 
-            return self._run_epochs(oracle, gate, w, choose, self._resolve_optimizer(q, noise))
+            return self._run_epochs(oracle, gate, w, choose_epoch_settings, self._resolve_optimizer(q, noise))
 
         return run
 
@@ -328,7 +330,7 @@ def importance_sum_query(
     grid = grid_for(max_norm, records=oracle.public.records)
     stages = TwoStages(q, max_norm, reach, floor)
 
-    def evaluate(source: RandomSource) -> Integers:
+    def evaluate_importance_sum(source: RandomSource) -> Integers:
         """Draws candidates by bounds on their norms, thins them by the norms themselves, and sums the gradients."""
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
@@ -343,4 +345,4 @@ def importance_sum_query(
         oracle.state["norm bounds"] = hats
         return gradients.sum_unit_gradients(max_norm, taken, grid=grid)
 
-    return Query((oracle.public.size,), max_norm, q, grid, evaluate)
+    return Query((oracle.public.size,), max_norm, q, grid, evaluate_importance_sum)

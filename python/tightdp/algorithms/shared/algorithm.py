@@ -36,7 +36,7 @@ class RepeatedRelease(NamedTuple):
     number: int
 
     @property
-    def releases(self) -> Composition:
+    def composed_releases(self) -> Composition:
         return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability) * self.number
 
 
@@ -59,7 +59,7 @@ MOST_STEPS = MOST_RELEASES // 4
 """Most steps that a small batch size makes of few epochs: past it batches are larger."""
 
 
-def smallest_share(epochs: float) -> float:
+def compute_smallest_share(epochs: float) -> float:
     """Returns the least share of records in a batch, in (0, 1], with which ``epochs`` take ``MOST_STEPS`` at most.
 
     A batch size is chosen before the number of records is released, so it needs a plan for any number. It stands for a
