@@ -129,6 +129,7 @@ def build_perturbed_query(oracle: Oracle, w: Vector, f: Objective) -> PerturbedQ
 
 
 def _find_minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: RandomSource) -> Vector:
+    """Returns the minimum of the objective with the noise vector ``b``, from ``w`` and by way of smoother losses."""
     _, records = oracle.draw_batch(source, 1.0)
     data = _scale_records(records, f.max_norm, w.size // f.loss.outputs)
     for stage in _list_smoother_losses(f.loss):

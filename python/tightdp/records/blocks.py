@@ -59,7 +59,7 @@ class Blocks(ABC):
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """The blocks, from the first one on."""
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
@@ -71,7 +71,7 @@ class Blocks(ABC):
         """
         many = 0
         for i, given in enumerate(self):
-            x, y = self.form(*given)
+            x, y = self.block_form(*given)
             if lengths is not None:
                 check_block_unchanged(len(y), int(lengths[i]) if i < len(lengths) else None)
             yield function(x, y) if rows is None else function(x[rows[i]], y[rows[i]])
@@ -79,14 +79,14 @@ class Blocks(ABC):
         if lengths is not None:
             check_block_unchanged(many, len(lengths))
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
         """The records of each batch, given by the ascending numbers of its rows among all; one pass for all batches.
         RuntimeError where the blocks have other ``lengths``."""
         rows = np.concatenate(batches)
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         features, targets, begin, first = [], [], 0, 0
-        for block in self.map(keep_block, None, lengths):
+        for block in self.map_each_block(keep_block, None, lengths):
             end = int(np.searchsorted(ascending, first + len(block[1])))
             here = ascending[begin:end] - first
             features.append(block[0][here])
@@ -99,7 +99,7 @@ class Blocks(ABC):
             yield x[batch], y[batch]
 
     @property
-    def form(self) -> BlockForm:
+    def block_form(self) -> BlockForm:
         """Returns the check of a block."""
         return BlockForm(self.width, np.dtype(self.dtype), bool(self.weighted))
 

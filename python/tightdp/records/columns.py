@@ -40,7 +40,7 @@ class Number:
     def feature_names(self) -> list[str]:
         return [self.name]
 
-    def encode(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def encode_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.missing is not None:
             values = np.where(np.isnan(values), self.missing, values)
         unit: NDArray[np.float64] = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
@@ -62,7 +62,7 @@ class Category:
     def feature_names(self) -> list[str]:
         return [f"{self.name}={c}" for c in self.categories]
 
-    def encode(self, values: Sequence[str]) -> NDArray[np.float64]:
+    def encode_values(self, values: Sequence[str]) -> NDArray[np.float64]:
         place = {category: i for i, category in enumerate(self.categories)}
         found = np.array([place.get(value, -1) for value in values], dtype=np.intp)
         out = np.zeros((len(found), len(place)))
@@ -167,7 +167,7 @@ def encode_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool
     def encode_column(column: Column) -> NDArray[np.float64]:
         if isinstance(column, Number):
             allowed = allow_missing or column.missing is not None
-            return column.encode(rows.read_numbers(column.name, allow_missing=allowed))
-        return column.encode(rows.get_column(column.name))
+            return column.encode_values(rows.read_numbers(column.name, allow_missing=allowed))
+        return column.encode_values(rows.get_column(column.name))
 
     return np.column_stack(run_all_attempts([partial(encode_column, column) for column in columns]))

@@ -78,7 +78,7 @@ class CopiedBlocks(View):
         parts: list[tuple[int, np.dtype[Any]]] = []
         self._file.seek(0)
         for given in self._blocks:
-            x, y = self.form(*given)
+            x, y = self.block_form(*given)
             self._given_up = self._given_up or not self._write_block(x, y)
             parts.append((len(y), y.dtype))
             yield x, y

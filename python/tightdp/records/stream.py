@@ -67,7 +67,7 @@ class Stream:
         self._blocks, self._prepare, self._center, self._largest = blocks, prepare, center, largest
         self.weighted = blocks.weighted or getattr(prepare, "weights", None) is not None
         """Whether some weight may be below the largest."""
-        self._lengths = cast(Lengths, blocks.lengths)
+        self._lengths = cast(Lengths, blocks.block_lengths)
         self.width = blocks.width
         self._gathered: dict[float, Iterator[Block]] = {}
 
@@ -89,13 +89,15 @@ class Stream:
         """The sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
         work = BlockSum(self._prepare, part, size, self._center, self._largest)
         total = np.zeros(length, np.int64)
-        for found in self._blocks.map(work) if probability >= 1.0 else self._sum_samples(work, source, probability):
+        for found in (
+            self._blocks.map_each_block(work) if probability >= 1.0 else self._sum_samples(work, source, probability)
+        ):
             total += found
         return total
 
     def map_blocks(self, part: Callable[[Any], Any]) -> Iterable[Any]:
         """Yields the result of ``part`` for the records of each block, in order."""
-        return self._blocks.map(BlockSum(self._prepare, part, None, self._center, self._largest))
+        return self._blocks.map_each_block(BlockSum(self._prepare, part, None, self._center, self._largest))
 
     def _sum_samples(self, work: BlockSum, source: RandomSource, probability: float) -> Iterable[Integers]:
         """Yields the sums over a Poisson batch; batches of later steps are gathered in the same pass."""
@@ -104,13 +106,15 @@ class Stream:
             rows = draw_rows(source.stream(), probability, len(self))
             parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
             starts = ends - self._lengths
-            yield from self._blocks.map(work, [part - start for part, start in zip(parts, starts, strict=True)])
+            yield from self._blocks.map_each_block(
+                work, [part - start for part, start in zip(parts, starts, strict=True)]
+            )
             return
         ready = self._gathered.get(probability)
         if ready is None or (batch := next(ready, None)) is None:
             several = self._count_batches_ahead(probability) if self._blocks.ahead else 1
             batches = [draw_rows(source.stream(), probability, len(self)) for _ in range(several)]
-            ready = self._gathered[probability] = self._blocks.gather(batches)
+            ready = self._gathered[probability] = self._blocks.gather_batches(batches)
             batch = next(ready)
         yield work(*batch)
 
@@ -138,10 +142,10 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
 
     One pass, or none where all of that is known. ValueError where no block has a record, or no record a weight above 0.
     """
-    if isinstance(blocks, View) and blocks.lengths is not None:
+    if isinstance(blocks, View) and blocks.block_lengths is not None:
         known = [] if look is None else blocks.find_look_results(look)
-        return blocks, [seen for n, _, seen in blocks.map(_FirstPass(look)) if n] if known is None else known
-    passed = list(blocks.map(_FirstPass(look)))
+        return blocks, [seen for n, _, seen in blocks.map_each_block(_FirstPass(look)) if n] if known is None else known
+    passed = list(blocks.map_each_block(_FirstPass(look)))
     lengths, found = np.array([n for n, _, _ in passed], np.int64), [seen for n, _, seen in passed if n]
     if not lengths.any():
         raise ValueError("X must hold at least one record, got none")

@@ -32,9 +32,9 @@ class View(Blocks):
         self.columns, self.texts, self.copied = blocks.columns, dict(blocks.texts), blocks.copied
 
     @property
-    def lengths(self) -> Lengths | None:
+    def block_lengths(self) -> Lengths | None:
         """The number of records of each block, once a pass has counted them."""
-        return self._blocks.lengths if isinstance(self._blocks, View) else None
+        return self._blocks.block_lengths if isinstance(self._blocks, View) else None
 
     def find_look_results(self, look: Look) -> list[Any] | None:
         """Returns the results of ``look`` in an earlier pass; None if it did not look."""
@@ -49,25 +49,25 @@ class CountedBlocks(View):
         self._lengths, self._look, self._found = lengths, look, found
 
     @property
-    def lengths(self) -> Lengths:
+    def block_lengths(self) -> Lengths:
         return self._lengths
 
     def find_look_results(self, look: Look) -> list[Any] | None:
         return self._found if look is self._look else None
 
     def __iter__(self) -> Iterator[Block]:
-        return self.map(keep_block)
+        return self.map_each_block(keep_block)
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        return self._blocks.map(function, rows, self._lengths)
+        return self._blocks.map_each_block(function, rows, self._lengths)
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        return self._blocks.gather(batches, self._lengths)
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        return self._blocks.gather_batches(batches, self._lengths)
 
 
 class MappedBlocks(View):
@@ -84,19 +84,19 @@ class MappedBlocks(View):
 
     def __iter__(self) -> Iterator[Block]:
         for given in self._blocks:
-            x, y = self._blocks.form(*given)
+            x, y = self._blocks.block_form(*given)
             yield self._made(x), y
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        return self._blocks.map(_AfterMapping(self._made, function), rows, lengths)
+        return self._blocks.map_each_block(_AfterMapping(self._made, function), rows, lengths)
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        for x, y in self._blocks.gather(batches, lengths):
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        for x, y in self._blocks.gather_batches(batches, lengths):
             yield self._made(x), y
 
 
@@ -133,7 +133,7 @@ class WeightedBlocks(View):
     def __iter__(self) -> Iterator[Block]:
         start = 0
         for given in self._blocks:
-            x, y = self._blocks.form(*given)
+            x, y = self._blocks.block_form(*given)
             here = self._weights[start : start + len(x)]
             start += len(x)
             if len(here) < len(x):
@@ -145,8 +145,8 @@ class WeightedBlocks(View):
                 f"{'more' if start > len(self._weights) else start} records"
             )
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        for rows, (x, y) in zip(batches, self._blocks.gather(batches, lengths), strict=True):
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        for rows, (x, y) in zip(batches, self._blocks.gather_batches(batches, lengths), strict=True):
             yield x, join_weights(y, self._weights[rows])
 
 
@@ -191,7 +191,7 @@ class SelectedRows(View):
         self._rows = rows
 
     @property
-    def lengths(self) -> Lengths:
+    def block_lengths(self) -> Lengths:
         return self._rows.counts
 
     def find_look_results(self, look: Look) -> list[Any] | None:
@@ -199,19 +199,19 @@ class SelectedRows(View):
 
     def __iter__(self) -> Iterator[Block]:
         for i, given in enumerate(self._blocks):
-            x, y = self._blocks.form(*given)
+            x, y = self._blocks.block_form(*given)
             yield x[self._rows[i]], y[self._rows[i]]
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        return self._blocks.map(function, self._rows if rows is None else _SelectedAgain(self._rows, rows))
+        return self._blocks.map_each_block(function, self._rows if rows is None else _SelectedAgain(self._rows, rows))
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        return self._blocks.gather([self._rows.translate_to_row_numbers(batch) for batch in batches])
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        return self._blocks.gather_batches([self._rows.translate_to_row_numbers(batch) for batch in batches])
 
 
 @dataclass(frozen=True)

@@ -65,14 +65,14 @@ class DaskBlocks(Blocks):
                     f"{name} must have chunks or partitions as X has: got {len(of)} for {len(self._parts)}"
                 )
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
         """Yields ``function`` of each block, computed where Dask holds it."""
-        work = self._dask.delayed(_BlockTask(self.form, function, *self._named), traverse=False)
+        work = self._dask.delayed(_BlockTask(self.block_form, function, *self._named), traverse=False)
         tasks = [
             work(x, y, w, None if rows is None else rows[i], None if lengths is None else int(lengths[i]))
             for i, (x, y, w) in enumerate(zip(self._parts, self._targets, self._weights, strict=True))
@@ -81,7 +81,7 @@ class DaskBlocks(Blocks):
         yield from self._dask.compute(*tasks)
 
     def __iter__(self) -> Iterator[Block]:
-        raise TypeError("DaskBlocks are not read here: map computes where they are")
+        raise TypeError("DaskBlocks are not read here: map_each_block computes where they are")
 
 
 @dataclass(frozen=True)
