@@ -118,7 +118,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         count up to ``max_sample_weight``, which they require. Raises ``ValueError`` or ``TypeError``, naming the
         argument and its range, before anything is released.
         """
-        return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
+        return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, disjoint: bool = False
@@ -130,7 +130,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         only, and the charge is that of the most expensive call (docs/theory/blocks.md, section 4). You answer for this
         statement. ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
         """
-        return self._train(
+        return self._train_model(
             X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), classes=classes, disjoint=bool(disjoint)
         )
 

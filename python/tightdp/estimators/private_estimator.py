@@ -113,7 +113,7 @@ class PrivateEstimator(NestedParameters):
 
     @fit_on_a_copy
     @cache_decoded_blocks
-    def _train(
+    def _train_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """A run. ``again`` goes on from the last one, and adds to its account."""

@@ -82,12 +82,12 @@ def second_moment_query(records: Records | Stream, max_norm: float, size: int | 
     length = size * (size + 1) // 2
     part = partial(_sum_outer_products, max_norm, unit)
 
-    def evaluate(source: RandomSource) -> Integers:
+    def evaluate_second_moment(source: RandomSource) -> Integers:
         return part(records) if isinstance(records, Records) else records.sum_over_batch(part, length, source)
 
     scale = np.full(length, np.nextafter(math.sqrt(0.5), 1))
     scale[:size] = 1
-    return Query((length,), math.nextafter(max_norm**2, math.inf), 1.0, unit**2, evaluate, scale)
+    return Query((length,), math.nextafter(max_norm**2, math.inf), 1.0, unit**2, evaluate_second_moment, scale)
 
 
 def _sum_outer_products(max_norm: float, unit: float, records: Records) -> Integers:

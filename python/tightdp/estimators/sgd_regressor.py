@@ -59,11 +59,11 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Trains privately on features ``(n, d)`` and numbers ``(n,)``, or on ``Blocks``, which hold both; otherwise as
         ``fit`` of ``LogisticRegression``."""
-        return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
+        return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, disjoint: bool = False) -> Any:
         """Continues from the last fit; as ``partial_fit`` of ``LogisticRegression``."""
-        return self._train(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
+        return self._train_model(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """Returns the charge of ``fit`` on records of ``n_features`` features, without a look at a record."""
