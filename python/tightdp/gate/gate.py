@@ -109,9 +109,9 @@ class Gate:
     def release_frequent_values(
         self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: NoiseShare
     ) -> Release[list[tuple[str, ...]]]:
-        """Returns the values of each column whose noisy counts reach a threshold, which a value of one record alone
-        reaches with a probability of at most ``spent.failure`` in all columns (docs/theory/frequent.md, section 2).
-        ``counts`` makes the true ones, how many records have each value, of so many columns."""
+        """Releases the values of each column whose noisy counts reach a threshold. A value of one record alone reaches
+        it with a probability of at most ``spent.failure`` in all columns (docs/theory/frequent.md, section 2).
+        ``counts`` returns, for each of ``columns`` columns, the number of records that have each value."""
         sigma, least = compute_noise_and_threshold(columns, *spent)
         mechanism = self._spend(Gaussian(spent.noise_multiplier))
         self._spend(ApproximateDP(0.0, spent.failure))

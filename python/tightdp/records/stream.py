@@ -1,4 +1,4 @@
-"""A pass over blocks: an integer sum of what is made of each record, whatever the blocks and wherever they lie.
+"""Integer sums over the records of blocks, whatever the blocks are and wherever they lie.
 
 Statement and proof: docs/theory/blocks.md, sections 1 and 2.
 """
@@ -21,11 +21,12 @@ from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights, split_
 from .views import CountedBlocks, Look, View
 
 AHEAD = 2**28
-"""Bytes of features that are gathered ahead for the steps to come: a pass over files then serves many steps."""
+"""Bytes of features that are gathered ahead for later steps, so that a pass over files serves many steps."""
 COINS = 2**20
-"""Coins that are drawn at once."""
+"""Number of coins that are drawn at once."""
 
 Integers = NDArray[np.int64]
+"""Integers of a sum, modulo 2^64."""
 Prepare = Callable[[NDArray[Any], NDArray[Any]], Records]
 """Function that makes records of a block, each of its own row alone."""
 Part = Callable[[Records], Integers]
@@ -80,13 +81,13 @@ class Stream:
         return int(self._lengths.sum())
 
     def center_features(self, center: NDArray[np.float64]) -> Stream:
-        """The same records with ``center`` subtracted from their features."""
+        """Returns the same records with ``center`` subtracted from their features."""
         return Stream(self._blocks, self._prepare, center, self._largest)
 
     def sum_over_batch(
         self, part: Part, length: int, source: RandomSource, probability: float = 1.0, size: int | None = None
     ) -> Integers:
-        """The sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
+        """Returns the sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
         work = BlockSum(self._prepare, part, size, self._center, self._largest)
         total = np.zeros(length, np.int64)
         for found in (
@@ -138,9 +139,9 @@ class _FirstPass:
 
 
 def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
-    """The blocks as later passes are to read them, and what ``look`` found in those that have records.
+    """Returns the blocks for later passes, and the results of ``look`` for those that have records.
 
-    One pass, or none where all of that is known. ValueError where no block has a record, or no record a weight above 0.
+    It takes one pass, or none if all of this is known. ValueError if no block has a record, or no weight is above 0.
     """
     if isinstance(blocks, View) and blocks.block_lengths is not None:
         known = [] if look is None else blocks.find_look_results(look)
@@ -155,8 +156,8 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
 
 
 def draw_rows(stream: _core.RandomStream, probability: float, records: int) -> Rows:
-    """The rows of a Poisson batch, ascending: those of ``RandomSource.bernoulli``, in the memory of a few of them.
-    Record k has coin k of the stream, whatever the blocks are."""
+    """Returns the rows of a Poisson batch, ascending: those of ``RandomSource.bernoulli``, but with the coins of a few
+    records in memory at a time. Record k has coin k of the stream, whatever the blocks are."""
     threshold, found = np.uint64(math.floor(Fraction(probability) * 2**64)), [np.zeros(0, np.intp)]
     for first in range(0, records, COINS):
         coins = _core.random_integers(stream, first, min(COINS, records - first))

@@ -1,4 +1,4 @@
-"""Blocks that are made of others while these are read: with other features, or some of the records.
+"""Blocks that are made of others while they are read: with other features, or with some of the records.
 
 Statement and proof: docs/theory/blocks.md, section 6.
 """
@@ -42,7 +42,8 @@ class View(Blocks):
 
 
 class CountedBlocks(View):
-    """The same blocks, after a pass that counted the records. A later one that finds others raises RuntimeError."""
+    """The same blocks, after a pass that counted the records. A later pass that finds other numbers raises
+    RuntimeError."""
 
     def __init__(self, blocks: Blocks, lengths: Lengths, look: Look | None, found: list[Any]) -> None:
         super().__init__(blocks)
@@ -71,7 +72,7 @@ class CountedBlocks(View):
 
 
 class MappedBlocks(View):
-    """The same records, with the features that a function makes of rows, each of its own row alone: numbers, but for
+    """The same records, with features that a function makes of each row by itself. They are numbers, except for
     ``texts``."""
 
     def __init__(
@@ -102,7 +103,7 @@ class MappedBlocks(View):
 
 @dataclass(frozen=True)
 class _MappedFeatures:
-    """The features of rows, of which there may be none."""
+    """A function that returns the new features of some rows, or of no rows."""
 
     function: Callable[[NDArray[Any]], Any]
     width: int
@@ -114,6 +115,8 @@ class _MappedFeatures:
 
 @dataclass(frozen=True)
 class _AfterMapping:
+    """A function of a block, applied after its features were mapped."""
+
     made: _MappedFeatures
     function: Callable[[NDArray[Any], NDArray[Any]], Any]
 
@@ -174,7 +177,7 @@ class RandomSubset(Sequence[Rows]):
         )
 
     def translate_to_row_numbers(self, chosen: Rows) -> Rows:
-        """The numbers among all records of the ``chosen`` among these, ascending."""
+        """Returns the numbers, among all records, of some ``chosen`` among these, ascending."""
         ends = np.cumsum(self.counts)
         parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
         found = [
@@ -184,7 +187,7 @@ class RandomSubset(Sequence[Rows]):
 
 
 class SelectedRows(View):
-    """Some of the records, which may be none."""
+    """Some of the records, or no record."""
 
     def __init__(self, blocks: Blocks, rows: RandomSubset) -> None:
         super().__init__(blocks)
@@ -216,7 +219,7 @@ class SelectedRows(View):
 
 @dataclass(frozen=True)
 class _SelectedAgain(Sequence[Rows]):
-    """Some of some rows, block by block."""
+    """Some rows among rows that were selected before, block by block."""
 
     rows: RandomSubset
     chosen: Sequence[Rows]

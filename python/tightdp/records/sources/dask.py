@@ -1,4 +1,4 @@
-"""Arrays and data frames of Dask: what is made of a block is computed where the block is; needs the extra ``dask``."""
+"""Arrays and data frames of Dask. Functions of a block are computed where the block is. Needs the extra ``dask``."""
 
 from __future__ import annotations
 
@@ -107,6 +107,8 @@ class _BlockTask:
 
 @dataclass(frozen=True)
 class _DaskParts:
+    """The parts of a collection, and the form of its blocks."""
+
     delayed: Any
     width: int
     dtype: np.dtype[Any]
