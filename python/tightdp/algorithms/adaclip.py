@@ -85,7 +85,7 @@ class AdaCliP:
         return self.batch_size is None
 
     def resolve_variance_range(self, size: int) -> tuple[float, float]:
-        """h1 and h2 for that many parameters."""
+        """Returns h1 and h2 for ``size`` parameters."""
         start = self.max_norm**2 * self.gamma / size
         h1 = min(start / 2, self.h2 or math.inf) if self.h1 is None else self.h1
         h2 = max(start * 2, h1) if self.h2 is None else self.h2
@@ -111,7 +111,7 @@ class AdaCliP:
         optimizer = resolve_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            """Steps along estimates of the mean gradient, from which the next centre and scale are learned."""
+            """Takes steps along estimates of the mean gradient, from which the next centre and scale are learned."""
             step, iterates = optimizer.make_stepper(public.size), TailMean(steps, self.average)
             moments = Moments(self, public.size, batch, q, noise)
             for _ in range(steps):
@@ -145,12 +145,12 @@ class Moments:
 
     @property
     def gradient_scale(self) -> Vector:
-        """b_i = sqrt(s_i sum(s) / gamma), s confined to its range."""
+        """Scale of each coordinate, b_i = sqrt(s_i sum(s) / gamma), with s confined to its range."""
         deviation = np.sqrt(np.clip(self.variance, self._low, self._high))
         return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
 
     def learn_from_release(self, released: Vector) -> Vector:
-        """The estimate of the mean gradient in a released sum, which also updates the moments."""
+        """Returns the estimate of the mean gradient in a released sum, and updates the moments with it."""
         options, scale = self._settings, self.gradient_scale
         gradient: Vector = self.center + released / self._expected
         observed = estimate_variance((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
@@ -160,9 +160,10 @@ class Moments:
 
 
 def estimate_variance(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
-    """The variance of one record's gradient, from squared distances of the estimate from the centre.
+    """Returns the variance of one record's gradient, from squared distances of the estimate from the centre.
 
-    For Poisson batches E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 where nothing is
-    clipped (docs/theory/adaclip.md, section 3): unbiased up to the last term, which is small once m has settled.
+    If nothing is clipped, E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 for Poisson
+    batches (docs/theory/adaclip.md, section 3). So the estimate is unbiased up to the last term, which is small once m
+    has settled.
     """
     return (squares - (scale * noise / expected) ** 2) * (expected / (1 - q))

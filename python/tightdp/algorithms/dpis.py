@@ -33,6 +33,7 @@ from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, check_stable, resolve_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
+"""(oracle, gate, initial parameters) -> final parameters."""
 Choice = Callable[[int, Vector, float], tuple[float, float]]
 """(epoch, parameters, norm bound) -> (sampling probability, noise multiplier)."""
 
@@ -126,8 +127,8 @@ class DPIS:
         return min(1.0, max(self.batch_size / records, compute_smallest_share(self.epochs)))
 
     def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
-        """The steps; with ``norm_share=None`` those of the largest cost, which steer the filter's choice of order and
-        the length of steps."""
+        """Returns the steps of a run. With ``norm_share=None`` they are those of the largest cost, which steer the
+        filter's choice of order and the length of steps."""
         run = _DpisRun(self, public, target)
         run.check_norms()
         q, count = (
@@ -186,8 +187,8 @@ class EpochSettings:
         )
 
     def _find_least_norm_noise(self) -> float:
-        """Noise multiplier with which all sums of norms take half of epsilon, in the account that the run has; 0 where
-        no epsilon is given."""
+        """Returns the noise multiplier with which all sums of norms take half of epsilon in the run's account; 0
+        without epsilon."""
         sums, (epsilon, delta, _) = self.settings.norm_sum_count, self.target
         if epsilon is None or not sums:
             return 0.0
@@ -228,13 +229,13 @@ class EpochSettings:
         )
 
     def compute_sampling_probability(self, share: float) -> float:
-        """q for a ratio of the mean norm to C."""
+        """Returns q for a ratio of the mean norm to C."""
         return min(1.0, self.part / share)
 
     def choose_share_and_noise(
         self, budget: FilterBudget, epoch: int, released: float, max_norm: float
     ) -> tuple[float, float]:
-        """The share of norms that a released sum tells, and the noise multiplier of the epoch's steps."""
+        """Returns the share of norms by a released sum, and the noise multiplier of the epoch's steps."""
         # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
@@ -245,7 +246,7 @@ class EpochSettings:
         return share, noise
 
     def _choose_noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
-        """sigma / share for the smallest sigma that leaves room for the epochs to come; infinite if it is far beyond
+        """Returns sigma / share for the smallest sigma that leaves room for later epochs; infinity if it is far beyond
         the largest noise."""
         later = self.settings.epochs - epoch - 1
         sums = Gaussian(self.norm_noise)
@@ -254,6 +255,7 @@ class EpochSettings:
         worst = 1.0 if epoch < self.settings.reserve * self.settings.epochs else share
 
         def is_affordable(sigma: float) -> bool:
+            """Tells whether the steps of this epoch, with this sigma, leave enough for later epochs."""
             now = budget.cost(build_sampled_gaussian(sigma / share, self.compute_sampling_probability(share)))
             then = (
                 now
@@ -268,9 +270,11 @@ class EpochSettings:
 
 
 class _DpisRun(EpochSettings):
-    """The steps of a run."""
+    """The steps of a run, with fixed or adaptive settings."""
 
     def build_fixed_run(self, q: float, noise: float) -> Run:
+        """Returns a run with the same sampling probability and noise in all steps."""
+
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return self._run_epochs(
                 oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._resolve_optimizer(q, noise)
@@ -279,10 +283,12 @@ class _DpisRun(EpochSettings):
         return run
 
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
-        """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
+        """Returns a run whose epochs release the share of norms. ``q`` and ``noise`` are those of the largest cost.
+        Other norms will have about the same ratio of the two."""
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+                """Releases the sum of norms of an epoch, and returns its sampling probability and noise."""
                 released = gate.release_gaussian(oracle.norm_sum_query(w, max_norm), self.norm_noise).value[0]
                 share, noise = self.choose_share_and_noise(budget, epoch, released, max_norm)
                 return self.compute_sampling_probability(share), noise
@@ -292,6 +298,7 @@ class _DpisRun(EpochSettings):
         return run
 
     def _resolve_optimizer(self, q: float, noise: float) -> Optimizer:
+        """Returns the optimizer of the settings, or plain steps whose length follows from ``spread``."""
         options, steps = self.settings, self.settings.epochs * self.steps
         signal = q * self.public.records * math.sqrt(steps) / noise
         return resolve_optimizer(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
@@ -319,12 +326,13 @@ class _DpisRun(EpochSettings):
 def importance_sum_query(
     oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
 ) -> Query:
-    """sum of max_norm g_k / |g_k| over a sample that holds record k with probability q |clip(g_k)| / max_norm.
+    """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability q
+    |clip(g_k)| / max_norm.
 
-    Two stages: candidates by a bound on the norm from when the record was last looked at (all of them afresh with
-    ``refresh``), then by the norm itself. Sensitivity max_norm, sampling probability q: whatever its remembered bound,
-    a record is taken with at most q, and what it adds has norm at most max_norm (docs/theory/dpis.md, section 3).
-    Weights multiply the norms |clip(g_k)|, and not what is added.
+    The sample is drawn in two stages: candidates by a bound on the norm from when the record was last looked at (with
+    ``refresh`` all bounds are made anew), then by the norm itself. Sensitivity: max_norm; sampling probability: q.
+    Whatever its remembered bound, a record is taken with probability q at most, and adds a vector of norm max_norm at
+    most (docs/theory/dpis.md, section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
     grid = grid_for(max_norm, records=oracle.public.records)
