@@ -33,7 +33,7 @@ from ...tables.model import REGRESSION, TableModel
 from .. import files
 from ..accounting.composition import check_writable
 from ..accounting.number import parse_integer, parse_real
-from ..progress import Progress
+from ..progress import ProgressBar
 from . import declarations
 from .learned_columns import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 
@@ -141,7 +141,7 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # what is wrong with it is said before anything is spent
         encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
-    progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
+    progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier: Any = regressor or MODELS[arguments.model](
         _build_algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
