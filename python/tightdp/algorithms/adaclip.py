@@ -1,9 +1,11 @@
 """AdaCliP: gradients centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
 
-Departures from the paper, each with its reason in docs/theory/adaclip.md: noise is added once, to the sum, so that an
-empty batch carries it too; the divisor is public; the noise's own variance is subtracted from the variance estimate at
-the scale it has there, (b sigma / B)^2; the rest is the variance of a batch mean, and is scaled to that of one example;
-estimates are averaged before they are confined to [h1, h2]; deviations start at (h1 h2)^(1/4).
+Departures from the paper, each with its reason in docs/theory/adaclip.md:
+
+- Noise is added once, to the sum, so that an empty batch carries it too. The divisor is public.
+- The noise's own variance is subtracted from the variance estimate at the scale it has there, (b sigma / B)^2. The rest
+  is the variance of a batch mean, and is scaled to that of one record.
+- Estimates are averaged before they are confined to [h1, h2]. Deviations start at (h1 h2)^(1/4).
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ class AdaCliP:
 
     Each of ``steps`` steps releases ``b * (sum clip((g - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch that
     holds each record independently with probability q = batch_size / (public number of records), and takes
-    ``a + released / batch_size`` for the mean gradient. The centre a is a running mean of past estimates, and
-    b_i = sqrt(s_i sum(s) / gamma) for running estimates s_i of the deviation of one record's gradient: of all b that
-    keep the mean of |(g - a) / b|^2 at gamma, those with the least noise.
+    ``a + released / batch_size`` for the mean gradient. The centre a is a running mean of past estimates. The
+    scale is b_i = sqrt(s_i sum(s) / gamma) for running estimates s_i of the deviation of one record's gradient. Of all
+    b that keep the mean of |(g - a) / b|^2 at gamma, these have the least noise.
 
     Parameters
     ----------

@@ -2,10 +2,15 @@
 
 Each iteration measures a noisy gradient and privately chooses among ``candidates`` step sizes. When "no step" wins, it
 measures the same gradient again with more budget, and averages. Departures from the paper (reasons:
-docs/algorithms/dp-agd.md): add/remove neighbours, since the paper's relation is empty at a fixed number of records; the
-raw running average of a gradient is kept, and a normalised copy gives the direction; all measurements are averaged; the
-regulariser carries a public constant; the selection adds Gumbel noise, four times cheaper than Laplace at equal scale;
-the budget is asked before every release; and the run is charged for its caps exactly, not through zCDP alone."""
+docs/algorithms/dp-agd.md):
+
+- Neighbours are those of add/remove, since the paper's relation is empty at a fixed number of records.
+- The raw running average of a gradient is kept, and a normalised copy gives the direction. All measurements are
+  averaged.
+- The regulariser carries a public constant.
+- The selection adds Gumbel noise, four times cheaper than Laplace at equal scale.
+- The budget is asked before every release, and the run is charged for its caps exactly, not through zCDP alone.
+"""
 
 from __future__ import annotations
 

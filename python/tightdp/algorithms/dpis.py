@@ -1,9 +1,13 @@
 """DPIS: records drawn in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS 2022), corrected.
 
-Departures from the paper, each with its reason in docs/theory/dpis.md: a record's contribution is the unit vector of
-its gradient times a weight that is fixed before the draw, never one over the realised probability; the sum of norms is
-released over all records and charged as that; the number of records is a public constant; the norm bound is confined to
-a public range; adaptively chosen noise goes through a filter that is valid for it.
+Departures from the paper, each with its reason in docs/theory/dpis.md:
+
+- A record's contribution is the unit vector of its gradient times a weight that is fixed before the draw, never one
+over
+  the realised probability.
+- The sum of norms is released over all records and charged as such a release.
+- The number of records is a public constant, and the norm bound is confined to a public range.
+- Adaptively chosen noise goes through a filter that is valid for it.
 """
 
 from __future__ import annotations

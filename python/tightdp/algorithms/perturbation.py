@@ -78,8 +78,8 @@ class ObjectivePerturbation:
     Two classes only; the noise follows from epsilon, at most 1400, and delta. Guarantee: (epsilon, delta)-DP,
     add/remove one record, of which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta
     being the loss's largest second derivative times max_norm^2. Departures from Kifer, Smith and Thakurta (2012): the
-    exact Gaussian curve in place of a tail bound, without the factor two that losses of either slope would need, and a
-    minimum that may be approximate, the error being covered by a second, small Gaussian (Iyengar et al. 2019).
+    exact Gaussian curve replaces a tail bound, without the factor two that losses of either slope would need. The
+    minimum may be approximate, because a second, small Gaussian covers its error (Iyengar et al. 2019).
     """
 
     max_norm: float = 1.0

@@ -146,7 +146,7 @@ def join_weights(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray
 
 
 def split_weights(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """Returns targets and weights, which ``join_weights`` joined; None in place of weights if there are none."""
+    """Returns targets and weights, which ``join_weights`` joined; None in place of weights that are missing."""
     return (targets, None) if targets.dtype.names is None else (targets["target"], targets["weight"])
 
 

@@ -76,7 +76,7 @@ class Category:
 Column = Number | Category
 """A column whose encoding is known."""
 LEARN: Final = "learn"
-"""Stands in declarations for what is learned with noise."""
+"""Value of a declaration that asks for learning with noise."""
 Bounds = tuple[float, float] | Literal["learn"]
 """Bounds of a column, declared or to be learned."""
 Fill = float | Literal["learn"]

@@ -42,7 +42,7 @@ class View(Blocks):
 
 
 class CountedBlocks(View):
-    """The same blocks, after a pass that counted the records. A later pass that finds other numbers raises
+    """A view of blocks after a pass that counted the records. A later pass that finds other numbers raises
     RuntimeError."""
 
     def __init__(self, blocks: Blocks, lengths: Lengths, look: Look | None, found: list[Any]) -> None:
@@ -72,8 +72,8 @@ class CountedBlocks(View):
 
 
 class MappedBlocks(View):
-    """The same records, with features that a function makes of each row by itself. They are numbers, except for
-    ``texts``."""
+    """A view of the same records with features that a function makes of each row by itself. They are numbers, except
+    for ``texts``."""
 
     def __init__(
         self, blocks: Blocks, function: Callable[[NDArray[Any]], Any], texts: Mapping[int, Any] | None = None
@@ -125,7 +125,7 @@ class _AfterMapping:
 
 
 class WeightedBlocks(View):
-    """The same records with weights, one for each in their order."""
+    """A view of the same records with weights, one for each in their order."""
 
     def __init__(self, blocks: Blocks, weights: Any) -> None:
         if blocks.weighted or blocks.remote:

@@ -1,7 +1,7 @@
 """Features centred at a private mean: smaller gradients to clip, and a curvature without its largest direction.
 
-The gradient of a linear model is r x^T, and the rows of a table share much of x: after subtracting the mean, |x| is a
-quarter smaller on typical one-hot tables, so that the same clipping needs as much less noise. The mean costs one
+The gradient of a linear model is r x^T, and the rows of a table share much of x. After subtracting the mean, |x| is a
+quarter smaller on typical one-hot tables, so the same clipping needs a quarter less noise. The mean costs one
 release."""
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Total length of a run's steps when every step is noisy; it follows from public facts alone.
 
-Noise of standard deviation s per step and coordinate, added up over T steps of length l, walks a weight l s
-sqrt(T). With s = sigma max_norm / B for a sum over B records that is (total length) max_norm / signal, where total
-length is l T and
+Noise of standard deviation s per step and coordinate, added up over T steps of length l, moves a weight by about
+l s sqrt(T). For a sum over B records s is sigma max_norm / B, and the weight moves by (total length) max_norm / signal,
+where the total length is l T and
 
-    signal = B sqrt(T) / sigma,
+    signal = B sqrt(T) / sigma.
 
-whatever the number of steps: for full batches N over the noise multiplier of the whole run. So the length can be
-chosen to give each weight a wanted spread. Longer runs are less biased and noisier.
+The signal does not depend on the number of steps: for full batches it is N over the noise multiplier of the whole run.
+So the length can be chosen to give each weight a wanted spread. Longer runs are less biased and noisier.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def bound_intercept_curvature(max_norm: float) -> float:
 def choose_plain_steps(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
     """Returns steps of length ``stride``, momentum included, or shorter ones if these would diverge.
 
-    Along a curvature c steps of rate r converge if r c < 2 (1 + momentum), and every step is short enough for the
-    intercept: otherwise probabilities end the further from the minimum, the larger the budget is. Clipped gradients
-    carry no weight away for good, but the penalty can feed on itself: r times it is kept within half of that. So can a
-    squared loss, whose slope has no bound: its curvature is at most |x|^2, for which the number of parameters stands,
-    as features are in [0, 1].
+    Along a curvature c steps of rate r converge if r c < 2 (1 + momentum). Every step is short enough for the
+    intercept: otherwise probabilities end further from the minimum with a larger budget. Clipped gradients carry no
+    weight away for good, but the penalty can feed on itself, so r times the penalty is kept within half of that limit.
+    A squared loss, whose slope has no bound, can do so too. Its curvature is at most |x|^2, which the number of
+    parameters replaces, because features are in [0, 1].
     """
     longest = 2 * (1 + momentum) / bound_intercept_curvature(max_norm)
     rate, curvature = min(stride * (1 - momentum), longest), public.regularization
