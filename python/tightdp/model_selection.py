@@ -149,7 +149,7 @@ class PrivateSearchCV(BaseEstimator):
             if must_learn(declared):
                 check_typed(blocks)
             counted, seen = scan_blocks(blocks, read_block_labels)
-            lengths = cast(Lengths, counted.lengths)
+            lengths = cast(Lengths, counted.block_lengths)
             classes, records = np.unique(np.concatenate(seen)), int(lengths.sum())
         present = np.repeat(classes, 3)  # repeated so often that they do not look like measurements
         if declared is not None and not must_learn(declared):
@@ -401,7 +401,7 @@ def build_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
     def evaluate_predictions(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
             made = X if last is model else MappedBlocks(X, model._transform_block)
-            return sum(made.map(Unweighted(partial(_count_right_predictions, last))), np.zeros(1, np.int64))
+            return sum(made.map_each_block(Unweighted(partial(_count_right_predictions, last))), np.zeros(1, np.int64))
         if y is None or not len(y):
             return np.zeros(1, np.int64)
         return _count_right_predictions(last, X if last is model else model._transform_values(X), y)

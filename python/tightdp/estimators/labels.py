@@ -25,16 +25,18 @@ from ..records.text import NO_VALUE, convert_to_text
 from ..release.noise import Philox, RandomSource, SecureRandom
 
 LEARN = "learn"
+"""The value of ``classes`` for which labels are learned."""
 SHARE = 0.01
-"""Share of the budget, as mu^2, for the labels: at epsilon 1 and delta 1e-5 their counts have noise of 37 records, and
+"""Share of the budget, as mu^2, for the labels. At epsilon 1 and delta 1e-5 their counts have noise of 37 records, and
 a label needs about 190."""
+# The error for a charge that grows with the number of labels.
 UNKNOWN = "classes must be declared with this algorithm, whose cost depends on their number: it would be {}"
 STREAM = 2**62
-"""The first stream of a seeded source for labels: the run's noise has those from 0 on."""
+"""First stream of a seeded source for labels. The run's noise has the streams from 0 on."""
 
 
 class LabelRelease(NamedTuple):
-    """A run that begins with the release of its labels: fixed before a record is looked at."""
+    """A run that begins with the release of its labels. It is fixed before a record is looked at."""
 
     spent: NoiseShare
     """Budget of the labels."""
@@ -54,9 +56,10 @@ def must_learn(classes: Any) -> bool:
 
 
 def require_typed_labels(labels: Any) -> Any:
-    """Labels whose type no record decides: those of an array or a column, and the texts of Python objects there.
+    """Returns labels whose type no record decides: those of an array or a column, and the texts of Python objects
+    there.
 
-    TypeError for what has no type, such as a list: one text in it would make texts of all.
+    TypeError for labels without a type, such as a list: one text in it would make texts of all.
     """
     if not hasattr(labels, "dtype"):
         raise TypeError(
@@ -84,8 +87,9 @@ def compute_label_charge(spent: NoiseShare) -> Composition:
 def plan_label_release(
     rest: Callable[[float | None, float], Composition], target: Target, spent: NoiseShare | None
 ) -> LabelRelease:
-    """Divides a budget. ``rest`` is what training is charged for an epsilon and a delta; ``spent`` is what the labels
-    may spend beside ``target``, where a pipeline divides, and None where it is a part of the target."""
+    """Divides a budget between labels and training. ``rest`` returns the charge of training for an epsilon and a delta.
+    ``spent`` is the budget of the labels beside ``target``, if a pipeline divides, and None if it is a part of the
+    target."""
     if spent is not None:
         compute_noise_and_threshold(1, *spent)
         return LabelRelease(spent, target.epsilon, target.delta, build_caps(rest(target.epsilon, target.delta)))
@@ -98,6 +102,7 @@ def plan_label_release(
     part = target.delta / 2
 
     def plan_for_epsilon(epsilon: float) -> LabelRelease:
+        """Returns the run whose training gets this epsilon."""
         return LabelRelease(own, epsilon, part, build_caps(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
@@ -109,7 +114,7 @@ def plan_label_release(
 def release_labels(
     counts: Callable[[], Counter[str]], spent: NoiseShare, random_state: Any
 ) -> tuple[tuple[str, ...], tuple[Mechanism, ...]]:
-    """The labels that are frequent, as texts, and what their release was; the caller has paid for it."""
+    """Returns the frequent labels, as texts, and the mechanisms of their release, which the caller has paid for."""
     source: RandomSource = SecureRandom() if random_state is None else Philox(int(random_state), STREAM)
     gate = Gate(FixedPlan(compute_label_charge(spent)), source)
     (found,) = gate.release_frequent_values(1, lambda: [counts()], spent).value
@@ -117,7 +122,8 @@ def release_labels(
 
 
 def select_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
-    """The labels that these texts spell, in the order and of the type of ``present``: nothing of the others."""
+    """Returns the labels that these texts spell, in the order and of the type of ``present``, and nothing of the
+    others."""
     known = frozenset(texts)
     kept = [label for label in present.tolist() if convert_to_text(label) in known]
     if len(kept) < 2:
@@ -141,14 +147,15 @@ def count_labels(labels: NDArray[Any]) -> Counter[str]:
 
 
 def find_class_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Returns the places of labels among the classes, and which labels are not among them (their place is 0)."""
+    """Returns the places of labels among the classes, and a mask of labels that are not among them (their place is
+    0)."""
     others = ~np.isin(labels, classes)
     return np.where(others, 0, np.searchsorted(classes, labels)), others
 
 
 def find_indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """Returns the places of labels among the classes, which a first pass has found. Raises RuntimeError for any other
-    label: it would be trained on as one of the classes."""
+    """Returns the places of labels among the classes that a first pass found. RuntimeError if a label is not among
+    them, because it would be trained on as if it were."""
     try:
         if len(classes) == 2:  # the quicker way, for every pass makes this
             found = np.asarray(labels == classes[1], dtype=np.intp)
@@ -163,5 +170,5 @@ def find_indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp
 
 
 def exclude_records(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
-    """Features in which some records are made to contribute nothing."""
+    """Returns features in which some records are NaN, and so contribute nothing."""
     return np.where(others[:, None], features.dtype.type(np.nan), features) if others.any() else features

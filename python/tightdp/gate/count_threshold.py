@@ -1,4 +1,4 @@
-"""When a value is frequent: the threshold that noisy counts must reach (docs/theory/frequent.md)."""
+"""The threshold that the noisy count of a value must reach for the value to be released (docs/theory/frequent.md)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def compute_noise_and_threshold(columns: int, noise_multiplier: float, failure: 
 
 
 def find_threshold(sigma: float, failure: float) -> int:
-    """The least T with P(1 + floor(sigma Z + 1/2) >= T) <= failure, Z standard normal; never less."""
+    """Returns the least T, or a larger one, with P(1 + floor(sigma Z + 1/2) >= T) <= failure for a standard normal
+    Z."""
     least = max(2, math.ceil(1.5 - sigma * NormalDist().inv_cdf(failure)) - 2) if failure < 0.5 else 2
     while 0.5 * math.erfc((least - 1.5) / sigma / math.sqrt(2)) * (1 + 1e-9) > failure:
         least += 1

@@ -33,7 +33,7 @@ from ...tables.model import REGRESSION, TableModel
 from .. import files
 from ..accounting.composition import check_writable
 from ..accounting.number import parse_integer, parse_real
-from ..progress import Progress
+from ..progress import ProgressBar
 from . import declarations
 from .learned_columns import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 
@@ -63,6 +63,7 @@ not printed, because it is not private. What is printed on standard error is for
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     declarations.add_arguments(p)
     p.add_argument("--model", choices=[*MODELS, REGRESSION], default=next(iter(MODELS)))
@@ -140,7 +141,7 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # what is wrong with it is said before anything is spent
         encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
-    progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
+    progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier: Any = regressor or MODELS[arguments.model](
         _build_algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
@@ -313,6 +314,7 @@ def _note_undeclared_values(rows: Rows, column: str, undeclared: NDArray[np.bool
 
 
 def _print_note(note: str) -> None:
+    """Prints a note for whoever holds the data on standard error."""
     print(f"tightdp: note, not to be published: {note}", file=sys.stderr)
 
 
@@ -358,6 +360,7 @@ def _describe_columns(
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
     def describe_facts(assumed: list[ColumnFact]) -> dict[str, str]:
+        """Returns facts by name, as declared or as read off the records."""
         return {fact.name: fact.occurring if fact.name in taken else fact.declared for fact in assumed}
 
     public |= {**describe_facts(labels), "columns": "their names", **describe_facts(facts)}
