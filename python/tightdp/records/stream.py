@@ -155,7 +155,7 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
     return CountedBlocks(blocks, lengths, look, found), found
 
 
-def draw_rows(stream: _core.RandomStream, probability: float, records: int) -> Rows:
+def draw_rows(stream: RandomStream, probability: float, records: int) -> Rows:
     """Returns the rows of a Poisson batch, ascending: those of ``RandomSource.bernoulli``, but with the coins of a few
     records in memory at a time. Record k has coin k of the stream, whatever the blocks are."""
     threshold, found = np.uint64(math.floor(Fraction(probability) * 2**64)), [np.zeros(0, np.intp)]

@@ -153,7 +153,7 @@ def _compute_curve(replaced: Replaced, count: int, level: int) -> FixedSizeCurve
     )
     if not (below.size and work_charge(0)):
         raise _UnknownError
-    return FixedSizeCurve(above, spacing, below, finer, _core.work_spent() - before)
+    return FixedSizeCurve(above, spacing, below, finer, work_spent() - before)
 
 
 def _compute_lower_curve(mu: float, q: float, count: int, spacing: float, tilt: float, floor: float) -> Array:
