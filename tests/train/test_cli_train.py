@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tightdp.cli import main
-from tightdp.cli.progress import Progress
+from tightdp.cli.progress import ProgressBar
 from tightdp.estimators.catalog import ALGORITHMS
 from tightdp.records.columns import encode_columns, plan_columns
 from tightdp.records.sources.rows import Rows
@@ -83,7 +83,7 @@ def test_progress_goes_to_standard_error(table, capsys):
 
 def test_progress_without_a_total():
     stream = io.StringIO()
-    progress = Progress(True, stream)
+    progress = ProgressBar(True, stream)
     progress(3, None)
     progress.close()
     assert "3 releases" in stream.getvalue()

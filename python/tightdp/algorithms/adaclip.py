@@ -19,7 +19,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .shared.algorithm import Plan, RepeatedRelease, batch_size, smallest_share
+from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, smallest_share
 from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, resolve_optimizer
 
@@ -102,7 +102,7 @@ class AdaCliP:
         )
         return RepeatedRelease(q, noise, steps)
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the steps, whose clipping follows moments that were released with the gradients."""
         made = self.compute_steps(public, target)
         q, noise, steps = made
@@ -124,7 +124,7 @@ class AdaCliP:
             return iterates.get_mean()
 
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
-        return Plan(FixedPlan(made.releases), run, steps, used)
+        return AlgorithmPlan(FixedPlan(made.releases), run, steps, used)
 
 
 def limit_batch(batch_size: float, records: int, epochs: float) -> float:

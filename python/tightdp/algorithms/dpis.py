@@ -27,7 +27,7 @@ from ..models.dense import grid_for
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
-from .shared.algorithm import Plan, RepeatedRelease, batch_size, build_sampled_gaussian, smallest_share
+from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, build_sampled_gaussian, smallest_share
 from .shared.importance import TwoStages
 from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, check_stable, resolve_optimizer
@@ -139,7 +139,7 @@ class DPIS:
         )
         return RepeatedRelease(q, noise, count)
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the steps; where the norms' share is released, their noise is chosen epoch by epoch within a cap."""
         if self.optimizer is not None:
             check_stable("optimizer", public, self.optimizer)
@@ -149,14 +149,14 @@ class DPIS:
         q, noise, count = made
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
-            return Plan(
+            return AlgorithmPlan(
                 FixedPlan(made.releases + run.norm_releases),
                 run.build_fixed_run(q, noise),
                 count + self.norm_sum_count,
                 used,
             )
         budget = run.make_filter(made)
-        return Plan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
+        return AlgorithmPlan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
 
 
 class EpochSettings:

@@ -15,7 +15,7 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
-from .shared.algorithm import Plan, batch_size, smallest_share
+from .shared.algorithm import AlgorithmPlan, batch_size, smallest_share
 from .shared.centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
 from .shared.descent import build_descent
 from .shared.optimizers import Optimizer, check_optimizer
@@ -68,7 +68,7 @@ class DPSGD:
     def cost_is_public(self) -> bool:
         return self.batch_size is None
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans steps on Poisson samples, and one release of the centre if features are centred."""
         q = FRACTION
         if self.batch_size is not None:
@@ -86,4 +86,4 @@ class DPSGD:
         descend = build_descent(optimizer, steps, self.max_norm, noise, q, self.average)
         run = run_on_centered_features(descend, compute_center_noise(noise, q, steps, share)) if share else descend
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
-        return Plan(FixedPlan(compose_releases(noise)), run, steps + bool(share), used)
+        return AlgorithmPlan(FixedPlan(compose_releases(noise)), run, steps + bool(share), used)

@@ -31,7 +31,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
-from .shared.algorithm import Algorithm, Plan, check_length
+from .shared.algorithm import Algorithm, AlgorithmPlan, check_length
 from .shared.step_length import check_stable
 
 SHARE = 0.01
@@ -61,7 +61,7 @@ def release_count_and_plan(
     source: RandomSource,
     callback: Callable[[int, int | None], object] | None,
     pay: Callable[[Composition], None],
-) -> tuple[Public, Plan, Gate, Composition, Mechanism]:
+) -> tuple[Public, AlgorithmPlan, Gate, Composition, Mechanism]:
     """Releases the number of records and plans by it. Returns also the whole charge, and the mechanism of the count.
 
     ``facts`` are all public but ``records``, which is not read. ``pay`` is called with the charge before any release.
@@ -86,7 +86,7 @@ def release_count_and_plan(
     return public, plan, Gate(budget, source, progress), charged, count
 
 
-def rehearse_plan(plan: Plan, oracle: Oracle, public: Public) -> None:
+def rehearse_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
     """Runs a plan up to its first release, without a record: raises what it would raise after a charge.
 
     ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
@@ -149,7 +149,7 @@ class _RestOfBudget(NamedTuple):
 
     target: Target
     charge: Composition
-    limit: Callable[[Plan], ReleaseBudget]
+    limit: Callable[[AlgorithmPlan], ReleaseBudget]
 
 
 def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
@@ -168,7 +168,7 @@ def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple
     held = Target(rest.nominal_epsilon, rest.nominal_delta)
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
-    def check_plan(plan: Plan) -> ReleaseBudget:
+    def check_plan(plan: AlgorithmPlan) -> ReleaseBudget:
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget

@@ -12,7 +12,7 @@ INTERVAL = 0.1
 """Seconds between two redraws: often enough to look alive, and too rarely to cost time."""
 
 
-class Progress:
+class ProgressBar:
     """A bar that is drawn when it is called with (done, total), in ``unit``.
 
     With a total of None it draws a count alone. It draws nothing unless ``shown``.

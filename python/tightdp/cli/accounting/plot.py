@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from ..progress import Progress
+from ..progress import ProgressBar
 from . import composition as shared
 from .expression import parse_composition
 from .number import parse_integer, parse_real
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
     shared.check_writable("--out", arguments.out)
-    progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json), unit="pieces")
+    progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json), unit="pieces")
     figure = plots.privacy(
         dict(zip(labels, runs, strict=True)),
         least_delta=arguments.least_delta,

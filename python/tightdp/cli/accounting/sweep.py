@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ...mechanisms import Gaussian, PoissonSampled
 from .. import files
-from ..progress import Progress
+from ..progress import ProgressBar
 from . import composition as shared
 from .number import parse_numbers
 
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         shared.check_writable("--out", arguments.out)
     # No bar is needed if the rows themselves appear on a terminal.
     to_terminal = arguments.out is None and sys.stdout.isatty()
-    progress = Progress(arguments.progress or (sys.stderr.isatty() and not to_terminal), unit="rows")
+    progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not to_terminal), unit="rows")
     asked = shared.get_question_options(arguments)
     to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
     with to as out:

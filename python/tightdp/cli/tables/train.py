@@ -33,7 +33,7 @@ from ...tables.model import REGRESSION, TableModel
 from .. import files
 from ..accounting.composition import check_writable
 from ..accounting.number import parse_integer, parse_real
-from ..progress import Progress
+from ..progress import ProgressBar
 from . import declarations
 from .learned_columns import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 
@@ -101,9 +101,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
-    out = arguments.out or files.make_path_beside(arguments.data, ".model.json")
+    out = arguments.out or files.make_sibling_path(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
-        files.keep_apart("--out", out, given)
+        files.forbid_overwriting_input("--out", out, given)
     if arguments.dry_run:
         return _train_and_write(arguments, out, None)
     check_writable("--out", out)
@@ -140,7 +140,7 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # what is wrong with it is said before anything is spent
         encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
-    progress = Progress(arguments.progress or (sys.stderr.isatty() and not arguments.json))
+    progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier: Any = regressor or MODELS[arguments.model](
         _build_algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
@@ -358,7 +358,7 @@ def _describe_columns(
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
     def describe_facts(assumed: list[ColumnFact]) -> dict[str, str]:
-        return {fact.name: fact.occurring if fact.name in taken else fact.declared for fact in assumed}
+        return {fact.name: fact.occurring_text if fact.name in taken else fact.declared_text for fact in assumed}
 
     public |= {**describe_facts(labels), "columns": "their names", **describe_facts(facts)}
     return dataclasses.replace(made, public=public, taken=taken, outside=(AGAIN,))
