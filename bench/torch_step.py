@@ -154,9 +154,9 @@ class Ours(Way):
         self.run.step(loss_fn, next(iter(self.run.loader)))
 
     def sums(self) -> list[Any]:
-        self.clipped.clear()
+        self.clipped.clear_totals()
         self.clipped.add(self.model, loss_fn, self.batch, len(self.batch[0]))
-        return list(self.clipped.values())
+        return list(self.clipped.convert_to_floats())
 
 
 class Exact(Ours):

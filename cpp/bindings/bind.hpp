@@ -1,4 +1,5 @@
-// What every binding file shares. Bindings hold no mathematics: convert, release the GIL, compute, wrap.
+// The includes and helpers of every binding file. A binding holds no mathematics: it converts the arguments, releases
+// the GIL, computes and wraps the result.
 #pragma once
 
 #include <pybind11/numpy.h>

@@ -82,7 +82,7 @@ class DlpackArray {
     const dlpack::Tensor& tensor() const { return *tensor_; }
     void* data() const { return static_cast<char*>(tensor().data) + tensor().byte_offset; }
     std::vector<std::int64_t> shape() const { return {tensor().shape, tensor().shape + tensor().ndim}; }
-    // In elements.
+    // Returns the strides in elements.
     std::vector<std::int64_t> strides() const {
         const dlpack::Tensor& t = tensor();
         std::vector<std::int64_t> strides(static_cast<std::size_t>(t.ndim));
@@ -142,7 +142,8 @@ inline void lay_out(RowsView& view, const std::vector<std::int64_t>& strides, st
     view.stride = view.shape.empty() ? 0 : static_cast<std::ptrdiff_t>(strides[0] * item);
 }
 
-// By NumPy's own codes where it has one: attributes of a dtype cost a microsecond each.
+// Reads the type from NumPy's own character codes where there is one, since each attribute of a dtype costs a
+// microsecond.
 inline std::optional<Dtype> dtype_of(const py::dtype& t) {
     const char order = t.byteorder();
     if (order != '=' && order != '|') return std::nullopt;

@@ -7,7 +7,7 @@
 using tightdp::contour::sinc_supremum;
 
 int main() {
-    // From the right: the largest value seen so far, and all beyond 60 is under 1/60.
+    // Going down from 60, this is the largest value so far. All values beyond 60 are below 1/60.
     long double largest = 1 / 60.0L;
     constexpr long steps = 600'000;
     for (long i = steps; i > 0; --i) {
@@ -15,7 +15,7 @@ int main() {
         largest = value > largest ? value : largest;
         const double bound = sinc_supremum(static_cast<double>(y));
         CHECK(bound >= largest * (1 - 1e-15L));
-        // Between lobes the envelope is up to half as much again.
+        // The envelope is up to half as much again between lobes.
         CHECK(bound <= largest * (y < 4.5L ? 1 + 1e-4L : 1.6L));
     }
     return check::failures;

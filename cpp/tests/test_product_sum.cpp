@@ -30,7 +30,7 @@ Problem problem(std::int64_t records, std::int64_t columns, std::int64_t outputs
     return p;
 }
 
-// What entry j of record k adds to an output.
+// Returns the number that entry j of record k adds to an output.
 double added(const Problem& p, std::int64_t k, std::int64_t j, double w) {
     const double x = static_cast<double>(p.x[static_cast<std::size_t>(k * p.columns + j)]),
                  step = p.steps[static_cast<std::size_t>(k)];

@@ -55,7 +55,7 @@ void composition() {
     // Ten times 10-DP is 100-DP, and not much less.
     const Bounds pure = epsilon({{PureLaw{10}, 10}}, 1e-5, request);
     CHECK(99.98 <= pure.lower && pure.upper <= 100 * (1 + 1e-14));
-    // What fails with probability 1e-4 has no epsilon at 1e-5.
+    // A mechanism that fails with probability 1e-4 has no finite epsilon at 1e-5.
     CHECK(epsilon({{PureLaw{0.1}, 1, 1e-4}}, 1e-5, request).lower == HUGE_VAL);
     CHECK(epsilon({}, 1e-5, request).upper == 0);
 }

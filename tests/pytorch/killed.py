@@ -77,8 +77,8 @@ def at(point, when):
     {
         "before the key": lambda: around(make_run, "Key", before=True),
         "after the ledger": lambda: around(dp.Ledger, "spend"),
-        "before run.json": lambda: around(checkpoint.Checkpoint, "begin", before=True),
-        "after run.json": lambda: around(checkpoint.Checkpoint, "begin"),
+        "before run.json": lambda: around(checkpoint.Checkpoint, "begin_run", before=True),
+        "after run.json": lambda: around(checkpoint.Checkpoint, "begin_run"),
         "before the first exchange": lambda: around(PrivateRun, "_move_parts"),
         "before the charge": lambda: (
             around(Account, "spend", before=True),
@@ -88,15 +88,15 @@ def at(point, when):
         "before the record": lambda: around(dp.Ledger, "record_progress", before=True),
         "after the record": lambda: around(dp.Ledger, "record_progress"),
         SHARE[0]: lambda: around(ShareAccount, "spend_sums"),
-        SHARE[1]: lambda: around(checkpoint.Checkpoint, "note", before=True),
-        SHARE[2]: lambda: around(checkpoint.Checkpoint, "note"),
+        SHARE[1]: lambda: around(checkpoint.Checkpoint, "record_shares", before=True),
+        SHARE[2]: lambda: around(checkpoint.Checkpoint, "record_shares"),
         "in the loss": lambda: around(torch.nn.functional, "cross_entropy", before=True),
         "before the sum": lambda: around(Ranks, "add_up", before=True),
         "after the sum": lambda: around(Ranks, "add_up"),
         "after the optimizer": lambda: around(torch.optim.SGD, "step"),
         "before saving": lambda: around(os, "replace", before=True, only=None),
         "after saving": lambda: around(checkpoint.Checkpoint, "save"),
-        DPIS: lambda: around(Candidates, "remember"),
+        DPIS: lambda: around(Candidates, "renew_bounds"),
     }[point]()
 
 
@@ -115,8 +115,8 @@ def life(rank, size, case, number, algorithm, point, victim):
         return found
 
     SharedRun._release_sums = seen
-    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), ShareAccount.choose
-    ShareAccount.choose = lambda account, released: (sums.write(f"{released!r}\n"), choose(account, released))
+    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), ShareAccount.choose_from_sum
+    ShareAccount.choose_from_sum = lambda account, released: (sums.write(f"{released!r}\n"), choose(account, released))
     dist.init_process_group(
         "gloo", init_method=f"file://{case}/group-{number}", rank=rank, world_size=size,
         timeout=datetime.timedelta(hours=1),

@@ -171,7 +171,7 @@ def one_pass(model, loss_fn, batch, max_norm, cuts=1):
     for start in range(0, len(batch[0]), size):
         part = [tensor[start : start + size] for tensor in batch]
         sums.add(model, loss_fn, part, len(part[0]))
-    return dict(zip(parameters, sums.values(), strict=True)), sums.ways
+    return dict(zip(parameters, sums.convert_to_floats(), strict=True)), sums.gradient_ways
 
 
 def assert_close(found, expected, tolerance=2e-5):

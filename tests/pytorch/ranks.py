@@ -88,9 +88,9 @@ def sharded(size, folder=None, **settings):
         run.save()
         if not began:
             return sharded(size, folder, **settings)
-    local = sum(p.to_local().numel() for p in run._parameters().values())
+    local = sum(p.to_local().numel() for p in run._check_parameters().values())
     run.fit(cross_entropy)
-    return {"began": began, "parameters": [p.full_tensor().detach() for p in run._parameters().values()],
+    return {"began": began, "parameters": [p.full_tensor().detach() for p in run._check_parameters().values()],
             "local": local, "same": raised(lambda: private(model, data, optimizer, distributed=False))}  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def noise(**settings):
     for batch in run.loader:
         run.step(still, batch)
         found.append(torch.cat([p.grad.reshape(-1) for p in run.model.parameters()]))
-    return torch.stack(found) * run.plan.batch_size / run.plan.deviation
+    return torch.stack(found) * run.plan.batch_size / run.plan.noise_deviation
 
 
 def one_number():

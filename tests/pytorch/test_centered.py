@@ -64,9 +64,9 @@ def test_sums_are_of_centred_and_scaled_gradients():
     rng = np.random.default_rng(3)
     sums._center, sums._scale = rng.normal(size=66) * 0.1, rng.uniform(0.05, 2.0, size=66)
     sums.add(model, cross_entropy, list(records.tensors), 8)
-    found = torch.cat([v.reshape(-1) for v in sums.values()]).numpy()
+    found = torch.cat([v.reshape(-1) for v in sums.convert_to_floats()]).numpy()
     expected = clipped(rows_by_hand(model, records), sums._center, sums._scale)
-    assert np.allclose(found, expected, rtol=1e-5, atol=8 * run.plan.grid)
+    assert np.allclose(found, expected, rtol=1e-5, atol=8 * run.plan.grid_step)
     assert run.plan.sensitivity == 1.0
 
 
@@ -106,11 +106,11 @@ def test_a_record_that_is_not_finite_contributes_nothing():
     run = private(model, records, algorithm="adaclip", batch_size=19, noise_multiplier=1e-5)
     sums = run._begin_sums(dict(model.named_parameters()))
     sums.add(model, cross_entropy, list(records.tensors), 20)
-    whole = sums.values()
-    sums.clear()
+    whole = sums.convert_to_floats()
+    sums.clear_totals()
     others = [t[[i for i in range(20) if i != 3]] for t in records.tensors]
     sums.add(model, cross_entropy, others, 19)
-    assert all(torch.allclose(a, b, rtol=0, atol=1e-5) for a, b in zip(whole, sums.values(), strict=True))
+    assert all(torch.allclose(a, b, rtol=0, atol=1e-5) for a, b in zip(whole, sums.convert_to_floats(), strict=True))
 
 
 def test_a_resumed_run_knows_the_moments():

@@ -43,7 +43,7 @@ def sums(dataset, loss, *, arithmetic="exact", model=None, seed=7, **given):
     found, released = [], run._release_sums
 
     def seen(sums):
-        found.extend(total.flatten().clone() for total in sums.values())
+        found.extend(total.flatten().clone() for total in sums.convert_to_floats())
         return released(sums)
 
     run._release_sums = seen

@@ -64,7 +64,7 @@ def released(run, loss_fn):
     """The sum that a step released, its records, and the deviation of its noise."""
     batch = next(iter(run.loader))
     run.step(loss_fn, batch)
-    now = run._account.now
+    now = run._account.current_plan
     noise = now.noise_multiplier * (BOUND if now.sensitivity == 1.0 else now.sensitivity)  # AdaCliP starts as DP-SGD
     return torch.cat([p.grad.double().reshape(-1) for p in run.model.parameters()]) * now.divisor, batch.rows, noise
 
@@ -98,7 +98,7 @@ def test_it_is_refused_or_right(name, arithmetic, padded, apart):
 def by_hand(model, batch, bounds):
     if isinstance(bounds, float):
         sums = clipped_by_hand(model, cross_entropy, batch, bounds)
-        return torch.cat([each.reshape(-1) for each in sums.values()])
+        return torch.cat([each.reshape(-1) for each in sums.convert_to_floats()])
     total = [torch.zeros_like(p, dtype=torch.float64) for p in model.parameters()]
     for i in range(len(batch[0])):
         loss = cross_entropy(model, [tensor[i : i + 1] for tensor in batch]).sum()

@@ -29,8 +29,10 @@ if not (torch.distributed.is_available() and torch.distributed.is_gloo_available
 
 RANKS = Path(__file__).with_name("ranks.py")
 SIZES = (1, 2, 4)
-pytestmark = pytest.mark.filterwarnings("ignore:the gradients of all records that were looked at")
-"""Of losses that stand still, where noise is all that is looked at."""
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the gradients of all records that were looked at"),  # losses that stand still
+    pytest.mark.xdist_group("ranks"),  # one set of processes for all
+]
 
 
 def run_ranks(folder, *arguments):

@@ -61,10 +61,12 @@ def test_sums_are_those_of_records_taken_alone(build):
     sums, plan = made(model)
     sums.add(model, cross_entropy, batch, 20)
     expected = clipped_by_hand(model, cross_entropy, batch, 0.3)
-    for name, total in zip(expected, sums.values(), strict=True):
+    for name, total in zip(expected, sums.convert_to_floats(), strict=True):
         assert (total - expected[name]).abs().max() <= 20 * 0.3 * 2.0**-12, name
     served = build is mlp
-    assert ("vectorised" in sums.ways.values()) is not served and ("product" in sums.ways.values()) is served
+    assert ("vectorised" in sums.gradient_ways.values()) is not served and (
+        "product" in sums.gradient_ways.values()
+    ) is served
     assert plan.arithmetic == "auto"
 
 
@@ -73,10 +75,10 @@ def test_a_step_leaves_empty_places_out(build):
     model, batch = build(), list(table(3).tensors)
     sums, _ = made(model)
     sums.add(model, cross_entropy, batch, 3)
-    alone = [total.clone() for total in sums.values()]
-    sums.clear()
+    alone = [total.clone() for total in sums.convert_to_floats()]
+    sums.clear_totals()
     sums.add(model, cross_entropy, batch, 3, Places(torch.tensor([1, 2, 5]).numpy(), 8))
-    for one, other in zip(alone, sums.values(), strict=True):
+    for one, other in zip(alone, sums.convert_to_floats(), strict=True):
         assert torch.allclose(one, other, atol=3 * 0.3 * 2.0**-12)
 
 
@@ -91,10 +93,10 @@ def test_the_way_is_a_function_of_a_record_s_form(length):
         sums, _ = made(model)
         if first is not None:
             sums.add(model, cross_entropy, first, 4)
-            sums.clear()
+            sums.clear_totals()
         sums.add(model, cross_entropy, one, 1)
         integers.append(sums.integers()[0].clone())
-        assert ("vectorised" in sums.ways.values()) is (length == 6)
+        assert ("vectorised" in sums.gradient_ways.values()) is (length == 6)
     assert torch.equal(*integers) and integers[0].any()
 
 

@@ -74,8 +74,8 @@ def exact_sums(model, loss_fn, batch, max_norm, cuts=1):
     for start in range(0, len(batch[0]), size):
         part = [tensor[start : start + size] for tensor in batch]
         sums.add(model, loss_fn, part, len(part[0]))
-    assert set(sums.ways.values()) == {"vectorised"}
-    return dict(zip(sums.ways, sums.values(), strict=True)), run.plan.grid
+    assert set(sums.gradient_ways.values()) == {"vectorised"}
+    return dict(zip(sums.gradient_ways, sums.convert_to_floats(), strict=True)), run.plan.grid_step
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -93,7 +93,7 @@ def test_sums_are_those_of_records_taken_alone(case, max_norm):
 
 @pytest.mark.parametrize("held", [1, 300, 1 << 26])
 def test_pieces_and_physical_batches_add_up_to_the_same(held, monkeypatch):
-    monkeypatch.setattr(materialized, "HELD", held)
+    monkeypatch.setattr(materialized, "MOST_HELD_BYTES", held)
     model, batch = mlp(), list(table(20).tensors)
     whole, grid = exact_sums(model, cross_entropy, batch, 0.1)
     cut, _ = exact_sums(model, cross_entropy, batch, 0.1, cuts=3)

@@ -20,8 +20,8 @@ from tightdp.torch.onepass import factors
 @pytest.mark.parametrize("case", CASES)
 def test_sums_are_those_of_records_taken_alone(case, max_norm, held, monkeypatch):
     """With rows where they are cheaper, and with none where factors will do, or those of one record at a time."""
-    monkeypatch.setattr(factors, "HELD", held)
-    monkeypatch.setattr(convolving, "PIECE", held)
+    monkeypatch.setattr(factors, "MOST_ROW_ENTRIES", held)
+    monkeypatch.setattr(convolving, "PIECE_ENTRIES", held)
     build, loss_fn, data = CASES[case]
     model, batch = build(), data()
     expected = clipped_by_hand(model, loss_fn, batch, max_norm)
@@ -37,18 +37,20 @@ def test_sums_are_those_of_records_taken_alone(case, max_norm, held, monkeypatch
 def test_factors_and_rows_are_the_same_gradients(left, positions):
     b, m, n = 5, 6, 3
     l = torch.randint(0, m, (b, positions)) if left == "indices" else torch.randn(b, positions, m)
-    outer = factors.Outer(l, torch.randn(b, positions, n), m)
-    other = factors.Outer(torch.randn(b, 2, m), torch.randn(b, 2, n), m)
-    for each in (outer, factors.Sum([outer, other]), factors.Sum([other, outer, outer])):
-        rows = each.rows()
+    outer = factors.OuterProducts(l, torch.randn(b, positions, n), m)
+    other = factors.OuterProducts(torch.randn(b, 2, m), torch.randn(b, 2, n), m)
+    for each in (outer, factors.SummedProducts([outer, other]), factors.SummedProducts([other, outer, outer])):
+        rows = each.gradient_rows()
         truth = rows.double().square().sum((1, 2))
-        assert (each.squares() >= truth * (1 - 1e-6)).all() and torch.allclose(each.squares(), truth, rtol=1e-4)
+        assert (each.squared_norms() >= truth * (1 - 1e-6)).all() and torch.allclose(
+            each.squared_norms(), truth, rtol=1e-4
+        )
         weights, total = torch.rand(b), torch.zeros(m, n)
         weights[1] = 0.0
         each.add_weighted(weights, total)
         assert torch.allclose(total, torch.einsum("b,bmn->mn", weights, rows), atol=1e-5)
         rest = torch.zeros(m, n)
-        factors.Rows(rows).add_weighted(weights, rest)
+        factors.GradientRows(rows).add_weighted(weights, rest)
         assert torch.allclose(total, rest, atol=1e-5)
 
 
@@ -59,9 +61,9 @@ def test_norms_of_terms_that_cancel_are_not_too_small(left, rest):
     b, m, n = 4, 64, 64
     once = torch.randint(0, m, (b, 1)) if left == "indices" else 1e4 * torch.randn(b, 1, m)
     right = 1e3 * torch.randn(b, 1, n)
-    outer = factors.Outer(torch.cat([once, once], 1), torch.cat([right, -(1 - rest) * right], 1), m)
-    for each in (outer, factors.Sum([outer, outer])):
-        weights, total = 1 / each.squares().sqrt(), torch.zeros(m, n)
+    outer = factors.OuterProducts(torch.cat([once, once], 1), torch.cat([right, -(1 - rest) * right], 1), m)
+    for each in (outer, factors.SummedProducts([outer, outer])):
+        weights, total = 1 / each.squared_norms().sqrt(), torch.zeros(m, n)
         one = torch.zeros(b, dtype=torch.float64)
         for i in range(b):
             each.add_weighted(torch.where(torch.arange(b) == i, weights, 0.0), total.zero_())
@@ -77,17 +79,20 @@ def test_norms_of_small_gradients_are_not_too_small(scale, positions):
     for left, right in ((1.0, scale), (scale, 1.0), (1e10, scale)):
         l, r = left * torch.randn(b, positions, m), right * torch.randn(b, positions, n)
         l[:, 1:], r[:, 1:] = l[:, 1:] * 1e-18, r[:, 1:] * 1e18  # terms of one size out of numbers of several
-        outer = factors.Outer(l, r, m)
+        outer = factors.OuterProducts(l, r, m)
         truth = (l.double().transpose(1, 2) @ r.double()).square().sum((1, 2))
-        assert (outer.squares() >= truth * (1 - 1e-6)).all()
-        assert (factors.Rows(outer.rows()).squares() >= outer.rows().double().square().sum((1, 2)) * (1 - 1e-6)).all()
+        assert (outer.squared_norms() >= truth * (1 - 1e-6)).all()
+        assert (
+            factors.GradientRows(outer.gradient_rows()).squared_norms()
+            >= outer.gradient_rows().double().square().sum((1, 2)) * (1 - 1e-6)
+        ).all()
 
 
 def test_norms_of_many_small_numbers_beside_a_large_one():
     """A running sum in float32 would lose each of them."""
     values = torch.full((2, 1_000_003), 1e-4)
     values[:, 0] = 1.0
-    squares = factors.Rows(values).squares()
+    squares = factors.GradientRows(values).squared_norms()
     assert (squares >= values.double().square().sum(1)).all() and (squares <= 1.02).all()
 
 
@@ -165,10 +170,10 @@ def test_autocast_in_the_loss(case, arithmetic, narrow):
     run.step(loss, next(iter(run.loader)))
     for i in range(3):
         one = [tensor[i : i + 1] for tensor in batch]
-        sums = run._sum_maker.make(run._parameters())
+        sums = run._sum_maker.make_step_sums(run._check_parameters())
         sums.check(model, loss, one, 1)
         sums.add(model, loss, one, 1)
-        found = dict(zip(run._names, sums.values(), strict=True))
+        found = dict(zip(run._names, sums.convert_to_floats(), strict=True))
         assert sum(float(total.double().square().sum()) for total in found.values()) <= 0.05**2
         assert_close(found, clipped_by_hand(model, loss, one, 0.05), 3e-2)
 
@@ -204,10 +209,10 @@ def test_losses_under_autocast_are_wide(loss, arithmetic):
     run = private(model, arithmetic=arithmetic, max_norm=0.05, noise_multiplier=1.0)
     for i in range(9):
         one = [x[i : i + 1], y[i : i + 1]]
-        sums = run._sum_maker.make(dict(model.named_parameters()))
+        sums = run._sum_maker.make_step_sums(dict(model.named_parameters()))
         sums.add(model, mixed, one, 1)
         expected = clipped_by_hand(model, mixed, one, 0.05)
-        assert_close(dict(zip(expected, sums.values(), strict=True)), expected, 2e-2)
+        assert_close(dict(zip(expected, sums.convert_to_floats(), strict=True)), expected, 2e-2)
     assert types == {torch.float32}
 
 

@@ -25,21 +25,24 @@ def made(model, max_norm, noise_multiplier=1.0):
 @pytest.mark.parametrize("max_norm", [0.05, 20.0])
 @pytest.mark.parametrize("case", CASES)
 def test_sums_are_those_of_records_taken_alone(case, max_norm, held, monkeypatch):
-    monkeypatch.setattr(products, "HELD", held)
+    monkeypatch.setattr(products, "MOST_HELD_ENTRIES", held)
     build, loss_fn, data = CASES[case]
     model, batch = build(), data()
     sums, parameters = made(model, max_norm, 2.0**-6)
     sums.add(model, loss_fn, batch, len(batch[0]))
     expected = clipped_by_hand(model, loss_fn, batch, max_norm)
     largest = max(float(each.abs().max()) for each in expected.values())
-    outputs = sum(len(p) for name, p in parameters.items() if sums.ways[name] == "product")
+    outputs = sum(len(p) for name, p in parameters.items() if sums.gradient_ways[name] == "product")
     rounding = len(batch[0]) * max_norm * (bool(outputs) * 2.0**-14 + outputs**0.5 * 2.0**-15 + 2.0**-28)  # section 7
-    for name, total in zip(parameters, sums.values(), strict=True):
+    for name, total in zip(parameters, sums.convert_to_floats(), strict=True):
         difference = float((total - expected[name]).abs().max())
         assert difference <= 2e-5 * largest + rounding, name
-    assert set(sums.ways) == set(parameters) and set(sums.ways.values()) <= {"product", "materialised"}
+    assert set(sums.gradient_ways) == set(parameters) and set(sums.gradient_ways.values()) <= {
+        "product",
+        "materialised",
+    }
     if case == "mlp":
-        assert sums.ways["0.weight"] == "product"
+        assert sums.gradient_ways["0.weight"] == "product"
 
 
 @pytest.mark.parametrize("noise_multiplier", [0.5, 1.0, 100.0])
@@ -48,12 +51,12 @@ def test_integers_of_a_record_are_no_longer_than_the_bound(noise_multiplier):
     model, batch = mlp(50, 40), [1e3 * torch.randn(20, 50), torch.randint(0, 3, (20,))]
     sums, _ = made(model, 0.37, noise_multiplier)
     plan = sums._plan
-    assert plan.deviation <= 2.0**32 * plan.grid and np.frexp(plan.grid)[0] == 0.5
+    assert plan.noise_deviation <= 2.0**32 * plan.grid_step and np.frexp(plan.grid_step)[0] == 0.5
     for i in range(20):
-        sums.clear()
+        sums.clear_totals()
         sums.add(model, cross_entropy, [tensor[i : i + 1] for tensor in batch], 1)
         squares = sum(m * m for m in map(int, sums.integers()[0]))
-        numerator, denominator = (0.37 / plan.grid).as_integer_ratio()
+        numerator, denominator = (0.37 / plan.grid_step).as_integer_ratio()
         assert squares * denominator**2 <= numerator**2
         assert squares == 0 or squares * denominator**2 >= (0.95 * numerator) ** 2
 
@@ -64,7 +67,7 @@ def test_sums_do_not_depend_on_how_the_batch_is_cut_or_on_what_is_not_finite():
     sums, _ = made(model, 0.1)
     sums.add(model, cross_entropy, batch, 12)
     whole = sums.integers()[0].clone()
-    sums.clear()
+    sums.clear_totals()
     rest = [i for i in range(12) if i != 3]
     sums.add(model, cross_entropy, [tensor[rest] for tensor in batch], 11)
     assert (whole - sums.integers()[0]).abs().max() < 2e-5 * whole.abs().max() and whole.any()
@@ -89,7 +92,7 @@ def test_places():
     sums, _ = made(model, 0.1)
 
     def integers(chosen, where):
-        sums.clear()
+        sums.clear_totals()
         part = [tensor[chosen] for tensor in batch]
         sums.add(model, cross_entropy, part, len(chosen), Places(np.array(where), 16))
         return sums.integers()[0].clone()

@@ -86,10 +86,11 @@ def test_no_batch_can_be_regrouped(how):
     sums = OnePassSums(private(model, arithmetic="float", noise_multiplier=1.0, max_norm=0.1).plan, parameters)
     for start in (0, 24):
         part = [x[start : start + 24], y[start : start + 24]]
-        sums.clear()
+        sums.clear_totals()
         sums.add(model, cross_entropy, part, 24)
         assert_close(
-            dict(zip(parameters, sums.values(), strict=True)), clipped_by_hand(model, cross_entropy, part, 0.1)
+            dict(zip(parameters, sums.convert_to_floats(), strict=True)),
+            clipped_by_hand(model, cross_entropy, part, 0.1),
         )
 
 
@@ -231,7 +232,7 @@ def test_tables_of_positions_stay_shared_when_shapes_coincide(sizes):
     for part in zip(*(tensor.split(sizes) for tensor in batch), strict=True):
         sums.add(model, words, list(part), len(part[0]))
     expected = clipped_by_hand(model, words, batch, 1.0)
-    assert_close(dict(zip(parameters, sums.values(), strict=True)), expected)
+    assert_close(dict(zip(parameters, sums.convert_to_floats(), strict=True)), expected)
 
 
 def test_tables_of_as_many_positions_as_records():

@@ -100,7 +100,7 @@ def test_the_charge_is_that_of_a_run_without_it(settings):
     plain, run = (private(model, data, **options, **more) for more in ({}, {"release_loss": release}))
     assert run.charged_ == plain.charged_ and run.privacy_ == plain.privacy_
     assert run.plan.noise_multiplier == plain.plan.noise_multiplier
-    assert run.plan.deviation == pytest.approx(plain.plan.deviation / 0.9)
+    assert run.plan.noise_deviation == pytest.approx(plain.plan.noise_deviation / 0.9)
     run.fit(cross_entropy)
     assert run.history_[-10:] == (plain.plan.mechanism,) * 10 and len(run.losses_) == 1
     assert run.privacy_.upper <= 4.0

@@ -51,9 +51,9 @@ def test_a_run_follows_every_charge(records, counted, batch_size, algorithm, eps
     for share in (0.001, 1.0):
         if algorithm.norm_share is None:
             account.spend_sums()
-            account.choose(share * given.records)
+            account.choose_from_sum(share * given.records)
         account.spend(given.steps_per_epoch)
-    assert account.remaining == 0
+    assert account.remaining_steps == 0
 
 
 def steep(norm, records=600):
@@ -67,8 +67,8 @@ def linear(model, batch):
 
 def released_by(run):
     """What the run's account is told, sum by sum."""
-    found, choose = [], run._account.choose
-    run._account.choose = lambda released: (found.append(released), choose(released))
+    found, choose = [], run._account.choose_from_sum
+    run._account.choose_from_sum = lambda released: (found.append(released), choose(released))
     return found
 
 
@@ -125,7 +125,7 @@ def test_a_step_has_the_probabilities_and_the_noise_of_its_epoch():
     run = private(model, table(600), **SETTINGS, physical_size=50)
     for batch in [*run.loader, *run.loader]:
         run.step(still, batch)
-        now = run._account.now
+        now = run._account.current_plan
         assert now.mechanism == run.history_[-1]
         assert run.loader.candidates._stages.sampling_probability == now.sampling_probability
         noise = torch.cat([p.grad.reshape(-1) for p in model.parameters()]).double() * now.divisor / now.deviation

@@ -62,7 +62,7 @@ def test_and_betray_it_to_noise_of_floats(dtype):
         sums = run._begin_sums(dict(run.model.named_parameters()))
         if records:
             sums.add(run.model, loss, [torch.ones(1, TRIALS)], 1)
-        (exact,) = sums.values()
-        noise = torch.normal(0.0, run.plan.deviation, exact.shape, dtype=dtype)
+        (exact,) = sums.convert_to_floats()
+        noise = torch.normal(0.0, run.plan.noise_deviation, exact.shape, dtype=dtype)
         found.append((exact.to(dtype) + noise).double().numpy().ravel())
     assert betrayed(*found, CLAIM)

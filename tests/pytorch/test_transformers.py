@@ -89,16 +89,16 @@ def test_sums_are_those_of_records_taken_alone(name, kind):
     sums.add(model, loss, batch, RECORDS)
     expected = clipped_by_hand(model, loss, batch, 0.1)
     largest = max(float(g.abs().max()) for g in expected.values())
-    for each, total in zip(parameters, sums.values(), strict=True):
+    for each, total in zip(parameters, sums.convert_to_floats(), strict=True):
         assert (total - expected[each]).abs().max() <= 1e-4 * largest + RECORDS * 0.1 * 2.0**-13, each
-    assert set(sums.ways) == set(parameters)
+    assert set(sums.gradient_ways) == set(parameters)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_they_train_by_default(name):
     model = MODELS[name]().train()
     run = private(model, TensorDataset(*sentences()), batch_size=5)
-    assert run.plan.arithmetic == "auto" and isinstance(run._sum_maker.make_plain(run._parameters()), AutoSums)
+    assert run.plan.arithmetic == "auto" and isinstance(run._sum_maker.make_plain(run._check_parameters()), AutoSums)
     run.fit(loss)
     assert "vectorised" not in run.ways_.values() and run.privacy_ <= 3.0
 

@@ -13,7 +13,7 @@ std::string dtype(const DlpackArray& array) {
            std::to_string(found.lanes) + " lanes";
 }
 
-// In bytes.
+// Returns the strides in bytes.
 py::tuple strides(const DlpackArray& array) {
     std::vector<std::int64_t> strides = array.strides();
     for (std::int64_t& stride : strides) stride *= array.tensor().dtype.bits / 8;

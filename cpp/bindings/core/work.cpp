@@ -46,7 +46,7 @@ class Stop {
   public:
     void set() { flag_->store(true, std::memory_order_relaxed); }
 
-    // From now on this thread stops when the flag is set. The thread keeps the flag alive.
+    // Makes the calling thread stop its work as soon as the flag is set. The thread keeps the flag alive.
     void watch() {
         thread_local std::shared_ptr<std::atomic<bool>> watched;
         watched = flag_;

@@ -5,11 +5,12 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// With y = e^{-t} and the place s = (y - y_far)/width in the cell, F(s) = p (low + s (low' - low)) + (1 -
-// p)(high + s (high' - high)), p = (1 - e^{-eta}/y)/least, is A + B/y + C y, concave for the convex V: its
-// maximum is where y^2 = e^{-eta} (g width - e y_far) / (-(least d + e)), g = low - high, d = high' - high, e
-// = low' - low - d. The place may be a little off; F is evaluated there, a sum of positive terms, and misses
-// the maximum by a second-order amount.
+// Finds the largest value F of a selection in each cell. Write y = e^{-t}, s = (y - y_far)/width for the place in the
+// cell, and p = (1 - e^{-eta}/y)/least. Then F(s) = p (low + s (low' - low)) + (1 - p)(high + s (high' - high)) has the
+// form A + B/y + C y, and it is concave because V is convex. Its maximum is where
+//     y^2 = e^{-eta} (g width - e y_far) / (-(least d + e)),  g = low - high, d = high' - high, e = low' - low - d.
+// The computed place may be a little off. F is evaluated there, as a sum of positive terms, and misses the maximum by
+// an error of second order.
 void selection_cell(const SelectionCell& cell, const double* low, const double* high, double* best, std::size_t n) {
     const SelectionCell c = cell;
     for (std::size_t k = 0; k < n; ++k) {

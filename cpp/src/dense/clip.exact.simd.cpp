@@ -1,7 +1,7 @@
-// From residuals to integers w_k with |w_k (x) q_k| <= C / grid. docs/theory/exact-products.md, sections 3 and 5.
+// Turns residuals into integers w_k with |w_k (x) q_k| <= C / grid. docs/theory/exact-products.md, sections 3 and 5.
 //
-// Whatever the floats below do, the last step of each kernel compares integers with the bound and leaves nothing of a
-// record that fails: the guarantee rests on that step alone.
+// Whatever the floats below do, the last step of each kernel compares integers with the bound, and a record that fails
+// contributes nothing. The guarantee rests on that step alone.
 #include "layers.simd.hpp"
 #include "vec.hpp"
 

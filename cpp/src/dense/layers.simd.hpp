@@ -102,12 +102,12 @@ struct DenseLayer {
     bool bias;
     const double* steps;
     const double* squares;
-    // Under a centre and a scale `outputs` rows of `padded` numbers, else null.
+    // Centre and scale: `outputs` rows of `padded` numbers, or null if gradients are neither centred nor scaled.
     const double* center;          // A, integers
     const double* inverse_scale;   // grid / b, rounded up
     const double* column_squares;  // one row: sum over outputs of inverse_scale^2
     std::int64_t padded;
-    // The weights stay what they are, and the products are truncated (section 7): with one output.
+    // True if the weights stay floats and the products are truncated (section 7), as for layers with one output.
     bool formed = false;
 };
 
@@ -123,7 +123,7 @@ struct DenseClip {
     const double* shares;       // weight of a record over the largest one, in [0, 1]; null: all 1
     double* weights;            // integers w_k, or of a formed layer numbers, [outputs of all layers][kDenseBlock]
     double* norms;              // |g_k| / grid, rounded up; null where nobody asks
-    // Under a scale:
+    // The next members are used only if gradients are scaled.
     double* factors;     // integers f_k
     double* scratch;     // the padded widths of all layers
     double center_norm;  // |A kCenterUnit grid / b|, rounded up

@@ -57,7 +57,7 @@ TIGHTDP_VINLINE Vec indicator(const std::int64_t* targets, std::int64_t one, std
     return v;
 }
 
-// What log(1 + exp(-y z)), or the hinge, makes of one score and y = 2 own - 1.
+// The value and the derivative of log(1 + exp(-y z)), or of the hinge, at one score z with y = 2 own - 1.
 struct OneScore {
     Vec derivative, value;
 };
@@ -86,7 +86,7 @@ struct Softmax {
     Vec finite;  // NaN where a score is not finite
 };
 
-// Of rows z, kLanes of them; exponentials go to `powers` unless that is null.
+// Computes the softmax of kLanes rows z. The exponentials are written to `powers` unless that is null.
 template <class T>
 TIGHTDP_VINLINE Softmax<T> softmax(const T* z, std::int64_t outputs, std::int64_t count, T* powers) {
     Softmax<T> s{column(z, outputs, 0, count), splat(0.0), splat(0.0)};

@@ -138,7 +138,7 @@ TIGHTDP_VINLINE DoubleVec nearest_of(DoubleVec x, double step) {
     return (x * step + kNearest) - kNearest;
 }
 
-// More than the roundings of a sum of 2^32 squares.
+// Exceeds what rounding can take from a sum of 2^32 squares.
 constexpr double kRoundedUp = 1 + 0x1p-24;
 
 template <class T>

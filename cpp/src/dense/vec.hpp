@@ -1,4 +1,4 @@
-// What the loops of dense layers share. For .simd.cpp files only.
+// Vector functions that the loops of dense layers share. Only .simd.cpp files include this.
 #pragma once
 
 #include <cstdint>

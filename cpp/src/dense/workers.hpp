@@ -1,4 +1,4 @@
-// How many threads pay for the loops over dense layers.
+// Chooses the number of threads for the loops over dense layers.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace tightdp {
 
-// As many threads as have 2^17 multiplications each: to wake one takes tens of microseconds.
+// Gives each thread at least 2^17 multiplications, because waking a thread takes tens of microseconds.
 inline int workers_for(double multiplications) noexcept {
     return static_cast<int>(std::clamp(multiplications / (1 << 17), 1.0, static_cast<double>(max_threads())));
 }

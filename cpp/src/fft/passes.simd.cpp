@@ -86,7 +86,7 @@ inline void transpose_block(Complex (&t)[8]) {
     }
 }
 
-// Where the vector that becomes t[i] of a block lies: row i % kLanes, columns from (i / kLanes) * kLanes.
+// Returns the offset of the vector that becomes t[i] of a block: row i % kLanes, columns from (i / kLanes) * kLanes.
 inline size_t block_offset(size_t i) {
     return (i % kLanes) * 8 + (i / kLanes) * kLanes;
 }
@@ -239,8 +239,8 @@ inline void each_group(const FftTables& w, size_t m, Group group) {
     }
 }
 
-// With q = m/4 and d = x - (x shifted by m/2), d_j - i d_{j+q} carries the odd frequencies 1 + 4k once multiplied by
-// w_m^j.
+// Splits a transform of m real numbers. Let q = m/4 and d = x - (x shifted by m/2). Multiplied by w_m^j,
+// d_j - i d_{j+q} carries the odd frequencies 1 + 4k.
 inline void split(const FftTables& w, const double* x, double* out, size_t m) {
     const size_t q = m / 4;
     each_group(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {

@@ -7,8 +7,8 @@ namespace {
 
 using std::size_t;
 
-// Below this, intermediate powers become zero: products of what is left stay clear of subnormal numbers,
-// which are slow, and 2^-480 is far under any tolerance.
+// Intermediate powers that are smaller become zero. Products of the others then stay clear of subnormal numbers, which
+// are slow, and 2^-480 is far below any tolerance.
 constexpr double kNothing = 0x1p-480;
 
 inline Complex without_underflow(Complex z) {
@@ -19,7 +19,7 @@ inline Complex without_underflow(Complex z) {
 // z^k, and exactly 0 where |z|^2 < nothing, the 1/k-th power of kNothing^2.
 inline Complex raised(Complex z, std::uint64_t k, double nothing) {
     const Mask alive = z.re * z.re + z.im * z.im >= nothing;
-    // Most coefficients of a k-fold convolution are zero in this sense: skip whole vectors of them.
+    // Skips whole vectors of coefficients whose power is zero, as most are in a k-fold convolution.
     bool any = false;
     for (size_t l = 0; l < kLanes; ++l) any |= alive[l] != 0;
     if (!any) return Complex{};

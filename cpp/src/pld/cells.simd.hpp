@@ -8,7 +8,8 @@
 
 namespace tightdp::grid {
 
-// Where the rules of 3 and 5 nodes err by less than 2^-53: docs/theory/grid.md, section 6.3.
+// The largest half-widths of a cell for which the rules of 3 and 5 nodes err by less than 2^-53: docs/theory/grid.md,
+// section 6.3.
 inline constexpr double kGaussianReach3 = 4e-3, kGaussianReach5 = 0.25;
 
 }  // namespace tightdp::grid

@@ -79,7 +79,7 @@ class Joined final : public Density {
     std::shared_ptr<const Density> right_, left_;
 };
 
-// Both, with their masses times a weight.
+// The sum of two densities, each with its masses multiplied by a weight.
 class Labelled final : public Density {
   public:
     Labelled(std::shared_ptr<const Density> one, double log_one, std::shared_ptr<const Density> other, double log_other,
@@ -186,7 +186,7 @@ LawPtr zeroed_out(double mu, double q, bool add) {
     const auto drawn = opposed(mu, q);
     const auto alike = poisson(gaussian(mu), q, false)->density;
     law->density = add ? std::make_shared<Joined>(alike, drawn) : std::make_shared<Joined>(drawn, alike);
-    // What both sides leave: (1 - q) times the probability of N(0) between -3/2 mu and mu/2.
+    // The mass that neither side has: (1 - q) times the probability of N(0) between -3/2 mu and mu/2.
     const double middle = 0.5 * (1 - q) * (std::erf(1.5 * mu * kInvSqrt2) + std::erf(0.5 * mu * kInvSqrt2));
     law->atoms = {{0, std::log(middle), 32 * u}};
     return law;

@@ -70,8 +70,8 @@ class Density {
     };
     virtual Left left_of(double y) const = 0;
 
-    // Over [y, inf): integral e^{y - Y} dP and integral (1 - e^{y - Y}) dP, or upper bounds on both with a
-    // relative error of 1.
+    // Integrals over [y, inf): s of e^{y - Y} dP and t of (1 - e^{y - Y}) dP, or upper bounds on both with a relative
+    // error of 1.
     struct Right {
         LogMass s, t;
     };
@@ -213,7 +213,8 @@ LawPtr zeroed_out(double mu, double q, bool add);
 // A law below it that two data sets attain: the others contribute the opposite of the record.
 LawPtr zeroed_out_member(double mu, double q, bool add);
 
-// With the probability `share`, up to a factor 1 +- rel of it and of the rest, `one`, else `other`; which is revealed.
+// Returns the law of a run that draws from `one` with probability `share`, from `other` otherwise, and reveals which.
+// `share` and `rest` = 1 - share are known up to a factor 1 +- rel.
 LawPtr labelled(const LawPtr& one, double share, double rest, const LawPtr& other, double rel);
 
 // The law of (Q, P), of a law without a density.

@@ -38,7 +38,7 @@ struct Component {
     std::shared_ptr<const Density> gaussian;  // of (N(shift), N(0)), which is that of (N(0), N(-shift))
 
     double half() const { return 0.5 * shift * shift; }
-    // Its loss at an output.
+    // Returns the loss of this component at an output.
     double edge(double z) const { return ahead ? shift * z - half() : shift * z + half(); }
 };
 
@@ -286,7 +286,7 @@ class Mixture final : public Density {
             static_cast<std::size_t>(std::upper_bound(losses_.begin(), losses_.end(), y) - losses_.begin());
         double low = at > 0 ? outputs_[at - 1] : -kInfinity, high = at < size ? outputs_[at] : kInfinity, z = 0;
         if (at > 0 && at < size) {
-            // Where it rises most of the way at the slopes of both ends, a cubic; else a chord.
+            // A cubic serves where the slopes of both ends account for most of the rise, and a chord elsewhere.
             const double rise = losses_[at] - losses_[at - 1], share = (y - losses_[at - 1]) / rise;
             const double a = rise / ((high - low) * slopes_[at - 1]) - 1, b = 1 - rise / ((high - low) * slopes_[at]);
             const double bent = share + share * (1 - share) * ((1 - share) * a + share * b);
@@ -319,8 +319,8 @@ class Mixture final : public Density {
         return {z, here};
     }
 
-    // How far the loss of the output that is used is from the one meant. Each component rounds the output by
-    // itself, and its shift.
+    // Bounds the distance between the loss at the output that was found and the loss y that was asked for. Each
+    // component rounds the output and its shift by itself.
     double error(double y, const Output& found) const {
         const Value& here = found.value;
         return 1.1 * (std::abs(here.loss - y) + here.error) +

@@ -14,7 +14,7 @@
 namespace tightdp::grid {
 namespace {
 
-// From here asinh(x) = ln(2x) to the last bit.
+// Logarithm of an x above which asinh(x) = ln(2x) to the last bit.
 constexpr double kLarge = 40;
 
 class Replaced final : public Density {
@@ -95,14 +95,14 @@ class Replaced final : public Density {
         const double half = 0.5 * std::abs(y), top = log_odds_ + half;
         const double rest = top > kLarge ? top + std::log(-std::expm1(-2 * half))
                                          : std::asinh(std::exp(log_odds_) * std::sinh(half));
-        // Where y is tiny the logarithm may be far below: sinh is linear there.
+        // The logarithm may be far below for tiny y, since sinh is linear there.
         const double v = top > kLarge && rest < kLarge / 2
                              ? std::asinh(std::exp(log_odds_ + std::log(std::sinh(half))))
                              : rest;
         return std::copysign(half + (half > 0 ? v : 0), y);
     }
 
-    // How far that may be off, as a function of y: four ulps of each function, and of the exponent.
+    // Bounds the error of that output, as a function of y: four ulps of each function and of the exponent.
     double error(double y, double w) const {
         return u * (16 + 8 * (std::abs(log_odds_) + std::abs(w) + std::abs(y) + half_));
     }

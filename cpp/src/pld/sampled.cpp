@@ -34,7 +34,7 @@ class Sampled : public Density {
     Sampled(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
 
   protected:
-    // At the losses that edges of the base law become; sign as of BaseEdges.
+    // Returns the losses that the edges of the base law become. `sign` is that of BaseEdges.
     std::vector<double> sketch_by(double sign) const {
         std::vector<double> edges = base_->sketch();
         for (double& y : edges) y = sign * sampled_loss(sign * y, q_);

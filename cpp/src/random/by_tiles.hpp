@@ -12,8 +12,9 @@ namespace tightdp {
 // Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
 inline constexpr std::int64_t kTilesAtOnce = 8;
 
-// Of the values [first, first + n): whole(tile, tiles, at) for runs of up to kTilesAtOnce whole tiles, and part(tile,
-// skip, count, at) for `count` values of one after its first `skip`; `at` is where they begin, counted from `first`.
+// Divides the values [first, first + n) into tiles. Calls whole(tile, tiles, at) for runs of up to kTilesAtOnce whole
+// tiles, and part(tile, skip, count, at) for `count` values of one tile after its first `skip`. `at` is the place of
+// the first of them, counted from `first`.
 template <class Whole, class Part>
 void by_tiles(std::uint64_t first, std::size_t n, Whole whole, Part part) noexcept {
     constexpr std::size_t kValues = random::kTileValues;

@@ -12,7 +12,7 @@
 
 namespace tightdp {
 
-// Of the normals: one deviation for all, or one for each; all in [0, 2^39].
+// The standard deviations of the normals: one for all of them, or one for each; all in [0, 2^39].
 struct Deviations {
     const double* sigma;
     bool each;

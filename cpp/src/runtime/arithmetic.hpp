@@ -5,12 +5,12 @@
 
 namespace tightdp {
 
-// Of the calling thread: rounding to nearest, and subnormal numbers that are neither flushed to zero nor
-// taken for zero. Null, or what is wrong. Some nanoseconds.
+// Tests the arithmetic of the calling thread: it rounds to nearest, and subnormal numbers are neither flushed to zero
+// nor taken for zero. Returns null, or words for what is wrong. Takes some nanoseconds.
 const char* arithmetic_fault() noexcept;
 
-// Of the C library: the first of the arguments in hard_arguments.hpp at which a function is off by more than
-// is assumed. Empty, or what is wrong. Some microseconds.
+// Tests the functions of the C library at the arguments in hard_arguments.hpp. Names the first one whose error is
+// larger than the proofs assume, or returns an empty string. Takes some microseconds.
 std::string library_fault();
 
 }  // namespace tightdp

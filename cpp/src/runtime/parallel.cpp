@@ -43,9 +43,9 @@ int processors() noexcept {
 
 std::atomic<int> thread_limit{processors()};
 
-// How long a job waits for threads that sleep, or whose processor is taken, before it starts without them:
-// longer than a thread takes to wake (30 to 210 microseconds on a virtual machine whose processor slept too),
-// a tenth of a scheduler's time slice.
+// The time that a job waits for threads that sleep, or whose processor is taken, before it starts without them. It is
+// longer than a thread takes to wake (30 to 210 microseconds on a virtual machine whose processor slept too), and a
+// tenth of a scheduler's time slice.
 constexpr std::chrono::microseconds kJoin{250};
 
 class Pool {

@@ -12,8 +12,8 @@
 
 namespace tightdp {
 
-// How many threads kernels use: the processors this process may run on, or what TIGHTDP_NUM_THREADS or
-// set_max_threads says. At least 1.
+// Returns the number of threads that kernels use, at least 1: the number of processors that this process may run on,
+// unless TIGHTDP_NUM_THREADS or set_max_threads says otherwise.
 int max_threads() noexcept;
 void set_max_threads(int count) noexcept;  // count >= 1
 
@@ -29,8 +29,8 @@ void parallel(int wanted, Body&& body) {
     run_parallel(wanted, [](void* f, int worker, int workers) { (*static_cast<Body*>(f))(worker, workers); }, &body);
 }
 
-// All the workers of a job wait for each other. Spins, since what is waited for takes microseconds; yields
-// when it takes longer, as on a machine with more threads than processors.
+// Makes the workers of a job wait for each other. It spins, since the wait takes microseconds, and yields when the wait
+// is longer, as on a machine with more threads than processors.
 class SpinBarrier {
   public:
     void wait(int workers) noexcept;

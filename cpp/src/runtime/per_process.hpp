@@ -1,4 +1,4 @@
-// What a process has one of, after fork too.
+// Objects of which each process has one of its own, also after fork.
 #pragma once
 
 #include <atomic>

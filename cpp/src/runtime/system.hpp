@@ -1,4 +1,4 @@
-// What operating systems do differently: posix/ or windows/ defines it, whichever CMake compiles.
+// Functions that differ between operating systems. CMake compiles their definitions in posix/ or in windows/.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,17 @@
 
 namespace tightdp::system {
 
-// How many processors this process may run on; 0 where the system does not say.
+// Returns the number of processors that this process may run on, or 0 where the system does not say.
 int processors() noexcept;
 
-// Bytes of a processor's second-level cache; 0 where the system does not say.
+// Returns the bytes of a processor's second-level cache, or 0 where the system does not say.
 std::size_t second_level_cache() noexcept;
 
 // Fills `out` from the system's secure generator. Throws std::system_error where it has none.
 void random_bytes(void* out, std::size_t bytes);
 
-// From now on fork calls `before` first, and `in_child` last in the child; each may be null. Windows has no fork.
+// Registers functions that fork calls from now on: `before` first, and `in_child` last, in the child. Each may be null.
+// Windows has no fork.
 int at_fork(void (*before)(), void (*in_child)()) noexcept;
 
 // The processor that the calling thread runs on; -1 where threads need not be kept off it (keep_off).

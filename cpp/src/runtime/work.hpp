@@ -94,7 +94,7 @@ class Scoped {
     const Value before_;
 };
 
-// Within its scope no more than so many units may be spent, nor more than a scope around it allows.
+// Allows at most this many units of work within its scope, and no more than a scope around it allows.
 struct Budget : Scoped<&Counter::limit> {
     explicit Budget(std::int64_t units) noexcept : Scoped(limit_of(counter(), units)) {}
 
@@ -104,13 +104,13 @@ struct Budget : Scoped<&Counter::limit> {
     }
 };
 
-// What is done in its scope is not charged, but can be interrupted: what is made once for many questions, and the last
-// words of a question that ran out. To be of bounded size.
+// Marks work that is not charged, but can be interrupted: tables that are made once for many questions, and the last
+// steps of a question that ran out of units. The work within its scope has to be of bounded size.
 struct Aside : Scoped<&Counter::aside> {
     Aside() noexcept : Scoped(true) {}
 };
 
-// Within its scope this thread stops when the flag is set.
+// Makes the calling thread stop, within its scope, when the flag is set.
 using StopsOn = Scoped<&Counter::stop>;
 
 }  // namespace work

@@ -12,7 +12,7 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// As many lanes as a register has: wider vectors would be split in memory, at three times the cost.
+// The lanes of a register. Wider vectors would be split in memory, at three times the cost.
 #if defined(TIGHTDP_ISA_avx512)
 inline constexpr int kLanes = 8;
 #elif defined(TIGHTDP_ISA_avx2)

@@ -80,14 +80,14 @@ class DPAdam(torch.optim.Optimizer):
         state["mean"].lerp_(gradient, 1 - beta1)
         state["square"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
         noise = group["noise_variance"]
-        floor = noise * math.sqrt(2 * weight_squares(beta2, t))
+        floor = noise * math.sqrt(2 * sum_squared_weights(beta2, t))
         second = (state["square"] / (1 - beta2**t)).sub_(noise).clamp_(min=floor)
         p.mul_(1 - group["lr"] * group["weight_decay"])
         update = state["mean"] / second.sqrt_().add_(group["damping"])
         p.sub_((update * (group["lr"] / (1 - beta1**t))).to(p.dtype))
 
 
-def weight_squares(beta: float, t: int) -> float:
+def sum_squared_weights(beta: float, t: int) -> float:
     """Sum of w_i^2 over t steps, w_i = (1 - beta) beta^(t - i) / (1 - beta^t)."""
     return (1 - beta) / (1 + beta) * (1 - beta ** (2 * t)) / (1 - beta**t) ** 2
 

@@ -19,7 +19,7 @@ from .adam import tell_noise
 from .batches import poisson_loader
 from .batches.importance_loader import ImportanceLoader
 from .batches.poisson_loader import RunLoader
-from .distributed.agreement import shared_facts
+from .distributed.agreement import list_run_facts
 from .distributed.ranks import Ranks, join_processes
 from .distributed.run import SharedRun
 from .distributed.sharded_run import ShardedRun, check_sharding
@@ -142,7 +142,7 @@ def make_private(
         "noise_multiplier": noise_multiplier, "public_size": public_size,
     }  # fmt: skip
     said = {"algorithm": algorithm, "max_norm": max_norm, "arithmetic": arithmetic, **budget}
-    with world.together("make_private", **shared_facts(model, optimizer, dataset, seed, said)):
+    with world.run_together("make_private", **list_run_facts(model, optimizer, dataset, seed, said)):
         batches, (folder, after_failure) = check_batches(batches), split_checkpoint(checkpoint)
         said["release_loss"] = check_loss_release(release_loss, algorithm)
         said["batches"] = batches.physical_size, batches.padded, folder is None
@@ -154,10 +154,10 @@ def make_private(
         parameters = _check_model(model, optimizer, arithmetic, world)
         make_random_source(seed)
         poisson_loader.check_dataset(dataset)
-        book = open_ledger(ledger) if world.first else None
-        files = Checkpoint(folder, book) if world.first and folder is not None else None
+        book = open_ledger(ledger) if world.is_first else None
+        files = Checkpoint(folder, book) if world.is_first and folder is not None else None
         # Options are refused before the number of records is released.
-        poisson_loader.PoissonLoader(dataset, 1.0, **_reader_options(batches))
+        poisson_loader.PoissonLoader(dataset, 1.0, **_list_reader_options(batches))
     about = {
         "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_of(book)
     }  # fmt: skip
@@ -168,21 +168,21 @@ def make_private(
     key = Key(world, seed)
     made = plan(
         len(dataset),
-        key.at(NOISE),
+        key.make_source_at(NOISE),
         max_norm=check_bounds(max_norm, len(parameters)),
         own=own,
         size=size,
         arithmetic=how,
         pay=_make_payment(world, book, note=f"{type(model).__name__}, {name}"),
-        released=saved.records,
+        released=saved.record_count,
         loss=release_loss,
         **budget,
     )
     account = make_account(made, size)
     identity = saved.take_up(account, parameters, after_failure=after_failure)
     batch_kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
-    drawn = batch_kind(account, dataset, key, world, padded=batches.padded, **_reader_options(batches))
-    tell_noise(optimizer, (made.deviation / made.divisor) ** 2)
+    drawn = batch_kind(account, dataset, key, world, padded=batches.padded, **_list_reader_options(batches))
+    tell_noise(optimizer, (made.noise_deviation / made.divisor) ** 2)
     run_kind: Any = PrivateRun if not isinstance(world, Ranks) else ShardedRun if sharded else SharedRun
     run: PrivateRun = run_kind(model, optimizer, account, drawn, key, identity, world=world, ledger=book, saved=saved)
     run._restore_saved()
@@ -194,17 +194,17 @@ def _check_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: W
     model_checks.check_modules(model)
     if arithmetic in ("float", "products"):
         check_layers(model)
-    parameters = model_checks.trained_parameters(model, optimizer)
+    parameters = model_checks.find_trained_parameters(model, optimizer)
     model_checks.check_settings(optimizer)
-    model_checks.check_finite(p for p in model.named_parameters() if world.first or model_checks.is_sharded(p[1]))
+    model_checks.check_finite(p for p in model.named_parameters() if world.is_first or model_checks.is_sharded(p[1]))
     return parameters
 
 
-def _reader_options(batches: Batches) -> dict[str, Any]:
+def _list_reader_options(batches: Batches) -> dict[str, Any]:
     """Returns the arguments of a loader that say how it reads records."""
     return {"physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options}
 
 
 def _make_payment(world: World, book: Ledger | None, note: str) -> Callable[[Composition], None]:
     """Returns the function that charges the ledger, which the first process holds."""
-    return lambda charge: world.on_first("the ledger", partial(spend_from_ledger, book, charge, note))
+    return lambda charge: world.run_on_first("the ledger", partial(spend_from_ledger, book, charge, note))

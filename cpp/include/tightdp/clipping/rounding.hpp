@@ -9,7 +9,7 @@
 
 namespace tightdp::clipping {
 
-// What a row goes through after it was multiplied, which decides how far under C the factor stays.
+// The roundings of a row after it was multiplied by its factor. They decide how far below C its norm has to stay.
 struct Rounding {
     double slack;    // relative: largest error of the norm plus that of one rounded product
     bool to_single;  // the factor is rounded down to 24 bits

@@ -6,8 +6,8 @@
 
 namespace tightdp::exact {
 
-// Beyond this many scales a draw is made again: it bounds all integers, at a total variation of exp(-1024) <
-// 2^-1477.
+// The largest draw, in scales: a larger one is drawn again. This bounds all integers, and changes the distribution by
+// a total variation of exp(-1024) < 2^-1477.
 inline constexpr std::uint64_t kMostUnits = 1024;
 
 // P(n) proportional to exp(-|n| s/t): scale t/s, with 1 <= t < 2^62, 1 <= s < 2^64 and t/s <= 2^50.

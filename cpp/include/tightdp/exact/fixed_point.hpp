@@ -98,7 +98,7 @@ TIGHTDP_HD_STAGE inline int normalise(int n, Limb* a) noexcept {
     return k;
 }
 
-// All limbs of a product: out has na + nb of them, and is neither factor.
+// Writes the exact product. `out` has na + nb limbs and is neither of the factors.
 TIGHTDP_HD_STAGE inline void multiply_limbs(const Limb* a, int na, const Limb* b, int nb, Limb* out) noexcept {
     for (int i = 0; i < na + nb; ++i) out[i] = 0;
     for (int i = 0; i < na; ++i) {

@@ -139,7 +139,7 @@ TIGHTDP_FORMULA NormalPair<Real> cos_sin_uniform(std::uint32_t high, std::uint32
     // Nearest quarter turn, then what is left, in [-1/8, 1/8) of a turn: exact on the integers.
     const std::uint32_t quarter = (high + (1u << 29)) >> 30;
     const auto rest = static_cast<std::int32_t>(high - (quarter << 30));
-    // As sign and magnitude (-(R + 1/2) = ~R + 1/2 on the integers), so that two floats never cancel.
+    // The angle is kept as sign and magnitude (-(R + 1/2) = ~R + 1/2 on the integers), so that two floats never cancel.
     const std::int32_t sign = rest >> 31;
     const std::uint32_t magnitude_low = low ^ static_cast<std::uint32_t>(sign);
     const Real x =

@@ -17,7 +17,8 @@ struct PairDigits {
     std::uint64_t x, y;  // the first
 
     TIGHTDP_HD void operator()(int j, std::uint64_t& of_x, std::uint64_t& of_y) const noexcept {
-        // Of the first word only `first_bits` digits were looked at; what follows them is further words' in tests.
+        // Only `first_bits` digits of the first word were looked at. In tests the digits after them come from further
+        // words.
         constexpr std::uint64_t open = first_bits < 64 ? ~std::uint64_t{0} >> (first_bits % 64) : 0;
         std::uint32_t further[4] = {};
         if (j > 0 || open != 0) further_words(stream, pair, static_cast<std::uint32_t>(j), further);
@@ -56,7 +57,7 @@ TIGHTDP_HD inline RoundedDraw rounded_normal_at(const RandomStream& stream, std:
     const int rest = static_cast<int>(index % kTileValues), k = rest / (2 * kLanes), lane = rest % kLanes;
     std::uint32_t words[4];
     lane_words(stream, tile, lane, k, words);
-    // Of the other normal of the pair nothing is asked: with deviation 0 it is in doubt only outside the window.
+    // The other normal of the pair is not asked for: with deviation 0 it is in doubt only outside of the window.
     const bool sine = rest % (2 * kLanes) >= kLanes;
     const RoundedPair pair =
         rounded_pair<first_bits>(stream, pair_of(tile, lane, k), words, sine ? 0 : sigma, sine ? sigma : 0);

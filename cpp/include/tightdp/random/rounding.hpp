@@ -6,8 +6,8 @@
 
 namespace tightdp::random {
 
-// What is in doubt for a deviation. `first_bits` binary digits of each uniform are looked at first: 64, or
-// fewer in tests, where doubt is to be common.
+// Tells, for a standard deviation, which draws are in doubt: their first digits do not decide how they round. The first
+// `first_bits` binary digits of each uniform are looked at: 64, or fewer in tests, where doubt is to be common.
 struct RoundingLimits {
     double sigma;
     double gap;              // v at this distance from its nearest integer, or farther

@@ -1,5 +1,5 @@
-// Which random word has which index: value = f(key, stream, index), the same on every machine and however the
-// work is split over threads and devices.
+// The order of random words: value = f(key, stream, index), the same on every machine and however the work is split
+// over threads and devices.
 //
 // Words come in tiles of 256, arranged as 16 rows of 16 lanes, so that a row is contiguous and a lane is the
 // work of one SIMD lane or one GPU thread:

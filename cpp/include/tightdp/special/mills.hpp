@@ -16,9 +16,9 @@ struct Coefficients {
     static constexpr int size = N;
 };
 
-// With y = (x - 5)/(x + 5), (1 + x) R(x) and (1 + 1.5 x + x^2) S(x) are these polynomials in y, lowest power
-// first: interpolation at Chebyshev nodes by tools/fit_mills.py; errors 8e-19 and 4e-18 of the value. On [-1,
-// 1] the sum of the terms' magnitudes is at most 1.7 and 2.3 times the value, so Horner's rule is stable.
+// Polynomials in y = (x - 5)/(x + 5), lowest power first, for (1 + x) R(x) and (1 + 1.5 x + x^2) S(x). They interpolate
+// at Chebyshev nodes (tools/fit_mills.py); their relative errors are 8e-19 and 4e-18. On [-1, 1] the sum of the terms'
+// magnitudes is at most 1.7 and 2.3 times the value, so Horner's rule is stable.
 inline constexpr double kMillsCenter = 5.0;
 inline constexpr Coefficients<26> kMillsRatio{
     {0x1.28273b50efa76p+0,   -0x1.d5fd8ffd0f1a0p-3, 0x1.3e97eaf5f2eebp-4,   0x1.9ac85788f390ap-6,

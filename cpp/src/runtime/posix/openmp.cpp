@@ -19,7 +19,7 @@
 namespace tightdp::openmp {
 namespace {
 
-// What GCC's runtime calls its entry points. LLVM's and Intel's have the same ones beside their own.
+// The entry points of GCC's runtime, under its names. LLVM's and Intel's runtimes have them too, beside their own.
 struct Runtime {
     void (*parallel)(void (*)(void*), void*, unsigned threads, unsigned flags) = nullptr;
     int (*thread_num)() = nullptr;

@@ -14,7 +14,7 @@
 
 namespace tightdp::system {
 
-// Those of the process's group, which are at most 64.
+// Counts the processors of the process's group, which are at most 64.
 int processors() noexcept {
     DWORD_PTR process = 0, machine = 0;
     return GetProcessAffinityMask(GetCurrentProcess(), &process, &machine) ? std::popcount(process) : 0;

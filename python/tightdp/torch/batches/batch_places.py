@@ -12,10 +12,11 @@ import torch
 from ...release.noise import RandomSource
 from . import collated_batch
 
-Rows = npt.NDArray[np.intp]
-STREAMS = 3 * 2**61
-"""The first stream of places, which take two streams for each step. Streams below 2^62 are for batches, those from 2^62
-on for sums of norms, and those from 2^63 on for noise."""
+RecordIndices = npt.NDArray[np.intp]
+"""Indices of records in the data set."""
+PLACE_STREAMS = 3 * 2**61
+"""First stream of the draws of places, two streams for each step. The streams below 2^62 are for batches, those from
+2^62 on for sums of norms, and those from 2^63 on for noise."""
 
 
 def choose_size(expected: float) -> int:
@@ -27,7 +28,7 @@ def choose_size(expected: float) -> int:
     return next((size for size in (64, 32, 16) if 8 * size <= expected), 8)
 
 
-def draw_places(rows: Rows, size: int, source: RandomSource) -> Rows:
+def draw_places(rows: RecordIndices, size: int, source: RandomSource) -> RecordIndices:
     """Returns the rows in physical batches of ``size`` places, with -1 in a place that stays empty.
 
     Each row draws its place independently, and takes it in the first physical batch where that place is free.
@@ -48,24 +49,24 @@ def fill_places(places: Places | None, batch: Any, records: int) -> tuple[Any, i
     """
     if places is None:
         return batch, records, None
-    return places.filled(batch, records), places.size, places.weights()
+    return places.fill_batch(batch, records), places.size, places.weigh_rows()
 
 
 @dataclass(frozen=True)
 class Places:
     """The ascending places ``where`` the records of a physical batch stand, and its number of places, ``size``."""
 
-    where: Rows
+    where: RecordIndices
     size: int
 
-    def filled(self, batch: Any, records: int) -> Any:
+    def fill_batch(self, batch: Any, records: int) -> Any:
         """Returns the batch with a row for each place: a copy of the first record where no record stands."""
         tensors, rebuild = collated_batch.split_records(batch, records)
         chosen = torch.zeros(self.size, dtype=torch.int64)
         chosen[torch.from_numpy(self.where)] = torch.arange(records)
         return rebuild([tensor[chosen.to(tensor.device)] for tensor in tensors])
 
-    def weights(self) -> npt.NDArray[np.float64]:
+    def weigh_rows(self) -> npt.NDArray[np.float64]:
         """Returns a weight for each place: 1 for a record and 0 for a copy."""
         found = np.zeros(self.size)
         found[self.where] = 1.0

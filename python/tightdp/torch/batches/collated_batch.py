@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 Rebuild = Callable[[list[Any]], Any]
+"""Makes a batch of a list of tensors, in the structure of the batch that they came from."""
 
 
 def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
@@ -27,32 +28,34 @@ def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
         keys, kind = list(batch), type(batch)
         inner, rebuild = flatten_batch([batch[key] for key in keys])
 
-        def mapping(found: list[Any]) -> Any:
+        def build_mapping(found: list[Any]) -> Any:
             plain = dict(zip(keys, rebuild(found), strict=True))
             return plain if kind is dict else _make_mapping(kind, plain)
 
-        return inner, mapping
+        return inner, build_mapping
     if isinstance(batch, (list, tuple)):
         if batch and all(isinstance(item, _SCALARS) for item in batch):
             raise _refuse_item(f"a {type(batch).__name__} of {type(batch[0]).__name__}")
         parts = [flatten_batch(item) for item in batch]
         named = isinstance(batch, tuple) and hasattr(batch, "_fields")
 
-        def sequence(found: list[Any]) -> Any:
+        def build_sequence(found: list[Any]) -> Any:
             items, start = [], 0
             for tensors, rebuild in parts:
                 items.append(rebuild(found[start : start + len(tensors)]))
                 start += len(tensors)
             return type(batch)(*items) if named else type(batch)(items)
 
-        return [tensor for tensors, _ in parts for tensor in tensors], sequence
+        return [tensor for tensors, _ in parts for tensor in tensors], build_sequence
     if not isinstance(batch, _CONSTANTS):
         raise _refuse_item(f"an object of the type {type(batch).__name__}")
     return [], lambda found: batch
 
 
 _CONSTANTS = (type(None), torch.dtype, torch.device)
+"""Types of items that say nothing of records, and stay in a batch as they are."""
 _SCALARS = (str, bytes, Number, np.generic)
+"""Types of single values, which belong to one record each if they stand in a list, and are refused there."""
 
 
 def _refuse_item(made: str) -> ValueError:
@@ -77,6 +80,7 @@ def format_shape(tensor: Any) -> str:
 
 
 def _make_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
+    """Returns a mapping of that type, or the plain dict if the type cannot be made of one."""
     try:
         return kind(plain)
     except TypeError:

@@ -10,7 +10,6 @@ from itertools import chain, count
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
@@ -22,10 +21,9 @@ from ..plan.account import Account
 from ..randomness.global_generators import Coins, draw_look_order, read_without_trace, restore_generators
 from ..randomness.key import Key
 from ..randomness.process_group import World
-from .batch_places import STREAMS, Places, choose_size, draw_places
+from .batch_places import PLACE_STREAMS, Places, RecordIndices, choose_size, draw_places
 from .record_reader import AloneRead, Part, RecordCollator, RecordReader, check_reads_repeat
 
-Rows = npt.NDArray[np.intp]
 SAFE_OPTIONS = (
     "multiprocessing_context", "num_workers", "persistent_workers", "pin_memory", "pin_memory_device",
     "prefetch_factor", "timeout",
@@ -34,12 +32,12 @@ SAFE_OPTIONS = (
 ``worker_init_fn`` is left out: which worker reads a record depends on the other records, so workers must not differ."""
 
 
-FIRST, LOOKS, AUDITS = -1, -2, -(2**62)
-"""Numbers for records that are read outside of draws, below the numbers of draws: of the first record, and the highest
-ones of the looks at whether anything is kept and of the trials of audits, which count down."""
+FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
+"""Numbers, in place of a draw's, under which records are read outside of draws: the first record of the data set, the
+first look at whether anything is kept, and the first trial of an audit. Later looks and trials count down."""
 
-READ = 8
-"""Records that are read three times to see whether anything is kept."""
+REPEATED_RECORDS = 8
+"""Number of records that are read three times each, to see whether anything is kept between them."""
 
 
 class Batch:
@@ -49,23 +47,23 @@ class Batch:
     An empty sample has no parts. How many records there are is private.
     """
 
-    def __init__(self, loader: PoissonLoader, rows: Rows, parts: Iterator[Any]) -> None:
+    def __init__(self, loader: PoissonLoader, rows: RecordIndices, parts: Iterator[Any]) -> None:
         self.loader, self.rows = loader, rows[rows >= 0]
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
-        self._places: Iterator[Places | None] = iter([loader._place_of_cut(cut) for cut in loader._cut_places(rows)])
+        self._places: Iterator[Places | None] = iter([loader._make_places(cut) for cut in loader._cut_places(rows)])
 
     @property
-    def used(self) -> bool:
+    def is_used(self) -> bool:
         """Whether ``parts`` was called."""
         return self._parts is None
 
     @property
     def _digest_rows(self) -> bytes:
-        """Digest of the sample, by which the processes of a run check that they drew the same."""
+        """Digest of the sample, by which the processes of a run check that they drew the same records."""
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
-    def _parts_before_draw(self) -> Iterator[Part] | None:
+    def _read_before_draw(self) -> Iterator[Part] | None:
         """Returns the parts that a step looks at before it draws; None if it draws at once."""
         return None
 
@@ -150,7 +148,7 @@ class PoissonLoader:
         self._source = resolve_source(rng)
         self._collate, self._options = collate_fn, options
         self._coins, self._draws = Coins(), count()
-        self._of_torch([])  # refuses options that it does not know, before any record is read
+        self._make_torch_loader([])  # refuses options that it does not know, before any record is read
 
     @property
     def sampling_probability(self) -> float:
@@ -170,15 +168,15 @@ class PoissonLoader:
 
     def _yield_batches(self, steps: int) -> Iterator[Batch]:
         """Yields so many batches. PyTorch's loader may read ahead of them, and then draws for later ones as well."""
-        drawn: deque[Rows] = deque()
+        drawn: deque[RecordIndices] = deque()
 
-        def pieces() -> Iterator[tuple[int, Rows]]:
+        def draw_pieces() -> Iterator[tuple[int, RecordIndices]]:
             for rows in self._draw_all(steps):
                 drawn.append(rows)
                 number = next(self._draws)
                 yield from ((number, piece) for piece in self._cut_records(rows))
 
-        parts, ahead = iter(self._read_parts(pieces())), deque[Any]()
+        parts, ahead = iter(self._read_parts(draw_pieces())), deque[Any]()
         for _ in range(steps):
             # Reading the next part draws the next batch that is not empty and all before it, or nothing at the end.
             if not drawn:
@@ -188,58 +186,61 @@ class PoissonLoader:
             yield batch
             batch._hold_parts()
 
-    def _take_parts(self, rows: Rows, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
+    def _take_parts(self, rows: RecordIndices, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
+        """Yields the parts of one batch, first those that were read ahead."""
         for _ in self._cut_records(rows):
             yield from self._check_parts(ahead.popleft() if ahead else next(parts))
 
-    def _draw_all(self, steps: int) -> Iterator[Rows]:
+    def _draw_all(self, steps: int) -> Iterator[RecordIndices]:
         return (self._draw_rows(self._source) for _ in range(steps))
 
-    def _draw_rows(self, source: RandomSource) -> Rows:
+    def _draw_rows(self, source: RandomSource) -> RecordIndices:
         records = len(self.dataset)
         rows = draw_poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
         return np.arange(records) if rows is None else rows
 
-    def _cut_records(self, rows: Rows) -> list[Rows]:
+    def _cut_records(self, rows: RecordIndices) -> list[RecordIndices]:
         """Returns the records of each physical batch."""
         return [cut[cut >= 0] for cut in self._cut_places(rows)]
 
-    def _cut_places(self, rows: Rows) -> list[Rows]:
+    def _cut_places(self, rows: RecordIndices) -> list[RecordIndices]:
         """Returns the places of each physical batch that has a record, with -1 where no record stands."""
         size = self.physical_batch_size or max(1, len(rows))
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))
         return [cut for cut in cuts if (cut >= 0).any()]
 
-    def _place_of_cut(self, cut: Rows) -> Places | None:
+    def _make_places(self, cut: RecordIndices) -> Places | None:
+        """Returns where the records of a physical batch stand; None if they fill it."""
         return None
 
-    def _read_parts(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
+    def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
         """Yields the collated parts of each piece, which is given as the number of its draw and its records."""
         if self._is_plain_tensors:
             tensors = self.dataset.tensors  # as the reader collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
-        return read_without_trace(iter(self._of_torch(self._seed_records(pieces))))
+        return read_without_trace(iter(self._make_torch_loader(self._seed_records(pieces))))
 
     @property
     def _is_plain_tensors(self) -> bool:
         """Whether records are rows of tensors, which need no reading one by one."""
         return type(self.dataset) is TensorDataset and self._collate is None and not self._options
 
-    def _seed_records(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[tuple[int, int]]]:
+    def _seed_records(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[tuple[int, int]]]:
+        """Yields the indices of each piece, each with the seed for reading its record."""
         for number, piece in pieces:
-            yield [(int(i), self._coins.of_record(number, int(i))) for i in piece]
+            yield [(int(i), self._coins.make_record_seed(number, int(i))) for i in piece]
 
     def _check_parts(self, parts: list[Part]) -> list[Part]:
         return parts
 
-    def _of_torch(self, pieces: Any) -> Any:
+    def _make_torch_loader(self, pieces: Any) -> Any:
         together = RecordCollator(alone=self._collate is not None, in_order=self._in_order)
         return DataLoader(
             RecordReader(self.dataset, self._collate), batch_sampler=pieces, collate_fn=together, **self._options
         )
 
     _in_order = False
-    """Whether parts have the records of a draw in the order of the data set."""
+    """Whether the parts have their records in the order in which these were drawn."""
 
 
 class RunLoader(PoissonLoader):
@@ -255,53 +256,55 @@ class RunLoader(PoissonLoader):
     ) -> None:
         plan = account.plan
         super().__init__(dataset, plan.sampling_probability, plan.steps_per_epoch, **options)
-        self._account, self._key, self._world, self._coins = account, key, world, key.coins()
+        self._account, self._key, self._world, self._coins = account, key, world, key.make_coins()
         self.padded, self._next, self._look_at = padded, 0, 0
         if padded and self.physical_batch_size is None:
             self.physical_batch_size = choose_size(self._usual_records)
 
-    def first(self) -> Iterator[Part]:
+    def read_first_record(self) -> Iterator[Part]:
         """Returns the first record of the data set, collated, and its number, 1; nothing if the data set is empty."""
-        alone = [(FIRST, np.zeros(1, np.intp))] if len(self.dataset) else []
+        alone = [(FIRST_READ, np.zeros(1, np.intp))] if len(self.dataset) else []
         return chain.from_iterable(self._read_parts(iter(alone)))
 
-    def _read_parts(self, pieces: Iterable[tuple[int, Rows]]) -> Iterator[list[Part]]:
-        with self._account.ended_by_an_error():
+    def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
+        with self._account.end_on_error():
             yield from super()._read_parts(pieces)
 
-    def read_alone(self, rows: Rows, number: int) -> list[AloneRead]:
+    def read_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
         """Reads some records, each collated to a batch of one, with the coins of the draw of that number."""
         reader = RecordReader(self.dataset, self._collate or default_collate)
         with torch.random.fork_rng(devices=[]), restore_generators():
-            return [reader.read_noted((int(i), self._coins.of_record(number, int(i)))) for i in rows]
+            return [reader.read_noted((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
 
     def _check_reading(self) -> None:
-        """Reads some random records repeatedly. ValueError if what was read before changes what a record is read as."""
-        number = LOOKS - self._account.steps
-        rows = [self._coins.of_record(number, -1 - place) % len(self.dataset) for place in range(READ)]
-        drawn = [(i, self._coins.of_record(number, i)) for i in rows]
-        order = draw_look_order(READ, self._coins.common(number))
+        """Reads some random records repeatedly. ValueError if a record changes with those that were read before it."""
+        number = LOOK_READS - self._account.charged_steps
+        rows = [
+            self._coins.make_record_seed(number, -1 - place) % len(self.dataset) for place in range(REPEATED_RECORDS)
+        ]
+        drawn = [(i, self._coins.make_record_seed(number, i)) for i in rows]
+        order = draw_look_order(REPEATED_RECORDS, self._coins.make_common_seed(number))
         with torch.random.fork_rng(devices=[]), restore_generators():
             check_reads_repeat(RecordReader(self.dataset, self._collate or default_collate), drawn, order)
 
-    def _draw_all(self, steps: int) -> Iterator[Rows]:
-        first = max(self._next, self._account.steps)  # a run that was resumed is past the streams of its steps
+    def _draw_all(self, steps: int) -> Iterator[RecordIndices]:
+        first = max(self._next, self._account.charged_steps)  # a run that was resumed is past the streams of its steps
         self._next = first + steps
         for number in range(first, first + steps):
-            yield self._place_rows(self._draw_rows(self._key.at(number)), 2 * number)
+            yield self._place_rows(self._draw_rows(self._key.make_source_at(number)), 2 * number)
 
     @property
     def _usual_records(self) -> float:
         """Expected number of records that go through the model in a step."""
         return self._account.plan.batch_size
 
-    def _place_rows(self, rows: Rows, number: int) -> Rows:
+    def _place_rows(self, rows: RecordIndices, number: int) -> RecordIndices:
         """Returns the rows in the places that they draw from the stream of that number; without padding as they are."""
         if not self.padded or self.physical_batch_size is None:
             return rows
-        return draw_places(rows, self.physical_batch_size, self._key.at(STREAMS + number))
+        return draw_places(rows, self.physical_batch_size, self._key.make_source_at(PLACE_STREAMS + number))
 
-    def _cut_places(self, rows: Rows) -> list[Rows]:
+    def _cut_places(self, rows: RecordIndices) -> list[RecordIndices]:
         rank, size = self._world.rank, self._world.size
         if self.physical_batch_size is not None:
             return super()._cut_places(rows)[rank::size]
@@ -315,18 +318,18 @@ class RunLoader(PoissonLoader):
             )
         return parts
 
-    def _place_of_cut(self, cut: Rows) -> Places | None:
+    def _make_places(self, cut: RecordIndices) -> Places | None:
         return Places(np.flatnonzero(cut >= 0), len(cut)) if self.padded else None
 
     def __iter__(self) -> Iterator[Batch]:
-        left = self._account.remaining
+        left = self._account.remaining_steps
         if left == 0:
             raise BudgetExceeded(
                 f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
             )
-        if len(self.dataset) and not self._is_plain_tensors and self._account.steps >= self._look_at:
-            self._look_at = self._account.steps + self._account.plan.steps_between_looks
-            with self._account.ended_by_an_error():
+        if len(self.dataset) and not self._is_plain_tensors and self._account.charged_steps >= self._look_at:
+            self._look_at = self._account.charged_steps + self._account.plan.steps_between_looks
+            with self._account.end_on_error():
                 self._check_reading()
         return self._yield_batches(min(self.steps, left))
 

@@ -119,14 +119,14 @@ def describe_form(x: Any) -> Any:
 
 
 def join_records(records: list[Any]) -> Any:
-    """Joins batches of one, all of one form. ValueError unless each is made of dense tensors of one row."""
+    """Joins batches of one record, all of one form. ValueError unless each consists of dense tensors of one row."""
     found = [collated_batch.split_records(record, 1) for record in records]
     rows = [torch.cat(column) for column in zip(*(tensors for tensors, _ in found), strict=True)]
     return found[0][1](rows)
 
 
 def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
-    """Raises ValueError unless a record is read alike, with the same coins, whenever its turn comes in ``order``."""
+    """Raises ValueError unless a record is the same, with the same coins, each time that ``order`` has it."""
     found: dict[int, Any] = {}
     for i in order:
         content = _record_content(reader[drawn[i]])
@@ -140,6 +140,7 @@ def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order
 
 
 def _record_content(record: Any) -> Any:
+    """Returns the structure, the shapes and the bytes of a collated record, to be compared with another reading."""
     tensors, _ = collated_batch.split_records(record, 1)
     return collated_batch.describe_structure(record), [
         (t.shape, t.detach().contiguous().view(torch.uint8).tolist()) for t in tensors

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from ..randomness.process_group import Fact, World
 
 _FACTS = 10
-"""Numbers in a message of ``together``: one length for all calls, so that ranks whose calls differ can tell."""
+"""Numbers in a message of ``run_together``: one length for all calls, so that ranks whose calls differ can tell."""
 
 
 class Ranks(World):
@@ -30,8 +30,8 @@ class Ranks(World):
         self._device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
 
     @contextmanager
-    def together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Compares calls, errors and facts of all ranks after the body (``World.together``)."""
+    def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
+        """Compares calls, errors and facts of all ranks after the body (``World.run_together``)."""
         try:
             yield
             said = [_digest_fact(fact()) for fact in facts.values()]
@@ -52,19 +52,19 @@ class Ranks(World):
                 label = name.replace("_", " ")
                 raise ValueError(f"{label} must be the same on all ranks: that of rank {others[0]} is not rank 0's")
 
-    def on_first(self, what: str, function: Callable[[], Any]) -> Any:
+    def run_on_first(self, what: str, function: Callable[[], Any]) -> Any:
         found = b""
-        with self.together(what):
-            if self.first:
+        with self.run_together(what):
+            if self.is_first:
                 found = json.dumps(function()).encode()
-        return json.loads(self.broadcast(found))
+        return json.loads(self.broadcast_bytes(found))
 
-    def broadcast(self, data: bytes) -> bytes:
+    def broadcast_bytes(self, data: bytes) -> bytes:
         """Returns the bytes of the first rank, on every rank."""
         size = torch.tensor([len(data)], device=self._device)
         self._call_group(partial(dist.broadcast, size, group=self._group, group_src=0))
         held = torch.empty(int(size), dtype=torch.uint8, device=self._device)
-        if self.first and data:
+        if self.is_first and data:
             held.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
         if len(held):
             self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
@@ -105,6 +105,7 @@ class Ranks(World):
             raise RuntimeError(f"{_LOST}: {self._lost}")
 
 
+# The beginning of errors after a process was lost; the first error of the group follows.
 _LOST = (
     "a rank was lost, or did not answer in the time that init_process_group was given. This rank releases nothing "
     "more: start all of them again, from a checkpoint. The cause"
@@ -112,7 +113,7 @@ _LOST = (
 
 
 def _digest_fact(fact: object) -> int:
-    """Returns 63 bits of the hash of a fact, which differ if the facts do."""
+    """Returns 63 bits of the hash of a fact."""
     data = fact if isinstance(fact, bytes) else repr(fact).encode()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") >> 1
 

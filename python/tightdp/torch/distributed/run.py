@@ -28,27 +28,27 @@ class SharedRun(PrivateRun):
 
     def _restore_saved(self) -> None:
         """Gives all ranks the model of the first one, and what its checkpoint saved."""
-        with self._world.together("the checkpoint"):
+        with self._world.run_together("the checkpoint"):
             super()._restore_saved()
         self._ranks.copy_of_first([*self.model.parameters(), *self.model.buffers()])
         if self.has_checkpoint:
             file = BytesIO()
-            if self._ranks.first:
+            if self._ranks.is_first:
                 torch.save({**self._collect_tensors(), "model": None}, file)
-            data = self._ranks.broadcast(file.getvalue())
-            if not self._ranks.first:
+            data = self._ranks.broadcast_bytes(file.getvalue())
+            if not self._ranks.is_first:
                 found = torch.load(BytesIO(data), map_location="cpu", weights_only=True)
                 self._load_tensors({**found, "model": self.model.state_dict()})
 
     def _release_sums(self, sums: Sums) -> Iterable[Any]:
-        """Returns the estimates that ``release`` would return on one process, with the stream of the step.
+        """Returns the same estimates as on one process, with the noise of the step's stream.
 
         Each rank adds the noise of its share of the elements, and then the sums of all ranks are added up.
         """
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
-        stream = self._noise_source().stream()
-        deviation = clipping.convert_to_steps(self.plan.grid, self._account.now.deviation)
+        stream = self._make_noise_source().stream()
+        deviation = clipping.convert_to_steps(self.plan.grid_step, self._account.current_plan.noise_deviation)
         add_noise_share(stream, deviation, flat, start, end)
         self._ranks.add_up(flat)
-        return sums.estimates(totals)
+        return sums.estimate_mean_gradient(totals)

@@ -20,6 +20,7 @@ from .ranks import Ranks
 from .run import SharedRun
 
 _FSDP = "torch.distributed.fsdp"
+"""The module of FSDP2, whose hooks are taken off during a step."""
 
 
 class ShardedRun(SharedRun):
@@ -37,16 +38,16 @@ class ShardedRun(SharedRun):
         with self._gather_parameters():
             super().step(loss_fn, batch)
 
-    def _parameters(self) -> dict[str, Any]:
+    def _check_parameters(self) -> dict[str, Any]:
         if self._whole:
             return self._whole
         reshard_model(self.model)
-        return super()._parameters()
+        return super()._check_parameters()
 
     @contextmanager
     def _gather_parameters(self) -> Iterator[None]:
-        """A context in which whole parameters take the places of sharded ones, and FSDP2 has no hooks."""
-        trained = self._parameters()
+        """Puts whole parameters in the places of sharded ones for the body, and takes off the hooks of FSDP2."""
+        trained = self._check_parameters()
         modules = list(self.model.modules())
         places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded(p)]
         hooks = [(m, name, getattr(m, name)) for m in modules for name in ("_forward_pre_hooks", "_forward_hooks")]
@@ -79,11 +80,11 @@ class ShardedRun(SharedRun):
         whole.copy_(full)
         return whole
 
-    def _hand_over(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
+    def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
         """Gives the optimizer of each rank its shard of what was released."""
         sharded = {name: self._sharded[name] for name in parameters}
         parts = (_take_local_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
-        super()._hand_over(sharded, parts)
+        super()._set_gradients(sharded, parts)
 
     def _collect_tensors(self) -> dict[str, Any]:
         """Returns whole tensors, as a run without sharding does. All ranks gather them, in the same order."""
@@ -103,11 +104,11 @@ class ShardedRun(SharedRun):
         """Gives each rank its own part of what the checkpoint of the first one saved."""
         reshard_model(self.model)
         file = BytesIO()
-        with self._world.together("the checkpoint"):
+        with self._world.run_together("the checkpoint"):
             found = self._read_saved()
             torch.save(found, file)
-        found = torch.load(BytesIO(self._ranks.broadcast(file.getvalue())), map_location="cpu", weights_only=True)
-        with self._world.together("the checkpoint"):
+        found = torch.load(BytesIO(self._ranks.broadcast_bytes(file.getvalue())), map_location="cpu", weights_only=True)
+        with self._world.run_together("the checkpoint"):
             if found is not None:
                 self._load_tensors(found)
         self._ranks.copy_of_first([t for t in (*self.model.parameters(), *self.model.buffers()) if not is_sharded(t)])
@@ -133,7 +134,7 @@ def check_sharding(model: Any, world: World) -> bool:
 
 
 def _take_local_part(p: Any, whole: Any) -> Any:
-    """Returns this rank's part of a tensor with the shape of a sharded parameter; anything else as it is."""
+    """Returns this rank's part of a tensor that has the shape of a sharded parameter; anything else unchanged."""
     if not is_sharded(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
         return whole
     from torch.distributed.tensor import distribute_tensor

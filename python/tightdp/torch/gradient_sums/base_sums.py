@@ -22,28 +22,29 @@ class Sums:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters it was made for, by name."""
+        """The parameters that the sums were made for, by name."""
         return self._parameters
 
-    def serves(self, parameters: dict[str, Any]) -> bool:
-        """Whether these are the parameters it was made for."""
+    def is_made_for(self, parameters: dict[str, Any]) -> bool:
+        """Tells whether these are the parameters that the sums were made for."""
         return _identify_parameters(parameters) == self._kinds
 
-    def follow(self, plan: Plan) -> None:
-        """Goes by that plan from now on, which differs from the one before in its noise and its divisor alone."""
+    def follow_plan(self, plan: Plan) -> None:
+        """Uses another plan from now on, which differs from the one before in its noise and its divisor alone."""
         self._plan = plan
 
-    def clear(self) -> None:
+    def clear_totals(self) -> None:
+        """Sets the sums to zero, for the next step."""
         for total in self._totals:
             total.zero_()
 
     @property
-    def ways(self) -> dict[str, str]:
-        """Name of the way in which each parameter's gradients, or their norms, were computed last."""
+    def gradient_ways(self) -> dict[str, str]:
+        """Names, by parameter, the way in which its gradients, or their norms, were computed last."""
         raise NotImplementedError
 
     @property
-    def in_turn(self) -> bool:
+    def is_one_by_one(self) -> bool:
         """Whether records go through the model one after the other, as in plain PyTorch."""
         return False
 
@@ -54,31 +55,34 @@ class Sums:
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros.
 
-        With ``places`` they are computed where records stand in a physical batch of fixed shape.
+        With ``places`` gradients are computed where the records stand in a physical batch of fixed shape.
         """
         raise NotImplementedError
 
     def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
-        """The gradients of some records before they are clipped, a tensor (records, *shape) for each parameter."""
+        """Returns gradients of some records that are not clipped, a tensor (records, *shape) for each parameter."""
         raise NotImplementedError
 
-    def values(self) -> list[Any]:
-        """The sums as floats: as private as the records."""
+    def convert_to_floats(self) -> list[Any]:
+        """Returns the sums as floats. They are as private as the records."""
         raise NotImplementedError
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """The sums in steps of the plan's grid, as one vector and in the shapes of the parameters."""
+        """Returns the sums in steps of the plan's grid, as one vector and in the shapes of the parameters."""
         raise NotImplementedError
 
-    def estimates(self, totals: list[Any]) -> Iterable[Any]:
-        """Yields estimates of the mean gradient, in float64, from integer sums with noise: one in memory at a time."""
-        scale = self._plan.grid / self._plan.divisor
+    def estimate_mean_gradient(self, totals: list[Any]) -> Iterable[Any]:
+        """Yields estimates of the mean gradient, in float64, from integer sums with noise.
+
+        They are made one after the other, so that only one takes memory.
+        """
+        scale = self._plan.grid_step / self._plan.divisor
         return (total.to(torch.float64).mul_(scale) for total in totals)
 
-    def release(self, source: RandomSource) -> Iterable[Any]:
-        """Estimates of the mean gradient, in float32 or float64: the sums with noise, over the plan's divisor.
+    def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
+        """Adds noise to the sums and returns estimates of the mean gradient, in float32 or float64.
 
-        To be called once, after the mechanism was charged.
+        The estimates are the sums divided by the plan's divisor. It is called once a step, after the step was charged.
         """
         raise NotImplementedError
 
@@ -92,21 +96,21 @@ class IntegerSums(Sums):
     """Sums in steps of the plan's grid, with the exact noise of that grid."""
 
     _flat: Any
-    """The totals as one vector, in the same memory (``integers_of``)."""
+    """The totals as one vector, in the same memory (``make_integer_sums``)."""
 
-    def values(self) -> list[Any]:
-        return [total.to(torch.float64) * self._plan.grid for total in self._totals]
+    def convert_to_floats(self) -> list[Any]:
+        return [total.to(torch.float64) * self._plan.grid_step for total in self._totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
         return self._flat, self._totals
 
-    def release(self, source: RandomSource) -> Iterable[Any]:
-        add_noise_to_sums(self._totals, self._plan.deviation, self._plan.grid, source)
-        return self.estimates(self._totals)
+    def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
+        add_noise_to_sums(self._totals, self._plan.noise_deviation, self._plan.grid_step, source)
+        return self.estimate_mean_gradient(self._totals)
 
 
 def make_integer_sums(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """Zeros, as one vector and in the shapes of the parameters one after the other: the same memory."""
+    """Returns zeros as one vector, and views of its memory in the shapes of the parameters, one after the other."""
     sizes = [p.numel() for p in parameters.values()]
     flat = torch.zeros(sum(sizes), dtype=torch.int64)
     parts = torch.split(flat, sizes)

@@ -1,4 +1,4 @@
-"""Exact clipped sums of a step, and what is released of them."""
+"""Exact sums of clipped gradients over a step."""
 
 from __future__ import annotations
 
@@ -27,45 +27,47 @@ class ExactSums(IntegerSums):
         super().__init__(plan, parameters, totals)
 
     @property
-    def ways(self) -> dict[str, str]:
-        return dict.fromkeys(self._parameters, "one record after the other" if self.in_turn else "vectorised")
+    def gradient_ways(self) -> dict[str, str]:
+        return dict.fromkeys(self._parameters, "one record after the other" if self.is_one_by_one else "vectorised")
 
     @property
-    def in_turn(self) -> bool:
+    def is_one_by_one(self) -> bool:
         return self._plan.arithmetic == "one-by-one"
 
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
-        """ValueError for what ``torch.func.vmap`` cannot take records through, unless they go one by one."""
-        if not self.in_turn:
+        """Raises ValueError if ``torch.func.vmap`` cannot take records through the model, unless they go one by one."""
+        if not self.is_one_by_one:
             check_vectorizes(model, loss_fn, self._parameters, batch, records)
 
     def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
-        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.in_turn)
+        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.is_one_by_one)
         return gradients.join_rows(batch, records)
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
-        for rows, weights in self._gradients_in_places(model, loss_fn, batch, records, places):
+        for rows, weights in self._find_gradients_in_places(model, loss_fn, batch, records, places):
             self._add_clipped(rows, weights)
 
-    def _gradients_in_places(
+    def _find_gradients_in_places(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None
     ) -> Iterator[tuple[list[Any], Any]]:
-        """The gradients of some rows at a time, and which of them are of records where there are places: 1, and 0."""
-        batch, records, weights = fill_places(None if self.in_turn else places, batch, records)  # alone: of one shape
+        """Yields the gradients of some rows at a time; with places also weights, 1 for a record and 0 for a copy."""
+        batch, records, weights = fill_places(
+            None if self.is_one_by_one else places, batch, records
+        )  # alone: of one shape
         start = 0
-        for rows in self._gradient_rows(model, loss_fn, batch, records):
+        for rows in self._yield_gradient_rows(model, loss_fn, batch, records):
             end = start + len(rows[0])
             yield rows, None if weights is None else weights[start:end]
             start = end
 
-    def _gradient_rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
-        """The gradients of some records at a time, of one type in host memory."""
-        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.in_turn)
-        for some in gradients.of(batch, records):
+    def _yield_gradient_rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
+        """Yields the gradients of some records at a time, all of one type and in host memory."""
+        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.is_one_by_one)
+        for some in gradients.yield_rows(batch, records):
             dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])
             yield [g.detach().to("cpu", dtype) for g in some]
 
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
-        """Adds what the gradients of some records are clipped to, of those alone whose weight is 1 and not 0."""
+        """Clips the gradients of some records and adds them. A record whose weight is 0 is left out."""
         bounds = self._plan.max_norm if len(self._plan.max_norm) > 1 else self._plan.max_norm[0]
         clipped_sum(rows, bounds, weights=weights, out=self._totals, accumulate=True, arithmetic="exact")

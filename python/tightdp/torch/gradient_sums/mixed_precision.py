@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 _NORMS = {F.layer_norm, torch.layer_norm, F.instance_norm, torch.instance_norm}
+"""Norm layers whose input autocast may make narrower than their weights."""
 _LOSSES = {
     F.cross_entropy, F.nll_loss, F.l1_loss, F.poisson_nll_loss, F.binary_cross_entropy_with_logits,
     F.hinge_embedding_loss, F.cosine_embedding_loss,
@@ -48,7 +49,7 @@ class WideLosses(TorchFunctionMode):
 
 
 def _widen_half(x: Any) -> Any:
-    """Returns ``x`` in float32 where it is in half precision and under autocast."""
+    """Returns ``x`` in float32 if it is in half precision and autocast is on."""
     half = x.dtype in (torch.float16, torch.bfloat16)
     return x.float() if half and torch.is_autocast_enabled(x.device.type) else x
 

@@ -14,13 +14,13 @@ import torch
 
 from ..batches import collated_batch
 from ..model_checks import model_checks
-from ..randomness.global_generators import device_of, fork_generators, seed_torch
+from ..randomness.global_generators import find_device, fork_generators, seed_torch
 from .mixed_precision import WideNorms
 from .recurrent_layers import StepByStep
-from .vectorized_pass import side_by_side
+from .vectorized_pass import run_side_by_side
 
-HELD = 1 << 26
-"""Bytes of gradients that are held at once: 64 MB, or those of a single record."""
+MOST_HELD_BYTES = 1 << 26
+"""Largest size of per-example gradients in memory at once, in bytes (64 MB), unless a single record needs more."""
 
 
 class _Losses(torch.nn.Module):
@@ -47,20 +47,20 @@ class PerExampleGradients:
         self._recurrent = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
         self._steps = any(isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) for module in model.modules())
 
-    def of(self, batch: Any, records: int) -> Iterator[list[Any]]:
+    def yield_rows(self, batch: Any, records: int) -> Iterator[list[Any]]:
         """Yields the gradients of some records at a time, a tensor (records, *shape) for each parameter."""
         tensors, rebuild = collated_batch.split_records(batch, records)
         size = sum(p.numel() * p.element_size() for p in self._parameters.values())
-        step = max(1, HELD // size)
+        step = max(1, MOST_HELD_BYTES // size)
         for start in range(0, records, step):
             some = [tensor[start : start + step] for tensor in tensors]
-            yield self._side_by_side(some, rebuild) if self.vectorized else self._in_turn(some, rebuild)
+            yield self._find_vectorized(some, rebuild) if self.vectorized else self._find_one_by_one(some, rebuild)
 
     def join_rows(self, batch: Any, records: int) -> list[Any]:
         """Returns the gradients of all records, a tensor (records, *shape) for each parameter."""
-        return [torch.cat(rows) for rows in zip(*self.of(batch, records), strict=True)]
+        return [torch.cat(rows) for rows in zip(*self.yield_rows(batch, records), strict=True)]
 
-    def _side_by_side(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
+    def _find_vectorized(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
         """Returns the gradients of records that go through the model side by side, by ``torch.func.vmap``."""
 
         def loss(values: dict[str, Any], *one: Any) -> Any:
@@ -71,19 +71,20 @@ class PerExampleGradients:
         values = {name: p.detach() for name, p in self._parameters.items()}
         axes = (None, *(0 for _ in tensors))
         try:
-            with side_by_side(), WideNorms(), StepByStep() if self._steps else nullcontext():
+            with run_side_by_side(), WideNorms(), StepByStep() if self._steps else nullcontext():
                 found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
         finally:
             for module in self._recurrent:
                 module._init_flat_weights()  # its second list of its weights, which has those of torch.func by now
         return [found[name] for name in self._parameters]
 
-    def _in_turn(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
-        """One record after the other, each with coins of its own, which are drawn before any code of the user's runs.
+    def _find_one_by_one(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
+        """Returns the gradients of records that go through the model one after the other.
 
-        So whatever a record draws, and whatever seeds the model sets for it, changes no draw of the next one.
+        Each record has a seed of its own, and all seeds are drawn before any code of the user's runs. So neither the
+        draws of a record nor the seeds that the model sets for it change the draws of the next one.
         """
-        parameters, device = list(self._parameters.values()), device_of(self._losses.model)
+        parameters, device = list(self._parameters.values()), find_device(self._losses.model)
         rows = [torch.zeros(len(tensors[0]), *p.shape, dtype=p.dtype, device=p.device) for p in parameters]
         seeds = torch.randint(1 << 62, (len(tensors[0]),), device="cpu").tolist()
         with fork_generators(device):
@@ -112,14 +113,16 @@ def _find_places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
 
 
 def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
-    """ValueError unless ``torch.func`` can take these records through the model side by side."""
+    """Raises ValueError unless ``torch.func`` can take the first records of a batch through the model side by side."""
     few = min(records, 2)
     tensors, rebuild = collated_batch.split_records(batch, records)
     try:
-        for _ in PerExampleGradients(model, loss_fn, parameters).of(rebuild([tensor[:few] for tensor in tensors]), few):
+        for _ in PerExampleGradients(model, loss_fn, parameters).yield_rows(
+            rebuild([tensor[:few] for tensor in tensors]), few
+        ):
             pass
     except (RuntimeError, NotImplementedError) as error:  # of operations and of control flow that it cannot follow
-        if not any(sign in str(error) for sign in SIGNS):
+        if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
             raise
         raise ValueError(
             f"model must be one that torch.func.vmap takes records through, each alone: {name_module(model, error)} "
@@ -129,7 +132,7 @@ def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch
         ) from error
 
 
-SIGNS = (
+VMAP_ERROR_SIGNS = (
     "vmap",
     "functorch",
     "torch.func",
@@ -139,7 +142,7 @@ SIGNS = (
     "match the broadcast shape",
     "mutate a captured Tensor",
 )
-"""Texts in the errors of PyTorch by which it refuses to go on record by record."""
+"""Parts of PyTorch's messages by which one tells that ``torch.func.vmap`` cannot follow a model."""
 
 
 def shorten_error(error: BaseException) -> str:
@@ -148,7 +151,7 @@ def shorten_error(error: BaseException) -> str:
 
 
 def name_module(model: Any, error: BaseException) -> str:
-    """The innermost module of the model in which an error came, by its name and type."""
+    """Returns the innermost module of the model in which an error came, by its name and type."""
     names = {id(module): f"{name} ({type(module).__name__})" for name, module in model.named_modules() if name}
     found, frames = "the model or the loss", error.__traceback__
     while frames is not None:

@@ -10,56 +10,67 @@ from torch.overrides import TorchFunctionMode
 
 
 class StepByStep(TorchFunctionMode):
-    """Computes recurrent layers and single cells by products and activations, which vmap takes.
+    """Computes recurrent layers and single cells by products and activations, which ``torch.func.vmap`` can follow.
 
-    Packed sequences are left to PyTorch: vmap refuses them by name.
+    Packed sequences are left to PyTorch, whose ``torch.func.vmap`` refuses them by name.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         whole, cell = _SEQUENCES.get(func), _CELLS.get(func)
         if whole is not None and isinstance(args[2], (list, tuple)):
-            return _sequence(whole, *args, **(kwargs or {}))
+            return _compute_sequence(whole, *args, **(kwargs or {}))
         if cell is not None:
-            return _cell(cell, *args, **(kwargs or {}))
+            return _compute_cell(cell, *args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
-def _gru(x: Any, h: Any, state: Any) -> Any:
+def _step_gru(x: Any, h: Any, state: Any) -> Any:
+    """Returns the next state of a GRU: gates from the products ``x`` with the input and ``h`` with the state."""
     (reset, update, new), (by_reset, by_update, by_new) = x.chunk(3, -1), h.chunk(3, -1)
     z = torch.sigmoid(update + by_update)
     candidate = torch.tanh(new + torch.sigmoid(reset + by_reset) * by_new)
     return [(1 - z) * candidate + z * state[0]]
 
 
-def _tanh(x: Any, h: Any, state: Any) -> Any:
+def _step_tanh(x: Any, h: Any, state: Any) -> Any:
+    """Returns the next state of a plain recurrent layer with tanh."""
     return [torch.tanh(x + h)]
 
 
-def _relu(x: Any, h: Any, state: Any) -> Any:
+def _step_relu(x: Any, h: Any, state: Any) -> Any:
+    """Returns the next state of a plain recurrent layer with ReLU."""
     return [torch.relu(x + h)]
 
 
-def _lstm(x: Any, h: Any, state: Any) -> Any:
+def _step_lstm(x: Any, h: Any, state: Any) -> Any:
+    """Returns the next state of an LSTM, its output and its memory."""
     take, keep, new, show = (x + h).chunk(4, -1)
     memory = torch.sigmoid(keep) * state[1] + torch.sigmoid(take) * torch.tanh(new)
     return [torch.sigmoid(show) * torch.tanh(memory), memory]
 
 
-_SEQUENCES = {torch.gru: _gru, torch.rnn_tanh: _tanh, torch.rnn_relu: _relu, torch.lstm: _lstm}
-_CELLS = {torch.gru_cell: _gru, torch.rnn_tanh_cell: _tanh, torch.rnn_relu_cell: _relu, torch.lstm_cell: _lstm}
+# PyTorch's functions for whole layers and for single cells, each with the function that takes one step.
+_SEQUENCES = {torch.gru: _step_gru, torch.rnn_tanh: _step_tanh, torch.rnn_relu: _step_relu, torch.lstm: _step_lstm}
+_CELLS = {
+    torch.gru_cell: _step_gru,
+    torch.rnn_tanh_cell: _step_tanh,
+    torch.rnn_relu_cell: _step_relu,
+    torch.lstm_cell: _step_lstm,
+}
 
 
-def _cell(step: Any, x: Any, start: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def _compute_cell(step: Any, x: Any, start: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """Returns the next state of a single recurrent cell, as PyTorch's function for the cell does."""
     state = [start] if isinstance(start, torch.Tensor) else list(start)
     found = step(F.linear(x, w_ih, b_ih), F.linear(state[0], w_hh, b_hh), state)
     return found[0] if isinstance(start, torch.Tensor) else tuple(found)
 
 
-def _sequence(
+def _compute_sequence(
     step: Any, x: Any, start: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Returns what PyTorch's function does: the last layer's outputs at all times, and all layers' last states."""
+    """Returns the last layer's outputs at all times, and the last states of all layers, as PyTorch's function does."""
     x = x.transpose(0, 1) if batch_first else x
     starts = [start] if isinstance(start, torch.Tensor) else list(start)
     directions, last = 1 + bidirectional, []

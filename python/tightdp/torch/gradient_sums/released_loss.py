@@ -21,10 +21,10 @@ from ..plan.loss_release import LossRelease
 from ..randomness.process_group import World
 from .sum_noise import add_noise_to_sums
 
-LOSSES = 2**63 + 2**62
-"""The first stream of the noise on losses, one for each step. The noise on gradients has those from 2^63 on."""
+LOSS_STREAMS = 2**63 + 2**62
+"""First stream of the noise on losses, one a step. The noise on gradients has the streams from 2^63 on."""
 _FINE_NOISE = 31
-"""The noise has a deviation of up to twice 2^31 steps of the grid of losses."""
+"""Log2, up to a factor of 2, of the most steps of the grid of losses in the noise's deviation."""
 
 
 class MeanLoss(NamedTuple):
@@ -59,7 +59,7 @@ class LossSum:
         self._total.zero_()
 
     def watch_losses(self, loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """The loss function, where this sum gets to see the losses of all records that it is called for."""
+        """Returns the loss function, changed so that this sum sees the losses of all records that it is called for."""
         self._seen.clear()
 
         def loss(model: Any, batch: Any) -> Any:
@@ -71,9 +71,9 @@ class LossSum:
         return loss
 
     def add_losses(self, records: int, places: Places | None) -> None:
-        """Adds the losses that were seen last, of so many records, each clipped; one that is not finite counts as 0.
+        """Clips and adds the losses of the last so many records that were seen; 0 for a loss that is not finite.
 
-        Before them the loss function may have been called on zeros, to see whether a way to sum serves their form.
+        The loss function may have been called on zeros before, to see whether a way to sum serves their form.
         """
         rows = torch.cat([each.reshape(-1) for each in self._seen]).to("cpu", torch.float64).numpy()
         self._seen.clear()
@@ -85,11 +85,11 @@ class LossSum:
         self._total += int(np.trunc(kept / self._grid).astype(np.int64).sum())
 
     def release_step(self, step: int, source: RandomSource, world: World) -> None:
-        """Releases the sum of that step, to be called once after the step was charged; the first rank adds the noise.
+        """Releases the sum of a step, once and after the step was charged. The first rank adds the noise.
 
-        Whatever follows, a mean over several steps, is computed from what was released.
+        Means over several steps are computed from released sums alone.
         """
-        if world.first:
+        if world.is_first:
             add_noise_to_sums([self._total], self._deviation, self._grid, source)
         world.add_up(self._total)
         self._window.append(int(self._total) * self._grid / self._divisor)
@@ -100,20 +100,20 @@ class LossSum:
             self._window.clear()
 
     def export_state(self) -> dict[str, Any]:
-        """Returns what was released, made of what JSON has."""
+        """Returns the released means and the open window, made of values that JSON has."""
         return {"released": [list(each) for each in self.released], "window": list(self._window)}
 
     def check_state(self, given: Any) -> None:
-        """ValueError unless ``export_state`` returned it."""
+        """Raises ValueError unless ``given`` has the form that ``export_state`` returns."""
         _read_state(given)
 
     def import_state(self, given: Any) -> None:
-        """Takes up what ``export_state`` returned."""
+        """Restores the state that ``export_state`` returned."""
         self.released, self._window = _read_state(given)
 
 
 def _read_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
-    """Reads the means that were released, and the steps that are in none of them yet."""
+    """Reads the released means, and the sums of the steps that belong to no mean yet."""
     try:
         check_entries("losses", given, ("released", "window"))
         released = read_value(tuple[tuple[int, float, float], ...], given["released"], "released")
@@ -137,7 +137,7 @@ class _Watched(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing is kept: no gradient goes through here."""
+        """Keeps nothing, because no gradient goes through here."""
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, keep: Any, losses: Any, *records: Any) -> Any:
@@ -147,3 +147,4 @@ class _Watched(torch.autograd.Function):
 
 
 _watch: Any = _Watched.apply
+"""Shows losses to a function: (keep, losses, *tensors that depend on the records)."""

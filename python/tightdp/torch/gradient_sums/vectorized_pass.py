@@ -1,9 +1,10 @@
 """The context in which records pass a model side by side.
 
-Nothing is compiled in it, all coins are the run's, and masks are made without a look at their values.
+In it nothing is compiled, all coins are the run's, and masks are made without a look at their values.
 
-``transformers`` reads whether a mask hides anything, to do without one that does not. Under ``torch.func.vmap`` no code
-reads values. So its functions that make masks are told to make them whole, by its public registry of such functions.
+``transformers`` reads whether a mask hides anything, and leaves out a mask that hides nothing. Under
+``torch.func.vmap`` no code can read values. So its functions that make masks are replaced, in its public registry of
+such functions, by ones that always make the whole mask.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from ..randomness.global_generators import CoinGuard, run_uncompiled
 from .mixed_precision import WideLosses
 
 _PASSING = ContextVar("records pass a model side by side", default=False)
+"""Whether records pass a model side by side in this thread."""
 _MAKE_MASKS = ("sdpa", "eager")
 """Kinds of attention of ``transformers`` whose masks are tensors."""
 
 
 @contextmanager
-def side_by_side() -> Iterator[None]:
-    """A context for ``torch.func.vmap`` over records."""
+def run_side_by_side() -> Iterator[None]:
+    """Makes a context for ``torch.func.vmap`` over records."""
     _tell_transformers()
     token = _PASSING.set(True)
     try:
@@ -39,18 +41,18 @@ def _tell_transformers() -> None:
     """Registers the functions that make whole masks, if ``transformers`` is loaded and has the registry."""
     masks: Any = getattr(sys.modules.get("transformers.masking_utils"), "ALL_MASK_ATTENTION_FUNCTIONS", None)
     for kind in () if masks is None else _MAKE_MASKS:
-        if not hasattr(masks[kind], "without_a_look"):
-            masks.register(kind, _without_a_look(masks[kind]))
+        if not hasattr(masks[kind], "makes_whole_masks"):
+            masks.register(kind, _make_whole_masks(masks[kind]))
 
 
-def _without_a_look(make: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which makes a mask whole while records pass."""
+def _make_whole_masks(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that makes masks as ``make`` does, and always whole ones while records pass side by side."""
 
     @functools.wraps(make)
-    def made(*arguments: Any, **options: Any) -> Any:
+    def make_whole_mask(*arguments: Any, **options: Any) -> Any:
         if _PASSING.get() and options.get("attention_mask") is not None:
             options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
         return make(*arguments, **options)
 
-    made.without_a_look = True  # type: ignore[attr-defined]
-    return made
+    make_whole_mask.makes_whole_masks = True  # type: ignore[attr-defined]
+    return make_whole_mask

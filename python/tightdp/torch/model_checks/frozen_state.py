@@ -14,25 +14,29 @@ Copies = dict[tuple[str, str], tuple[Any, int, Any]]
 
 @contextmanager
 def check_unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) -> Iterator[None]:
-    """Puts buffers back that changed meanwhile, and raises ValueError if any did, or a parameter or its gradient.
+    """Restores buffers that changed in the body. Raises ValueError if a buffer, a parameter or a gradient changed.
 
     A buffer with something of the records in it would be released without noise, and what one record leaves for the
     next makes the next depend on it. A parameter that was changed in place cannot be put back: the error says so.
-    ``copies`` are those of the last time: what is still the same is not copied again. Values are compared, for what
-    writes to memory by another way does not count a tensor's version up. ``values=False`` spares parameters that: where
-    PyTorch takes records side by side, nothing of theirs can be written there.
+    ``copies`` are those of the last call: a buffer that is still the same is not copied again. Values are compared too,
+    because a write around PyTorch does not count a tensor's version up. ``values=False`` leaves the values of
+    parameters out: where PyTorch takes records side by side, no value of a record can be written to a parameter.
     """
     copies = {} if copies is None else copies
     for place, buffer in _list_buffers(model).items():
         known = copies.get(place)
-        if known is None or known[0] is not buffer or not _equals_copy(*known):
+        if known is None or known[0] is not buffer or not _is_unchanged_buffer(*known):
             copies[place] = buffer, buffer._version, buffer.clone()
-    before, parameters = {place: copies[place] for place in _list_buffers(model)}, _snapshot_parameters(model, values)
-    grads = [(p, p.grad, _version_of_gradient(p.grad)) for p, *_ in parameters.values()]
+    before, parameters = {place: copies[place] for place in _list_buffers(model)}, _record_parameters(model, values)
+    grads = [(p, p.grad, _read_gradient_version(p.grad)) for p, *_ in parameters.values()]
     try:
         yield
     finally:
-        buffers, accumulated, after = _put_back(model, before), _take_away(grads), _snapshot_parameters(model, values)
+        buffers, accumulated, after = (
+            _restore_buffers(model, before),
+            _remove_new_gradients(grads),
+            _record_parameters(model, values),
+        )
         changed = [name for name in parameters | after if not _is_same_parameter(parameters.get(name), after.get(name))]
         if changed:
             raise ValueError(
@@ -52,6 +56,7 @@ def check_unchanged(model: Any, copies: Copies | None = None, *, values: bool = 
 
 
 def _list_buffers(model: Any) -> dict[tuple[str, str], Any]:
+    """Returns the buffers of a model, by the path of their module and their name."""
     return {
         (path, name): buffer
         for path, module in model.named_modules()
@@ -60,13 +65,13 @@ def _list_buffers(model: Any) -> dict[tuple[str, str], Any]:
     }
 
 
-def _put_back(model: Any, before: Copies) -> list[str]:
-    """Puts buffers back that had changed, or were not there, and returns their names."""
+def _restore_buffers(model: Any, before: Copies) -> list[str]:
+    """Restores buffers that changed and removes new ones. Returns the names of both."""
     changed = []
     for path, module in model.named_modules():
         for name, now in list(module._buffers.items()):
             buffer, version, copy = before.get((path, name), (None, 0, None))
-            same = buffer is None or _equals_copy(buffer, version, copy)
+            same = buffer is None or _is_unchanged_buffer(buffer, version, copy)
             if now is buffer and same:
                 continue
             changed.append(f"{path}.{name}".lstrip("."))
@@ -77,15 +82,15 @@ def _put_back(model: Any, before: Copies) -> list[str]:
     return changed
 
 
-def _take_away(before: list[tuple[Any, Any, Any]]) -> bool:
-    """Takes away what other gradients parameters have than before; returns whether any had."""
-    changed = [p for p, grad, version in before if p.grad is not grad or _version_of_gradient(grad) != version]
+def _remove_new_gradients(before: list[tuple[Any, Any, Any]]) -> bool:
+    """Removes gradients that parameters did not have before. Returns whether there were any."""
+    changed = [p for p, grad, version in before if p.grad is not grad or _read_gradient_version(grad) != version]
     for p in changed:
         p.grad = None
     return bool(changed)
 
 
-def _snapshot_parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
+def _record_parameters(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
     return {name: (p, p._version, _sum_words(p) if values else 0) for name, p in model.named_parameters()}
 
 
@@ -93,25 +98,26 @@ def _is_same_parameter(one: tuple[Any, int, int] | None, other: tuple[Any, int, 
     return one is not None and other is not None and one[0] is other[0] and one[1:] == other[1:]
 
 
-def _version_of_gradient(grad: Any) -> int:
+def _read_gradient_version(grad: Any) -> int:
     return 0 if grad is None else int(grad._version)
 
 
-def _equals_copy(x: Any, version: int, copy: Any) -> bool:
-    """Whether a buffer is what it was: of one without plain memory, such as a sparse one, its version tells."""
+def _is_unchanged_buffer(x: Any, version: int, copy: Any) -> bool:
+    """Tells whether a buffer equals its copy. If it has no plain memory, as a sparse one, only its version tells."""
     if x._version != version or x.layout is not torch.strided:
         return bool(x._version == version)
     return bool(torch.equal(_view_bytes(x), _view_bytes(copy)))
 
 
 def _sum_words(p: Any) -> int:
-    """The sum of the bytes of a parameter, in words of 64 bits: some 10 GB a second, and next to no memory."""
+    """Returns the sum of a parameter's memory in words of 64 bits. It reads some 10 GB/s and needs no copy."""
     flat = _view_bytes(p)
     whole = len(flat) // 8 * 8 if flat.data_ptr() % 8 == 0 else 0
     return int(flat[:whole].view(torch.int64).sum()) ^ int(flat[whole:].sum())
 
 
 def _view_bytes(x: Any) -> Any:
+    """Returns the memory of a tensor, or of this rank's part of one, as bytes."""
     x = x.detach()
     x = x.to_local() if hasattr(x, "to_local") else x
     return x.contiguous().view(-1).view(torch.uint8)

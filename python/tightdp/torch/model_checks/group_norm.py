@@ -10,6 +10,7 @@ import torch
 from ... import _check
 
 _BATCH_NORMS: Any = torch.nn.modules.batchnorm._BatchNorm
+"""Base class of all batch norms."""
 
 
 def replace_batch_norm(model: Any, groups: int = 32) -> Any:
@@ -32,7 +33,7 @@ def replace_batch_norm(model: Any, groups: int = 32) -> Any:
         raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     groups = _check.count("groups", groups)
     made = {
-        id(module): _group_norm_for(name, module, groups)
+        id(module): _make_group_norm(name, module, groups)
         for name, module in model.named_modules()
         if isinstance(module, _BATCH_NORMS)
     }
@@ -43,7 +44,7 @@ def replace_batch_norm(model: Any, groups: int = 32) -> Any:
     return made.get(id(model), model)
 
 
-def _group_norm_for(name: str, old: Any, groups: int) -> Any:
+def _make_group_norm(name: str, old: Any, groups: int) -> Any:
     channels = old.num_features
     if not channels:
         raise ValueError(f"model must know its channels: {name or 'it'} ({type(old).__name__}) waits for a first batch")
@@ -53,6 +54,6 @@ def _group_norm_for(name: str, old: Any, groups: int) -> Any:
 
 
 def _count_groups(groups: int, channels: int) -> int:
-    """The largest common divisor that leaves two channels in a group: of one number alone nothing would be left."""
+    """Returns the largest common divisor with two channels in a group: one alone would be normalized to 0."""
     common = math.gcd(groups, channels)
     return max((d for d in range(1, common + 1) if common % d == 0 and d < channels), default=1)

@@ -1,4 +1,4 @@
-"""Refuses by name what cannot be trained privately, before any record is looked at."""
+"""Checks that refuse, by name, models and optimizers that cannot be trained privately, before any record is read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from ..batches import collated_batch
 _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
 """Base class of all batch norms, synchronised and lazy ones included."""
 _LAZY: Any = torch.nn.modules.lazy.LazyModuleMixin
+"""Base class of modules that make their parameters at their first batch."""
 _SPECTRAL: Any = torch.nn.utils.parametrizations._SpectralNorm
+"""The parametrization that estimates a spectral norm, and improves the estimate with every batch."""
 _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""Types of parameters that can be trained."""
 
 
 def check_types(model: Any, optimizer: Any) -> None:
@@ -39,7 +42,7 @@ def check_types(model: Any, optimizer: Any) -> None:
 
 
 def check_modules(model: Any) -> None:
-    """ValueError for a module that mixes the records of a batch, or keeps what it saw of them."""
+    """Raises ValueError for a module that mixes the records of a batch, or keeps what it saw of them."""
     for name, module in model.named_modules():
         kind, label = type(module).__name__, name or "the model itself"
         if isinstance(module, _BATCH_NORMS) and module.training:
@@ -84,12 +87,12 @@ def check_modules(model: Any) -> None:
 
 
 def is_sharded(p: Any) -> bool:
-    """Whether a parameter is one of those that FSDP2 shards."""
+    """Tells whether FSDP2 shards a parameter."""
     return hasattr(p, "full_tensor") and hasattr(p, "device_mesh")
 
 
-def trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
-    """The parameters that are trained, by name. ValueError unless the optimizer has them all and none but the model's.
+def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
+    """Returns the parameters that are trained, by name. ValueError unless the optimizer holds exactly those.
 
     A parameter that the optimizer lacks would take part in clipping and get noise for nothing, and never move.
     """
@@ -127,7 +130,7 @@ def _is_foreign_hook(hook: Any) -> bool:
 
 
 def check_settings(optimizer: Any) -> None:
-    """ValueError for a setting of the optimizer that makes parameters NaN or infinite."""
+    """Raises ValueError for a setting of the optimizer that makes parameters NaN or infinite."""
     for group in optimizer.param_groups:
         for name, value in group.items():
             for each in value if isinstance(value, tuple) else (value,):
@@ -137,9 +140,9 @@ def check_settings(optimizer: Any) -> None:
 
 
 def check_finite(parameters: Iterable[tuple[str, Any]]) -> None:
-    """ValueError for a parameter whose gradients would not be finite, so that no record would contribute.
+    """Raises ValueError for a parameter whose gradients would not be finite, so that no record would contribute.
 
-    A frozen one may be infinite, as masks are.
+    A frozen parameter may be infinite, as masks are.
     """
     for name, p in parameters:
         held = p.detach().to_local() if is_sharded(p) else p.detach()
@@ -153,6 +156,7 @@ def check_finite(parameters: Iterable[tuple[str, Any]]) -> None:
 
 
 def check_used(unused: Iterable[str]) -> None:
+    """Raises ValueError if the loss does not depend on some parameters; ``unused`` are their names."""
     names = list(unused)
     if names:
         raise ValueError(
@@ -163,7 +167,7 @@ def check_used(unused: Iterable[str]) -> None:
 
 
 def check_loss_fn(loss_fn: Any) -> None:
-    """TypeError for what is no function, and for PyTorch's own, which are of outputs and targets."""
+    """Raises TypeError unless ``loss_fn`` is a function, and for those of PyTorch, which get outputs and targets."""
     of_torch = getattr(loss_fn, "__module__", "") in ("torch.nn.functional", "torch.nn.modules.loss")
     if not callable(loss_fn) or of_torch:
         kind = getattr(loss_fn, "__name__", type(loss_fn).__name__)
@@ -174,7 +178,7 @@ def check_loss_fn(loss_fn: Any) -> None:
 
 
 def check_losses(losses: Any, records: int) -> Any:
-    """ValueError unless there is one real loss for each record."""
+    """Returns the losses. Raises ValueError or TypeError unless there is one real loss for each record."""
     if not isinstance(losses, torch.Tensor):
         raise TypeError(f"loss_fn must return a tensor of one loss for each record, got {type(losses).__name__}")
     if losses.shape != (records,):

@@ -1,4 +1,4 @@
-"""Tries how far one record moves the sums before noise, which the account takes to be at most the norm bound."""
+"""Measures how far one record moves the sums before noise. The account takes this to be at most the norm bound."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..batches.batch_places import Places, Rows
+from ..batches.batch_places import Places, RecordIndices
 from ..batches.record_reader import AloneRead, describe_form, group_forms, join_records
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
-"""Tolerances, in norm bounds: of float sums, and of single gradients, whose last bits may depend on other records."""
+"""Tolerances in norm bounds. The first is for float sums. The second is for exact sums of single gradients, whose last
+bits may depend on the other records of a physical batch."""
 
 PlacedPart = tuple[Any, int, Places | None]
-"""Collated records of one form, their number, and where they stand among more; None where they fill their places."""
-Read = Callable[[Rows, int], list[AloneRead]]
+"""Collated records of one form, their number, and their places among more; None if they fill all places."""
+Read = Callable[[RecordIndices, int], list[AloneRead]]
 """Reads records, each alone, with coins by its index and the number of a trial."""
 Take = Callable[[list[PlacedPart], int], list[Any]]
-"""Adds up what a model makes of parts, with coins by the place in a part and the number of a trial."""
+"""Adds up the clipped gradients of parts, with coins by the place in a part and the number of a trial."""
 
 
 @dataclass(frozen=True)
@@ -58,32 +59,35 @@ class Audit:
 
 
 def _is_as_accounted(moved: float, kept: float, arithmetic: str) -> bool:
+    """Tells whether a record moved the sums by at most the norm bound and left nothing, up to the tolerance."""
     slack = ROUNDING if arithmetic == "float" else LAST_BITS
     return moved <= 1 + slack and kept <= slack
 
 
 class _Trial:
-    """Some records are read without one of them, with it at a place among them, and without it again."""
+    """Some records, read without one of them, with it at a place among them, and without it again."""
 
-    def __init__(self, read: Read, others: Rows, tried: int, at: int, number: int, *, in_turn: bool) -> None:
+    def __init__(
+        self, read: Read, others: RecordIndices, tried: int, at: int, number: int, *, one_by_one: bool
+    ) -> None:
         everyone = np.insert(others, at, tried)
         self._at, self._number = at, number
         self._without, self._among, self._again = (read(rows, number) for rows in (others, everyone, others))
         forms = [describe_form(one.batch) for one in self._among]
-        # one after the other every record is a part, since then all parts have the same coins
-        self._groups = [[i] for i in range(len(forms))] if in_turn else group_forms(forms)
+        # If records go one after the other, each is a part by itself, since then all parts have the same coins.
+        self._groups = [[i] for i in range(len(forms))] if one_by_one else group_forms(forms)
         self._forms = forms[:at] + forms[at + 1 :]
 
-    def measure(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
+    def measure_record(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
         """Returns how far the record moves the sums and what it leaves in them, and whether any sum is not zero."""
         before = take(self._place_others(self._without), self._number)
-        there = take([self._join(self._among, group) for group in self._groups], self._number)
+        there = take([self._join_group(self._among, group) for group in self._groups], self._number)
         after = take(self._place_others(self._again), self._number)
         some = any(bool(total.any()) for total in (*before, *there))
-        return _distance_in_bounds(plan, before, there), _distance_in_bounds(plan, before, after), some
+        return _measure_distance(plan, before, there), _measure_distance(plan, before, after), some
 
-    def find_reader(self) -> str:
-        """Returns the code in which another record became something else, "dataset" or "collate_fn"; "" if none did."""
+    def find_faulty_reader(self) -> str:
+        """Returns the code that made something else of another record, "dataset" or "collate_fn"; "" if neither did."""
         among = self._among[: self._at] + self._among[self._at + 1 :]
         times = list(zip(self._without, among, self._again, strict=True))
         if any(not one.raw == other.raw == last.raw for one, other, last in times):
@@ -93,27 +97,28 @@ class _Trial:
         return ""
 
     def _place_others(self, reads: list[AloneRead]) -> list[PlacedPart]:
-        """The parts of the records without the one that is tried, each in the place that it has beside that one.
+        """Returns the parts without the record that is tried. Each other record keeps its place, and so its coins.
 
-        So it draws the same there. Where a form has changed there is no such place, and parts are those of a step.
+        If the form of a record has changed, it has no place to keep, and the parts are those of a step.
         """
         forms = [describe_form(one.batch) for one in reads]
         if forms != self._forms:
-            return [self._join(reads, group) for group in group_forms(forms)]
+            return [self._join_group(reads, group) for group in group_forms(forms)]
         return [found for group in self._groups for found in self._leave_out(reads, group)]
 
     def _leave_out(self, reads: list[AloneRead], group: list[int]) -> Iterator[PlacedPart]:
+        """Yields a part without the record that is tried; nothing if that record is alone in it."""
         where = [place for place, i in enumerate(group) if i != self._at]
         if where:
-            batch, records, _ = self._join(reads, [group[k] - (group[k] > self._at) for k in where])
+            batch, records, _ = self._join_group(reads, [group[k] - (group[k] > self._at) for k in where])
             yield batch, records, Places(np.array(where), len(group)) if len(where) < len(group) else None
 
-    def _join(self, reads: list[AloneRead], group: list[int]) -> PlacedPart:
+    def _join_group(self, reads: list[AloneRead], group: list[int]) -> PlacedPart:
         return join_records([reads[i].batch for i in group]), len(group), None
 
 
 def audit_records(
-    read: Read, take: Take, copy_model: Callable[[bool], Take], plan: Plan, rows: Rows, tried: int
+    read: Read, take: Take, copy_model: Callable[[bool], Take], plan: Plan, rows: RecordIndices, tried: int
 ) -> Audit:
     """Tries each of the last ``tried`` rows in front of the others, in their middle and at their end, with other coins
     each time.
@@ -126,20 +131,20 @@ def audit_records(
         found = []
         for k, at in enumerate(places):
             others, number = np.delete(rows, last - i), i * len(places) + k
-            trial = _Trial(read, others, rows[last - i], at, number, in_turn=plan.arithmetic == "one-by-one")
-            found.append(trial.measure(plan, take))
+            trial = _Trial(read, others, rows[last - i], at, number, one_by_one=plan.arithmetic == "one-by-one")
+            found.append(trial.measure_record(plan, take))
             if not arose and not _is_as_accounted(*found[-1][:2], plan.arithmetic):
-                arose = trial.find_reader() or _find_computation(trial, plan, copy_model)
+                arose = trial.find_faulty_reader() or _find_faulty_computation(trial, plan, copy_model)
         moved.append(max(each[0] for each in found))
         kept.append(max(each[1] for each in found))
         some = some or any(each[2] for each in found)
     return Audit(tuple(moved), tuple(kept), plan.arithmetic, arose, not some)
 
 
-def _find_computation(trial: _Trial, plan: Plan, copy_model: Callable[[bool], Take]) -> str:
+def _find_faulty_computation(trial: _Trial, plan: Plan, copy_model: Callable[[bool], Take]) -> str:
     """Returns "model" if the outputs of a copy move too far, and "loss_fn" if its losses alone do."""
     try:
-        outputs, losses = (trial.measure(plan, copy_model(outputs))[:2] for outputs in (True, False))
+        outputs, losses = (trial.measure_record(plan, copy_model(outputs))[:2] for outputs in (True, False))
     except Exception:  # of the user's code, or of sums that do not serve the outputs
         return "model or loss_fn"
     if not _is_as_accounted(*outputs, plan.arithmetic):
@@ -148,20 +153,21 @@ def _find_computation(trial: _Trial, plan: Plan, copy_model: Callable[[bool], Ta
 
 
 def copy_if_possible(model: Any) -> Any:
-    """A copy of the model, or the model itself where it holds something that cannot be copied."""
+    """Returns a copy of the model, or the model itself where it holds something that cannot be copied."""
     try:
         return copy.deepcopy(model)
     except Exception:  # of whatever the user's modules hold
         return model
 
 
-def square_outputs(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A loss function of the sum of squares of what the model returns to ``loss_fn``, whose losses are left out.
+def make_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Returns a loss function: the sum of squares of the model's outputs when ``loss_fn`` calls it.
 
-    It is for one record at a time. ValueError where ``loss_fn`` does not call the model.
+    It gets one record at a time.
     """
 
     def loss(model: Any, batch: Any) -> Any:
+        """Returns the loss of one record. ValueError if ``loss_fn`` does not call the model."""
         outputs: list[Any] = []
         hook = model.register_forward_hook(lambda module, given, output: outputs.append(output))
         try:
@@ -177,15 +183,15 @@ def square_outputs(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], A
 
 
 def _list_floats(x: Any) -> list[Any]:
-    """The tensors of real numbers in outputs."""
+    """Returns the tensors of real numbers in a model's outputs."""
     if isinstance(x, torch.Tensor):
         return [x] if x.is_floating_point() else []
     inner = x.values() if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else ()
     return [tensor for each in inner for tensor in _list_floats(each)]
 
 
-def _distance_in_bounds(plan: Plan, one: list[Any], other: list[Any]) -> float:
-    """The largest L2 distance of sums over its norm bound."""
+def _measure_distance(plan: Plan, one: list[Any], other: list[Any]) -> float:
+    """Returns the L2 distance of two sums in norm bounds; with several bounds, the largest one."""
     squares = [float((a - b).square().sum()) for a, b in zip(one, other, strict=True)]
     if len(plan.max_norm) == 1:
         return math.sqrt(sum(squares)) / plan.max_norm[0]

@@ -1,6 +1,6 @@
-"""A look at the first records of a run: what the types of modules do not tell.
+"""Tests of a model on the first records of a run, for errors that the types of its modules do not show.
 
-It releases nothing, and its errors are meant for whoever holds the data.
+They release nothing, and their errors are meant for whoever holds the data.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from ..randomness.global_generators import run_uncompiled
 from . import model_checks
 from .frozen_state import check_unchanged
 
-LOOKED = 4
-"""Records whose gradients are looked at, three times each."""
+TRIED_RECORDS = 4
+"""Number of records whose gradients are computed and compared, three times each."""
 FINE, COARSE = 2.0**-8, 2.0**-4
-"""Share of a gradient by which another order of a model's operations may change it: in float32 on the host, where some
-terms cancel, and in half precision or on a device, whose products may have as few digits."""
+"""Largest relative differences of a gradient when a model's operations are done in another order. The first is for
+float32 on the host, where some terms cancel. The second is for half precision and for devices, whose products may have
+as few digits."""
 _LAST_BITS, _OTHER_ORDER = 2.0**-20, 1e-4
-"""Share of a gradient by which the same operations may change it: on the host, where memory may be aligned in other
-ways, and on a device whose threads add in any order."""
+"""Largest relative differences of a gradient when the same operations are repeated. The first is for the host, where
+memory may be aligned in other ways. The second is for devices, whose threads add in any order."""
 
 Gradient = list[Any]
 """The gradient of one record, a tensor for each parameter."""
@@ -36,10 +37,10 @@ PlainPass = Callable[..., tuple[Gradient, float]]
 
 
 def check_first_record(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
-    """ValueError if a parameter takes no part in the loss, or if the model keeps what it saw.
+    """Raises ValueError if a parameter takes no part in the loss, or if the model keeps what it saw.
 
-    What a model makes at first use, such as a table, it makes of zeros, so that it is none of records. Whatever is kept
-    afterwards is refused.
+    A model is called on zeros first: it may make something at first use, such as a table, which then does not depend on
+    records. Whatever it keeps afterwards is refused.
     """
     tensors, rebuild = collated_batch.split_records(batch, records)
     with check_unchanged(model), run_uncompiled(), suppress(Exception):
@@ -50,9 +51,9 @@ def check_first_record(model: Any, loss_fn: Any, parameters: dict[str, Any], bat
 
 
 def find_plain_gradient(model: Any, loss_fn: Any, parameters: dict[str, Any], one: Any) -> tuple[list[Any], float]:
-    """The gradient of a record by plain back-propagation, and by how much of it another order may change it.
+    """Returns the gradient of a record by plain back-propagation, and how much of it another order may change.
 
-    It has None for a parameter that takes no part in the loss.
+    The gradient has None for a parameter that takes no part in the loss.
     """
     losses = model_checks.check_losses(loss_fn(model, one), 1)
     rounding = _estimate_rounding(losses)
@@ -60,7 +61,7 @@ def find_plain_gradient(model: Any, loss_fn: Any, parameters: dict[str, Any], on
 
 
 def _estimate_rounding(losses: Any) -> float:
-    """``COARSE`` where the losses are on a device, or something was cast on the way to them, as autocast does."""
+    """Returns ``COARSE`` if the losses are on a device or something was cast on the way to them; otherwise ``FINE``."""
     ahead, seen = [losses.grad_fn], {None}
     while ahead:
         node = ahead.pop()
@@ -75,9 +76,9 @@ def _estimate_rounding(losses: Any) -> float:
 
 
 def take_singles(batch: Any, records: int) -> list[Any]:
-    """A few of the records, each as a batch of one, and where there is one alone another of zeros."""
+    """Returns a few records, each as a batch of one. If there is a single record, one of zeros is added."""
     tensors, rebuild = collated_batch.split_records(batch, records)
-    found = [rebuild([tensor[i : i + 1] for tensor in tensors]) for i in range(min(records, LOOKED))]
+    found = [rebuild([tensor[i : i + 1] for tensor in tensors]) for i in range(min(records, TRIED_RECORDS))]
     return found if len(found) > 1 else [*found, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])]
 
 
@@ -89,7 +90,7 @@ def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> 
     """
     found: dict[int, Gradient | None] = {}
     for i in order:
-        now = _only_finite(find(singles[i]))
+        now = _keep_if_finite(find(singles[i]))
         before = found.setdefault(i, now)
         if (now is None) != (before is None) or (now and before and not _is_repeated(now, before)):
             raise ValueError(
@@ -103,18 +104,18 @@ def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> 
 def check_against_autograd(
     find: Pass, find_plain: PlainPass, model: Any, singles: list[Any], found: list[Gradient | None], arithmetic: str
 ) -> None:
-    """ValueError if the gradients of all records differ from those of plain back-propagation by more than rounding.
+    """Raises ValueError if the gradients of all records differ too much from those of plain back-propagation.
 
     ``find_plain`` takes a record through the model alone, with the same coins. Where coins are drawn in another order,
     the comparison is made again with modules in eval mode; it is left out where they still are drawn there. One record
     that agrees is enough: the gradient of another may be all rounding.
     """
-    distance = _least_distance(found, map(find_plain, singles))
-    if distance and any(_draws_coins(find_plain, one) for one in singles):
-        with _eval_flags(model):
-            if any(_draws_coins(find_plain, one) for one in singles):
+    distance = _find_least_distance(found, map(find_plain, singles))
+    if distance and any(_has_random_gradient(find_plain, one) for one in singles):
+        with _set_eval_flags(model):
+            if any(_has_random_gradient(find_plain, one) for one in singles):
                 return
-            distance = _least_distance([_only_finite(find(one)) for one in singles], map(find_plain, singles))
+            distance = _find_least_distance([_keep_if_finite(find(one)) for one in singles], map(find_plain, singles))
     if distance:
         others = '"exact" or "one-by-one"' if arithmetic != "exact" else '"one-by-one"'
         raise ValueError(
@@ -126,7 +127,7 @@ def check_against_autograd(
 
 
 def warn_of_no_gradient(found: list[Gradient | None]) -> None:
-    """Warns where no record that was looked at has a gradient."""
+    """Warns if no record that was looked at has a gradient."""
     if all(gradient is None or not any(bool(g.any()) for g in gradient) for gradient in found):
         warnings.warn(
             "the gradients of all records that were looked at are zero or not finite: the model would learn from noise "
@@ -136,43 +137,46 @@ def warn_of_no_gradient(found: list[Gradient | None]) -> None:
         )
 
 
-def _only_finite(gradient: Gradient) -> Gradient | None:
+def _keep_if_finite(gradient: Gradient) -> Gradient | None:
     return gradient if all(bool(g.isfinite().all()) for g in gradient) else None
 
 
 def _is_repeated(one: Gradient, other: Gradient) -> bool:
+    """Tells whether two gradients of one record differ by no more than a repetition of the same operations may."""
     little = _LAST_BITS if one[0].device.type == "cpu" else _OTHER_ORDER
-    return _distance(one, other) <= little * _length(one)
+    return _gradient_distance(one, other) <= little * _gradient_length(one)
 
 
-def _least_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
-    """The least distance of a record's two gradients in units of the longer one; 0 if it is within the rounding of one
-    record, or there are none to compare."""
+def _find_least_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
+    """Returns the smallest distance of a record's two gradients, relative to the longer one.
+
+    It is 0 if the distance is within the rounding for one of the records, or if there are no gradients to compare.
+    """
     found = []
     for a, (b, rounding) in zip(one, other, strict=True):
-        if a and _only_finite(b) and max(_length(a), _length(b)) > 0:
-            distance = _distance(a, b) / max(_length(a), _length(b))
+        if a and _keep_if_finite(b) and max(_gradient_length(a), _gradient_length(b)) > 0:
+            distance = _gradient_distance(a, b) / max(_gradient_length(a), _gradient_length(b))
             found.append(distance if distance > rounding else 0.0)
     return min(found, default=0.0)
 
 
-def _distance(one: Gradient, other: Gradient) -> float:
-    return _length([a - b for a, b in zip(one, other, strict=True)])
+def _gradient_distance(one: Gradient, other: Gradient) -> float:
+    return _gradient_length([a - b for a, b in zip(one, other, strict=True)])
 
 
-def _length(gradient: Gradient) -> float:
+def _gradient_length(gradient: Gradient) -> float:
     return math.hypot(*(float(torch.linalg.vector_norm(g, dtype=torch.float64)) for g in gradient))
 
 
-def _draws_coins(find_plain: PlainPass, one: Any) -> bool:
-    """Whether a record's gradient changes with the seed."""
-    first, second = (_only_finite(find_plain(one, number)[0]) for number in (0, 1))
+def _has_random_gradient(find_plain: PlainPass, one: Any) -> bool:
+    """Tells whether a record's gradient changes with the seed."""
+    first, second = (_keep_if_finite(find_plain(one, number)[0]) for number in (0, 1))
     return first is not None and second is not None and not _is_repeated(first, second)
 
 
 @contextmanager
-def _eval_flags(model: Any) -> Iterator[None]:
-    """Modules are in eval mode, each as it was afterwards; no method of theirs is called."""
+def _set_eval_flags(model: Any) -> Iterator[None]:
+    """Puts modules in eval mode for the body, without calling a method of theirs, and restores each afterwards."""
     before = {module: module.training for module in model.modules()}
     try:
         for module in before:

@@ -12,9 +12,10 @@ from .call_rules import Unsupported
 from .record_axis import RecordAxis
 
 Linear = Callable[[Any, Any, Any], Any]
+"""A linear layer: (input, weight, bias) -> output."""
 
 
-def multi_head_attention(
+def compute_self_attention(
     linear: Linear, query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any,
     in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any,
     out_proj_bias: Any, training: bool = True, key_padding_mask: Any = None, need_weights: bool = True,
@@ -53,35 +54,36 @@ def _apply_mask(scores: Any, mask: Any) -> Any:
     return scores.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else scores + mask
 
 
-def scaled_dot_product_attention(
+def compute_attention_kernel(
     axis: RecordAxis, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
-    """PyTorch's function, of all records in one call: ``torch.func.vmap`` would take one after the other.
+    """Computes attention of all records by one call of PyTorch's function. ``torch.func.vmap`` calls it for each one.
 
-    The kernel has an axis along which it takes what it is given apart: records are put there, with whatever other axes
-    a record has before its heads. It draws no dropout for each record alone, which is why attention with dropout is
-    taken apart.
+    The records go to the first axis of the kernel, along which it treats everything apart, together with the other axes
+    that a record has before its heads. The kernel cannot draw dropout for each record by itself. So attention with
+    dropout is computed from products and a softmax.
     """
     if dropout_p > 0:
-        return _with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)
+        return _compute_with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)
     tensors = [query, key, value]
     if attn_mask is not None:
         tensors.append(attn_mask.expand(*query.shape[:-1], key.shape[-2]))
 
-    def compute(*arrays: Any) -> Any:
+    def compute_arrays(*arrays: Any) -> Any:
         q, k, v, *masks = (x.flatten(0, -4) if query.ndim > 3 else x for x in arrays)
         mask = masks[0] if masks else None
         found = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, 0.0, is_causal, **options)
         return found.view(axis.records, *query.shape[:-1], value.shape[-1])
 
-    return axis.compute(compute, tuple(tensors))
+    return axis.compute_on_arrays(compute_arrays, tuple(tensors))
 
 
-def _with_dropout(
+def _compute_with_dropout(
     query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
+    """Returns what PyTorch's function returns, from products, a softmax and a dropout that each record draws itself."""
     if enable_gqa:
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
@@ -89,6 +91,8 @@ def _with_dropout(
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if attn_mask is not None:
         scores = _apply_mask(scores, ~attn_mask if attn_mask.dtype == torch.bool else attn_mask)
-    nothing = (scores == -math.inf).all(-1, keepdim=True)  # to look at: PyTorch's function is 0 there
+    nothing = (scores == -math.inf).all(
+        -1, keepdim=True
+    )  # positions with nothing to attend to: PyTorch's function is 0 there
     weights = scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
     return torch.nn.functional.dropout(weights, dropout_p) @ value

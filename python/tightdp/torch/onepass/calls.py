@@ -1,4 +1,7 @@
-"""Functions of PyTorch that a trained parameter may go through, and what records' gradients by it are made of."""
+"""Functions of PyTorch that a trained parameter may go through, and the factors of each record's gradient there.
+
+Each function here takes an array of the inputs of all records, and computes what its namesake in PyTorch does.
+"""
 
 from __future__ import annotations
 
@@ -9,36 +12,37 @@ import torch
 import torch.nn.functional as F
 
 from .call_rules import Parts, Rule, Unsupported, Use
-from .convolutions import convolution
-from .factors import Outer, Rows
+from .convolutions import use_convolution
+from .factors import GradientRows, OuterProducts
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> Use:
+def use_linear(x: Any, weight: Any, bias: Any = None) -> Use:
+    """Computes a linear layer: weight x + bias at every position."""
     rows = _flatten_positions(x)
 
     def parts(g: Any) -> Parts:
         g = _group_by_record(g, x)
-        found: Parts = [(weight, Outer(g, _group_by_record(rows, x), weight.shape[0]))]
-        return found if bias is None else [*found, (bias, Rows(g.sum(1)))]
+        found: Parts = [(weight, OuterProducts(g, _group_by_record(rows, x), weight.shape[0]))]
+        return found if bias is None else [*found, (bias, GradientRows(g.sum(1)))]
 
     return Use(F.linear(rows, weight, bias), (*x.shape[1:-1], len(weight)), parts)
 
 
-def matmul(x: Any, other: Any) -> Use:
-    """x W, with the parameter on the right."""
+def use_matmul(x: Any, other: Any) -> Use:
+    """Computes x W, where the parameter W is on the right."""
     rows = _flatten_positions(x)
     return Use(rows @ _check_matrix(other), (*x.shape[1:-1], other.shape[1]), _make_product_parts(x, rows, other))
 
 
-def addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Use:
-    """beta b + alpha x W, as GPT-2 has it."""
+def use_addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Use:
+    """Computes b + x W, which GPT-2 writes as ``torch.addmm``."""
     if beta != 1 or alpha != 1 or input.ndim != 1:
         raise Unsupported("addmm is supported with a vector to add, and with beta = alpha = 1")
     rows = _flatten_positions(x)
     product = _make_product_parts(x, rows, _check_matrix(mat2))
 
     def parts(g: Any) -> Parts:
-        return [*product(g), (input, Rows(_group_by_record(g, x).sum(1)))]
+        return [*product(g), (input, GradientRows(_group_by_record(g, x).sum(1)))]
 
     return Use(torch.addmm(input, rows, mat2), (*x.shape[1:-1], mat2.shape[1]), parts)
 
@@ -59,13 +63,14 @@ def _check_matrix(other: Any) -> Any:
 
 
 def _make_product_parts(x: Any, rows: Any, other: Any) -> Callable[[Any], Parts]:
-    return lambda g: [(other, Outer(_group_by_record(rows, x), _group_by_record(g, x), other.shape[0]))]
+    return lambda g: [(other, OuterProducts(_group_by_record(rows, x), _group_by_record(g, x), other.shape[0]))]
 
 
-def embedding(
+def use_embedding(
     x: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Use:  # fmt: skip
+    """Computes an embedding. The gradient of row i is the sum of errors at the positions that have the word i."""
     if max_norm is not None or scale_grad_by_freq:
         raise Unsupported("max_norm changes the table in place, and scale_grad_by_freq counts over the batch")
 
@@ -73,18 +78,18 @@ def embedding(
         left, right = x.reshape(len(x), -1), g.reshape(len(x), -1, weight.shape[1])
         if padding_idx is not None:
             right = right.masked_fill((left == padding_idx % len(weight))[:, :, None], 0.0)
-        return [(weight, Outer(left, right, weight.shape[0]))]
+        return [(weight, OuterProducts(left, right, weight.shape[0]))]
 
     found = F.embedding(x, weight, padding_idx)
     return Use(found, found.shape[1:], parts)
 
 
-def embedding_bag(
+def use_embedding_bag(
     x: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: Any = None,
 ) -> Use:  # fmt: skip
-    """An embedding whose words add up, or their mean: each word gets the gradient of its bag, or its share of it."""
+    """Computes sums or means of the embeddings in a bag. Each word gets the gradient of its bag, or its share of it."""
     if offsets is not None or x.ndim < 3:
         raise Unsupported("bags are supported as the rows of an input with two axes, without offsets")
     if mode not in ("sum", "mean") or per_sample_weights is not None:
@@ -98,36 +103,39 @@ def embedding_bag(
 
     def parts(g: Any) -> Parts:
         each = (g[:, None, :] * share[:, :, None].to(g.dtype)).reshape(len(x), -1, weight.shape[1])
-        return [(weight, Outer(x.reshape(len(x), -1), each, weight.shape[0]))]
+        return [(weight, OuterProducts(x.reshape(len(x), -1), each, weight.shape[0]))]
 
     return Use(found, (*x.shape[1:-1], weight.shape[1]), parts)
 
 
-def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
+def use_layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
+    """Computes a layer norm over the last axes."""
     found = F.layer_norm(x, normalized_shape, weight, bias, eps)
     return _make_affine_use(found, normalized_shape, weight, bias, lambda: F.layer_norm(x, normalized_shape, eps=eps))
 
 
-def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Use:
+def use_rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Use:
+    """Computes a root mean square norm over the last axes."""
     found = F.rms_norm(x, normalized_shape, weight, eps)
     return _make_affine_use(found, normalized_shape, weight, None, lambda: F.rms_norm(x, normalized_shape, eps=eps))
 
 
 def _make_affine_use(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> Use:
-    """weight * normal + bias, over the last axes."""
+    """Returns the use of a norm layer, weight * normal + bias over the last axes, whose output was computed."""
 
     def parts(g: Any) -> Parts:
         each: Parts = []
         if weight is not None:
-            each.append((weight, Rows((g * normal()).reshape(len(g), -1, *shape).sum(1))))
+            each.append((weight, GradientRows((g * normal()).reshape(len(g), -1, *shape).sum(1))))
         if bias is not None:
-            each.append((bias, Rows(g.reshape(len(g), -1, *shape).sum(1))))
+            each.append((bias, GradientRows(g.reshape(len(g), -1, *shape).sum(1))))
         return each
 
     return Use(found, found.shape[1:], parts)
 
 
-def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
+def use_group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Use:
+    """Computes a group norm, whose weight and bias have one entry for each channel."""
     if x.ndim < 3:
         raise Unsupported("an input of it has no axis of channels")
     images = x.flatten(0, 1)
@@ -137,27 +145,27 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
         found: Parts = []
         if weight is not None:
             normal = F.group_norm(images, num_groups, eps=eps)
-            found.append((weight, Rows((g * normal).reshape(shape).sum((1, 3)))))
-        return found if bias is None else [*found, (bias, Rows(g.reshape(shape).sum((1, 3))))]
+            found.append((weight, GradientRows((g * normal).reshape(shape).sum((1, 3)))))
+        return found if bias is None else [*found, (bias, GradientRows(g.reshape(shape).sum((1, 3))))]
 
     return Use(F.group_norm(images, num_groups, weight, bias, eps), x.shape[1:], parts)
 
 
 RULES: dict[Any, tuple[Rule, int, str]] = {
-    F.linear: (linear, 0, "input"),
-    F.embedding: (embedding, 0, "input"),
-    F.embedding_bag: (embedding_bag, 0, "input"),
-    F.layer_norm: (layer_norm, 0, "input"),
-    F.group_norm: (group_norm, 0, "input"),
-    F.rms_norm: (rms_norm, 0, "input"),
-    torch.conv1d: (convolution, 0, "input"),
-    torch.conv2d: (convolution, 0, "input"),
-    torch.conv3d: (convolution, 0, "input"),
-    torch.matmul: (matmul, 0, "input"),
-    torch.mm: (matmul, 0, "input"),
-    torch.addmm: (addmm, 1, "mat1"),
-    torch.Tensor.matmul: (matmul, 0, "self"),
-    torch.Tensor.mm: (matmul, 0, "self"),
-    torch.Tensor.__matmul__: (matmul, 0, "self"),
+    F.linear: (use_linear, 0, "input"),
+    F.embedding: (use_embedding, 0, "input"),
+    F.embedding_bag: (use_embedding_bag, 0, "input"),
+    F.layer_norm: (use_layer_norm, 0, "input"),
+    F.group_norm: (use_group_norm, 0, "input"),
+    F.rms_norm: (use_rms_norm, 0, "input"),
+    torch.conv1d: (use_convolution, 0, "input"),
+    torch.conv2d: (use_convolution, 0, "input"),
+    torch.conv3d: (use_convolution, 0, "input"),
+    torch.matmul: (use_matmul, 0, "input"),
+    torch.mm: (use_matmul, 0, "input"),
+    torch.addmm: (use_addmm, 1, "mat1"),
+    torch.Tensor.matmul: (use_matmul, 0, "self"),
+    torch.Tensor.mm: (use_matmul, 0, "self"),
+    torch.Tensor.__matmul__: (use_matmul, 0, "self"),
 }
 """A rule for each function, with the place and the name of the argument that depends on the records."""

@@ -1,4 +1,4 @@
-"""A step's clipped sums in one backward pass for each physical batch, and what is released of them."""
+"""Sums of clipped gradients over a step, by one backward pass for each physical batch."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from ..batches.batch_places import Places, fill_places
 from ..gradient_sums.base_sums import Sums, make_integer_sums
 from ..plan.plan import Plan
 from .call_rules import Unsupported
-from .convolutions import Convolved
+from .convolutions import ConvolutionFactors
 from .factors import Factors, plan_factors
-from .graph_check import check_whole
+from .graph_check import check_calls_complete
 from .record_axis import RecordAxis, differentiate_losses
 from .recorder import Call, Recorder, refuse_call
 
-SLACK = 2.0**-17
-"""Off the norm bound, for the rounding of norms and sums in float32: some 128 units of its precision."""
-LONGEST = 2.0**40
-"""Gradients that are as many times longer than the bound, or not finite, count as 0. Smaller weights could fall below
-what float32 holds to full precision, where rounding may double them."""
-FEW = 5
-"""Records of the first batch that show, at little cost, whether all uses of parameters are seen."""
-_LARGEST = 2.0**60
-"""Largest sum, in steps of the grid; noise would be lost in a larger one."""
+CLIPPING_SLACK = 2.0**-17
+"""Relative amount that is taken off the norm bound for the rounding of norms and sums in float32: 128 of its units
+2^-24."""
+LONGEST_GRADIENT = 2.0**40
+"""Longest gradient that is clipped, in norm bounds. A longer one, or one that is not finite, counts as 0: its weight
+could be so small that float32 no longer holds it to full precision, and rounding might double it."""
+CHECKED_RECORDS = 5
+"""Number of records of the first batch that go through the model before a step, to see whether it can be clipped."""
+_LARGEST_SUM = 2.0**60
+"""Largest sum, in steps of the grid. Noise would be lost in a larger one."""
 
 
 class OnePassSums(Sums):
@@ -43,12 +44,12 @@ class OnePassSums(Sums):
         self._ways: dict[str, str] = {}
 
     @property
-    def ways(self) -> dict[str, str]:
+    def gradient_ways(self) -> dict[str, str]:
         return self._ways
 
     def check(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
-        """ValueError for a use of a parameter that cannot be clipped in one pass."""
-        few = min(records, FEW)
+        """Raises ValueError for a use of a parameter that cannot be clipped in one pass."""
+        few = min(records, CHECKED_RECORDS)
         tensors, rebuild = collated_batch.split_records(batch, records)
         self._find_factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
 
@@ -62,7 +63,9 @@ class OnePassSums(Sums):
         factors = self._find_factors(model, loss_fn, batch, records)
         with torch.no_grad():
             return [
-                factors[i].rows().reshape(records, *p.shape) if i in factors else p.new_zeros(records, *p.shape)
+                factors[i].gradient_rows().reshape(records, *p.shape)
+                if i in factors
+                else p.new_zeros(records, *p.shape)
                 for i, p in enumerate(self._parameters.values())
             ]
 
@@ -73,18 +76,18 @@ class OnePassSums(Sums):
         axis = RecordAxis(records)
         recorder = Recorder(self._parameters, axis)
 
-        def back(losses: Any) -> Any:
-            calls = recorder.stop()
-            check_whole(losses, self._parameters, calls)
+        def propagate_back(losses: Any) -> Any:
+            calls = recorder.stop_recording()
+            check_calls_complete(losses, self._parameters, calls)
             return differentiate_losses(losses, [call.edge for call in calls])
 
         with recorder:
-            found = axis.take(model, loss_fn, batch, back)
+            found = axis.take_records(model, loss_fn, batch, propagate_back)
         with torch.no_grad():
             return self._collect_factors(recorder.calls, found)
 
     def _collect_factors(self, calls: list[Call], found: Any) -> dict[int, Factors]:
-        """The factors of each parameter that the losses depend on, by its number."""
+        """Returns the factors of each parameter that the losses depend on, by the parameter's number."""
         numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
         uses: dict[int, list[Factors]] = {}
         for call, g in zip(calls, found, strict=True):
@@ -101,29 +104,29 @@ class OnePassSums(Sums):
 
     @torch.no_grad()
     def _add_factors(self, factors: dict[int, Factors], records: int, weights: Any = None) -> None:
-        """Adds the clipped gradients of records, of those alone whose weight is 1 and not 0."""
+        """Clips the gradients of records and adds them. A record whose weight is 0 is left out."""
         bounds = self._plan.max_norm
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         if weights is not None:
             zero[torch.from_numpy(weights == 0).to(zero.device)] = math.inf  # as a gradient that is not finite
         if len(bounds) == 1:
-            self._add_together(factors, bounds[0], zero)
+            self._add_with_joint_norm(factors, bounds[0], zero)
         else:
             for i, each in factors.items():
-                self._add_together({i: each}, bounds[i], zero)
+                self._add_with_joint_norm({i: each}, bounds[i], zero)
 
-    def _add_together(self, factors: dict[int, Factors], bound: float, zero: Any) -> None:
-        """Adds gradients whose norm is that of all these parameters. ``zero`` is what their squares are added to.
+    def _add_with_joint_norm(self, factors: dict[int, Factors], bound: float, zero: Any) -> None:
+        """Clips gradients by their norm over all these parameters, and adds them. Sums of squares begin at ``zero``.
 
-        The rows of the largest convolution are made last, some at a time, when all that is missing of the norms is
-        theirs: each piece is added as soon as it is there, and gone.
+        The rows of the largest convolution are made last, some records at a time. By then the norms lack only these
+        rows, so each piece can be clipped, added and forgotten at once.
         """
         largest = max((each.weight.numel() for each in factors.values() if _is_streamed(each)), default=0)
         last = next((i for i, each in factors.items() if _is_streamed(each) and each.weight.numel() == largest), None)
         others = {i: each for i, each in factors.items() if i != last}
-        squares = sum((each.squares() for each in others.values()), zero)
+        squares = sum((each.squared_norms() for each in others.values()), zero)
         if last is None:
-            weights = self._weigh(squares.sqrt(), bound)
+            weights = self._weigh_gradients(squares.sqrt(), bound)
         else:
             weights = torch.cat(list(self._add_streamed(factors[last], squares, bound, self._totals[last])))
         for i, each in others.items():
@@ -132,42 +135,47 @@ class OnePassSums(Sums):
         self._ways |= {names[i]: each.way for i, each in factors.items()}
 
     def _add_streamed(self, convolved: Any, squares: Any, bound: float, total: Any) -> Iterator[Any]:
+        """Adds the rows of a convolution piece by piece, and yields the weights that clip each piece.
+
+        ``squares`` are the squared norms of the records over all other parameters.
+        """
         start = 0
-        for rows in convolved.pieces():
-            found = rows.squares()
-            weights = self._weigh((squares[start : start + len(found)] + found).sqrt(), bound)
+        for rows in convolved.yield_pieces():
+            found = rows.squared_norms()
+            weights = self._weigh_gradients((squares[start : start + len(found)] + found).sqrt(), bound)
             rows.add_weighted(weights, total)
             start += len(found)
             yield weights
 
-    def _weigh(self, norms: Any, bound: float) -> Any:
+    def _weigh_gradients(self, norms: Any, bound: float) -> Any:
         """Returns the factors that clip gradients of these norms; 0 for a norm beyond what floats can clip."""
-        weights = (bound * (1 - SLACK) / norms).clamp(max=1.0)
-        return torch.where(norms <= LONGEST * bound, weights, torch.zeros_like(weights))
+        weights = (bound * (1 - CLIPPING_SLACK) / norms).clamp(max=1.0)
+        return torch.where(norms <= LONGEST_GRADIENT * bound, weights, torch.zeros_like(weights))
 
-    def values(self) -> list[Any]:
+    def convert_to_floats(self) -> list[Any]:
         return [total.to("cpu", torch.float64, copy=True) for total in self._totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """The sums truncated to steps of the plan's grid, as one vector and in the shapes of the parameters.
+        """Returns the sums truncated to steps of the plan's grid, as one vector and in the shapes of the parameters.
 
-        What is not finite counts as 0, and steps beyond 2^60 as 2^60: noise would be lost there.
+        A sum that is not finite counts as 0, and more than 2^60 steps count as 2^60: noise would be lost there.
         """
         flat, parts = make_integer_sums(self._parameters)
-        for part, total in zip(parts, self.values(), strict=True):
-            part.copy_((total / self._plan.grid).nan_to_num_(0.0, 0.0, 0.0).clamp_(-_LARGEST, _LARGEST))
+        for part, total in zip(parts, self.convert_to_floats(), strict=True):
+            part.copy_((total / self._plan.grid_step).nan_to_num_(0.0, 0.0, 0.0).clamp_(-_LARGEST_SUM, _LARGEST_SUM))
         return flat, parts
 
-    def release(self, source: RandomSource) -> Iterable[Any]:
+    def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
         rows = [total.to("cpu")[None] for total in self._totals]
         found = arrays.view_examples("sums", rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows])
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
-        bound = _LARGEST * self._plan.grid
+        bound = _LARGEST_SUM * self._plan.grid_step
         run = clipping.ClippingRun(found, outs, [(every, bound)], False, None, None, None, False, 0.01, False)
-        run.execute_run(self._plan.deviation, source, self._plan.grid)
+        run.execute_run(self._plan.noise_deviation, source, self._plan.grid_step)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
 
-def _is_streamed(factors: Factors) -> TypeGuard[Convolved]:
-    return isinstance(factors, Convolved) and factors.streams
+def _is_streamed(factors: Factors) -> TypeGuard[ConvolutionFactors]:
+    """Tells whether these are factors of a convolution whose rows are made piece by piece."""
+    return isinstance(factors, ConvolutionFactors) and factors.is_streamed

@@ -11,20 +11,21 @@ import torch.nn.functional as F
 
 from . import factors
 from .call_rules import Parts, Unsupported, Use
-from .factors import Outer, Rows
+from .factors import GradientRows, OuterProducts
 
-PIECE = 1 << 19
-"""Entries of rows that are made at once: 2 MB of float32, which stay in the cache until they are added."""
+PIECE_ENTRIES = 1 << 19
+"""Largest number of entries of gradient rows that are made at once: 2 MB of float32, which a cache holds until they are
+added."""
 
 
 @dataclass
-class Convolved:
+class ConvolutionFactors:
     """Gradients by the weight of a convolution of ``input``, from those of its output ``g``.
 
-    The rows of some records are one convolution with a group for each record. ``pieces`` makes them one after the
-    other, for a sum that goes along. Otherwise all rows are kept between norms and sums; where they would not fit, or
-    patches are much smaller, norms come from patches of the input or from some rows at a time, and sums from the
-    convolution that PyTorch takes itself.
+    One convolution, with a group for each record, makes the rows of several records. ``yield_pieces`` makes the rows of
+    a few records at a time, for a sum that is added to meanwhile. Otherwise all rows are kept between norms and sums.
+    If they do not fit into memory, or patches of the input are much smaller, norms come from the patches or from a few
+    rows at a time, and sums from PyTorch's own backward convolution.
     """
 
     input: Any
@@ -34,37 +35,41 @@ class Convolved:
     """Stride, padding and dilation, a list of a number for each axis."""
     groups: int
     way: str = "materialised"
-    kept: Rows | None = None
+    kept: GradientRows | None = None
 
     def __post_init__(self) -> None:
         entries, positions = self.weight.numel(), self.g[0, 0].numel()
         products = positions * (self.weight.shape[0] + entries // self.weight.shape[0])
         patches = self.groups == 1 and self.weight.ndim == 4
-        large = len(self.g) * entries > factors.HELD
+        large = len(self.g) * entries > factors.MOST_ROW_ENTRIES
         if patches and products <= (entries if large else entries // 4):
             self.way = "ghost norm"
         elif large:
             self.way = "materialised, some at a time"
 
     @property
-    def streams(self) -> bool:
-        """Whether ``pieces`` is the way to go."""
+    def is_streamed(self) -> bool:
+        """Whether rows are made piece by piece (``yield_pieces``)."""
         return self.way != "ghost norm"
 
-    def pieces(self) -> Iterator[Rows]:
-        step = max(1, PIECE // self.weight.numel())
+    def yield_pieces(self) -> Iterator[GradientRows]:
+        """Yields the gradient rows of a few records at a time."""
+        step = max(1, PIECE_ENTRIES // self.weight.numel())
         for x, g in zip(self.input.split(step), self.g.split(step), strict=True):
-            yield Rows(self._rows(x, g))
+            yield GradientRows(self._compute_rows(x, g))
 
-    def squares(self) -> Any:
+    def squared_norms(self) -> Any:
+        """Returns squared norms, rounded up, in the ``way`` of these factors. The first way keeps the rows."""
         if self.way == "materialised":
-            self.kept = Rows(self.rows())
-            return self.kept.squares()
+            self.kept = GradientRows(self.gradient_rows())
+            return self.kept.squared_norms()
         if self.way == "ghost norm":
             stride, padding, dilation = self.settings
             x = F.unfold(self.input, self.weight.shape[2:], dilation, padding, stride)
-            return Outer(self.g.flatten(2).transpose(1, 2), x.transpose(1, 2), self.weight.shape[0]).squares()
-        return torch.cat([rows.squares() for rows in self.pieces()])
+            return OuterProducts(
+                self.g.flatten(2).transpose(1, 2), x.transpose(1, 2), self.weight.shape[0]
+            ).squared_norms()
+        return torch.cat([rows.squared_norms() for rows in self.yield_pieces()])
 
     def add_weighted(self, weights: Any, total: Any) -> None:
         if self.kept is not None:
@@ -73,16 +78,18 @@ class Convolved:
         x, g = factors.clear_unweighted(self.input, weights), factors.clear_unweighted(self.g, weights)
         total += self._backward(x, g * weights.to(g.dtype).view(-1, *(1,) * (g.ndim - 1)), self.weight, self.groups)
 
-    def rows(self) -> Any:
-        return self._rows(self.input, self.g)
+    def gradient_rows(self) -> Any:
+        return self._compute_rows(self.input, self.g)
 
-    def _rows(self, x: Any, g: Any) -> Any:
+    def _compute_rows(self, x: Any, g: Any) -> Any:
+        """Returns the gradients of some records by one convolution that has a group for each record."""
         records, (outputs, *rest) = len(g), self.weight.shape
         each = self.weight.new_empty(1).expand(records * outputs, *rest)  # its shape is what counts
         found = self._backward(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
         return found.view(records, outputs, *rest)
 
     def _backward(self, x: Any, g: Any, weight: Any, groups: int) -> Any:
+        """Returns the gradient by the weight, as PyTorch's backward convolution computes it."""
         stride, padding, dilation = self.settings
         zeros, mask = [0] * len(stride), [False, True, False]
         return torch.ops.aten.convolution_backward(
@@ -90,9 +97,10 @@ class Convolved:
         )[1]
 
 
-def convolution(
+def use_convolution(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Use:
+    """Computes a convolution of one, two or three axes of the images of all records."""
     axes = weight.ndim - 2
     if isinstance(padding, str):
         raise Unsupported("padding must be numbers")
@@ -101,17 +109,18 @@ def convolution(
     batched = x.ndim == axes + 3
     images = x[:, 0] if batched else x
     settings = (_repeat_for_axes(stride, axes), _repeat_for_axes(padding, axes), _repeat_for_axes(dilation, axes))
-    found = _APPLIED[axes](images, weight, bias, *settings, groups)
+    found = _CONVOLUTIONS[axes](images, weight, bias, *settings, groups)
 
     def parts(g: Any) -> Parts:
         g = factors.widen_half(g)
-        held = Convolved(images.detach().to(g.dtype), g, weight.detach().to(g.dtype), settings, groups)
-        return [(weight, held)] if bias is None else [(weight, held), (bias, Rows(g.flatten(2).sum(2)))]
+        held = ConvolutionFactors(images.detach().to(g.dtype), g, weight.detach().to(g.dtype), settings, groups)
+        return [(weight, held)] if bias is None else [(weight, held), (bias, GradientRows(g.flatten(2).sum(2)))]
 
     return Use(found, (1, *found.shape[1:]) if batched else found.shape[1:], parts)
 
 
-_APPLIED = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
+_CONVOLUTIONS = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
+"""PyTorch's convolutions, by their number of axes."""
 
 
 def _repeat_for_axes(x: Any, axes: int) -> list[int]:

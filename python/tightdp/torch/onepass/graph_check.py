@@ -1,4 +1,4 @@
-"""Whether the calls that one pass recorded are all through which the losses depend on the parameters."""
+"""Checks that the losses depend on the parameters through the recorded calls alone."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from .recorder import Call
 
 
-def check_whole(losses: Any, parameters: dict[str, Any], calls: list[Call]) -> None:
-    """ValueError unless the gradients by the calls are all there are.
+def check_calls_complete(losses: Any, parameters: dict[str, Any], calls: list[Call]) -> None:
+    """Raises ValueError unless the recorded calls account for the whole gradient.
 
-    It follows every path of PyTorch's graph, from the losses to a parameter: one that goes through none of the calls is
-    a use that was not seen, such as one by a tensor that was made of the parameter before. Values, and how they were
-    rounded, decide nothing. Privacy does not rest on it: what was not seen is not in the sum.
+    It follows every path of PyTorch's graph from the losses to a parameter. A path that avoids all calls is a use that
+    was not recorded, such as one by a tensor that was made of the parameter before. Values and roundings decide
+    nothing. Privacy does not rest on this check: a use that was not recorded is not in the sum.
     """
     names = {id(p): name for name, p in parameters.items()}
     before = {call.edge.node: call.before for call in calls}

@@ -1,4 +1,4 @@
-"""Layers of PyTorch that one pass cannot clip, told by their types: before any record is looked at."""
+"""Layers of PyTorch that one pass cannot clip, recognised by their types before any record is looked at."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.nn.utils.parametrize import ParametrizationList
 
+# The alternatives that an error proposes.
 _EXACT = 'arithmetic="exact", which takes more modules, or "one-by-one", which takes any'
 _INSTEAD: tuple[tuple[Any, str], ...] = (
     (torch.nn.PReLU, f"LeakyReLU, or {_EXACT}"),
@@ -21,9 +22,9 @@ _INSTEAD: tuple[tuple[Any, str], ...] = (
 
 
 def check_layers(model: Any) -> None:
-    """ValueError for a layer with parameters to train whose computation, PyTorch's own, is none that one pass knows.
+    """Raises ValueError for a layer of PyTorch with parameters to train that one pass cannot clip.
 
-    What else a model does with its parameters shows when records go through it (``recorder.py``).
+    Other uses of parameters show when records go through the model (``recorder.py``).
     """
     for name, module in model.named_modules():
         if not any(p.requires_grad for p in module.parameters()):

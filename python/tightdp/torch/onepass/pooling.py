@@ -10,13 +10,14 @@ import torch.nn.functional as F
 from .record_axis import RecordAxis
 
 
-def max_pool2d(axis: RecordAxis, input: Any, *arguments: Any, **options: Any) -> Any:
-    """``torch.nn.functional.max_pool2d``: the same maxima, in a tenth of the time on a processor."""
+def compute_max_pool2d(axis: RecordAxis, input: Any, *arguments: Any, **options: Any) -> Any:
+    """Computes ``torch.nn.functional.max_pool2d`` of all records. On a processor it takes a tenth of the time."""
 
-    def compute(x: Any) -> Any:
+    def compute_images(x: Any) -> Any:
+        """Returns the maxima of an array of images, and their places if these are asked for."""
         images = x.flatten(0, -4)
         if images.device.type == "cpu":
-            if images.requires_grad:  # what comes before goes back in its own layout
+            if images.requires_grad:  # the layers before get gradients in their own layout
                 images = images.view_as(images)
                 images.register_hook(torch.Tensor.contiguous)
             images = images.contiguous(memory_format=torch.channels_last)
@@ -25,4 +26,4 @@ def max_pool2d(axis: RecordAxis, input: Any, *arguments: Any, **options: Any) ->
             return found.contiguous().view(*x.shape[:-3], *found.shape[1:])
         return tuple(each.contiguous().view(*x.shape[:-3], *each.shape[1:]) for each in found)  # and their places
 
-    return axis.compute(compute, (input,))
+    return axis.compute_on_arrays(compute_images, (input,))

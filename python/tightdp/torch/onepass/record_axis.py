@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from ..batches import collated_batch
-from ..gradient_sums.per_example_gradients import SIGNS, name_module, shorten_error
-from ..gradient_sums.vectorized_pass import side_by_side
+from ..gradient_sums.per_example_gradients import VMAP_ERROR_SIGNS, name_module, shorten_error
+from ..gradient_sums.vectorized_pass import run_side_by_side
 from ..model_checks import model_checks
 from .call_rules import Unsupported
 
@@ -26,33 +26,35 @@ class RecordAxis:
         self.records = records
         self._numbers: Any = None  # of the records: a tensor that each of them has, so that PyTorch finds their axis
 
-    def take(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any]) -> Any:
-        """Returns ``then`` of the losses of all records, shape (records,), each as if its record were the whole batch.
+    def take_records(
+        self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any]
+    ) -> Any:
+        """Returns ``then(losses)`` of the losses of all records, shape (records,). Each record is a batch by itself.
 
-        ``then`` is called while records are still apart, for what PyTorch computes a second time on its way back.
+        ``then`` is called while records are still apart, because checkpoints compute a second time on the way back.
         """
         tensors, rebuild = collated_batch.split_records(batch, self.records)
         found, losses = [], []
 
-        def keep(array: Any) -> Any:
+        def keep_losses(array: Any) -> Any:
             losses.append(array)
             return array
 
-        def single(numbers: Any, *one: Any) -> Any:
+        def take_single(numbers: Any, *one: Any) -> Any:
             self._numbers = numbers
             each = loss_fn(model, rebuild([tensor.unsqueeze(0) for tensor in one]))
             if isinstance(each, torch.Tensor) and each.shape == (1,):
-                self.compute(keep, (each[0],))
+                self.compute_on_arrays(keep_losses, (each[0],))
             else:
                 model_checks.check_losses(each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each, 1)
             found.append(then(model_checks.check_losses(losses[0], self.records)))
             return each
 
         try:
-            with side_by_side():
-                torch.func.vmap(single, randomness="different")(torch.arange(self.records), *tensors)
+            with run_side_by_side():
+                torch.func.vmap(take_single, randomness="different")(torch.arange(self.records), *tensors)
         except (RuntimeError, NotImplementedError) as error:
-            if not any(sign in str(error) for sign in SIGNS):
+            if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
                 raise
             raise ValueError(
                 f"model must be one that torch.func.vmap takes records through, each alone, for one pass: "
@@ -61,16 +63,18 @@ class RecordAxis:
             ) from error
         return found[0]
 
-    def compute(self, function: Callable[..., Any], tensors: tuple[Any, ...], shared: tuple[Any, ...] = ()) -> Any:
+    def compute_on_arrays(
+        self, function: Callable[..., Any], tensors: tuple[Any, ...], shared: tuple[Any, ...] = ()
+    ) -> Any:
         """Calls ``function`` with the arrays of all records, and returns its array as the tensor of one record.
 
-        There is an array for each of ``tensors``, whose first axis is that of the records; a tensor that all records
-        share is repeated, without memory. ``shared`` are its other arguments. ``Unsupported`` where one of those
-        depends on the records, and within another transform of ``torch.func``.
+        There is an array for each of ``tensors``, whose first axis is that of the records. A tensor that all records
+        share is repeated, without memory. ``shared`` are the other arguments of ``function``. Raises ``Unsupported`` if
+        one of these depends on the records, or inside another transform of ``torch.func``.
         """
 
-        def rule(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
-            if any(True for _ in _find_dims(shared_dims)):
+        def apply_function(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
+            if any(True for _ in _yield_dims(shared_dims)):
                 raise Unsupported("an argument other than its input depends on the records")
             arrays = [
                 x.expand(self.records, *x.shape) if dim is None else x.movedim(dim, 0)
@@ -78,32 +82,32 @@ class RecordAxis:
             ]
             return function(*arrays, *shared)
 
-        return _apply(rule, self._numbers, tensors, shared)
+        return _apply(apply_function, self._numbers, tensors, shared)
 
-    def has(self, x: Any) -> bool:
-        """Whether each record has its own ``x``."""
+    def has_own(self, x: Any) -> bool:
+        """Tells whether each record has its own ``x``."""
         found: list[bool] = []
 
-        def rule(dims: Any, *_: Any) -> Any:
+        def note_axis(dims: Any, *_: Any) -> Any:
             found.append(dims[0] is not None)
             return torch.zeros(self.records)
 
-        _apply(rule, self._numbers, (x,), ())
+        _apply(note_axis, self._numbers, (x,), ())
         return found[0]
 
     def has_gradient(self, x: Any) -> bool:
-        """Whether ``x`` depends on what is trained; PyTorch says no of any tensor of one record."""
+        """Tells whether ``x`` depends on trained parameters, which PyTorch does not say of a tensor of one record."""
         found: list[bool] = []
 
-        def look(array: Any) -> Any:
+        def note_gradient(array: Any) -> Any:
             found.append(array.requires_grad)
             return array
 
-        self.compute(look, (x,))
+        self.compute_on_arrays(note_gradient, (x,))
         return found[0]
 
 
-class _OfAllRecords(torch.autograd.Function):
+class _ArrayFunction(torch.autograd.Function):
     """A function with a rule for ``torch.func.vmap``, which gets the arrays of all records. It has no other."""
 
     @staticmethod
@@ -112,7 +116,7 @@ class _OfAllRecords(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing is kept: gradients are those of what the rule computes."""
+        """Keeps nothing: gradients are those of the operations in the rule."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -127,18 +131,22 @@ class _OfAllRecords(torch.autograd.Function):
         return found, 0 if isinstance(found, torch.Tensor) else (0,) * len(found)
 
 
-_OfAllRecords.forward.__signature__ = inspect.signature(_OfAllRecords.forward)  # type: ignore[attr-defined]
-"""PyTorch asks for it at each call: half the time of a call is saved where it is known."""
-_apply: Any = _OfAllRecords.apply
+_ArrayFunction.forward.__signature__ = inspect.signature(_ArrayFunction.forward)  # type: ignore[attr-defined]
+"""PyTorch asks for the signature at each call. Stored, it saves half of the time of a call."""
+_apply: Any = _ArrayFunction.apply
+"""Calls a rule with arrays: (rule, a number for each record, tensors, shared arguments)."""
 
 
 _run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
-"""PyTorch's engine under the mode that calls it. ``torch.autograd.grad`` leaves the mode, so that without this function
-activations that are computed a second time, in a checkpoint, are not those that were recorded: PyTorch says so."""
+"""PyTorch's back-propagation, without leaving the mode that records.
+
+``torch.autograd.grad`` leaves the mode. Then the activations that a checkpoint computes a second time differ from the
+recorded ones, and PyTorch refuses them.
+"""
 
 
 def differentiate_losses(losses: Any, of: list[Any]) -> Any:
-    """``torch.autograd.grad`` of the sum of the losses, None for what they do not depend on."""
+    """Returns the gradient of the sum of the losses by each tensor, None for one that they do not depend on."""
     if not of:
         return ()
     total = losses.sum()
@@ -149,12 +157,12 @@ def differentiate_losses(losses: Any, of: list[Any]) -> Any:
     )
 
 
-def _find_dims(dims: Any) -> Any:
-    """The numbers in a nest of tuples, lists and dicts."""
+def _yield_dims(dims: Any) -> Any:
+    """Yields the numbers in a nest of tuples, lists and dicts."""
     if isinstance(dims, dict):
         dims = list(dims.values())
     if isinstance(dims, (tuple, list)):
         for each in dims:
-            yield from _find_dims(each)
+            yield from _yield_dims(each)
     elif dims is not None:
         yield dims

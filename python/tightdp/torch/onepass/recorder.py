@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from .attention import multi_head_attention, scaled_dot_product_attention
+from .attention import compute_attention_kernel, compute_self_attention
 from .call_rules import Parts, Unsupported
 from .calls import RULES
-from .factors import Rows
-from .pooling import max_pool2d
+from .factors import GradientRows
+from .pooling import compute_max_pool2d
 from .record_axis import RecordAxis
 
 _SPREAD = {
@@ -28,25 +28,27 @@ _SPREAD = {
     for name in ("add", "sub", "mul", "div", "true_divide", "__radd__", "__rsub__", "__rmul__")
     if hasattr(where, name)
 }
-"""Functions of numbers, coordinate by coordinate, in which a parameter is spread over records."""
+"""Functions that work coordinate by coordinate, in which a parameter is repeated for each record."""
+# Functions that return a view of a vector of parameters.
 _VIEWS = {torch.Tensor.flatten, torch.flatten, torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.unsqueeze}
+# Functions that transpose a parameter, in place of which the error proposes F.linear.
 _TRANSPOSED = (torch.Tensor.T, torch.Tensor.mT, torch.Tensor.t, torch.Tensor.transpose, torch.t, torch.transpose)
 _FOR_ALL_RECORDS: dict[Any, Callable[..., Any]] = {
-    F.scaled_dot_product_attention: scaled_dot_product_attention,
-    F.max_pool2d: max_pool2d,
+    F.scaled_dot_product_attention: compute_attention_kernel,
+    F.max_pool2d: compute_max_pool2d,
 }
-"""Functions that PyTorch is fast at for all records at once, and slow at by ``torch.func.vmap``."""
+"""Functions that PyTorch computes much faster for all records at once than by ``torch.func.vmap``."""
 _REFUSED = {"register_hook", "register_post_accumulate_grad_hook", "resize_", "resize_as_", "set_"}
-"""Names of functions that go around what keeps records apart."""
+"""Names of functions that reach gradients or memory of all records."""
 
 
 Kind = tuple[str, tuple[str, ...]]
-"""The name of a function, and those of the parameters: tells one forward pass from another."""
+"""The name of a function, and the names of the parameters that go through it."""
 
 
 @dataclass
 class Call:
-    """A call whose output, or one of whose arguments, has its gradient taken at ``edge``."""
+    """A recorded call. The gradient of its output, or of one of its arguments, is taken at ``edge``."""
 
     edge: Any
     parts: Callable[[Any], Parts]
@@ -54,7 +56,7 @@ class Call:
     """Tensors that ``parts`` reads, and their versions at the call."""
     kind: Kind
     before: list[Any]
-    """Nodes of PyTorch's graph at which the call's arguments come in, other than the parameters in it."""
+    """Nodes of PyTorch's graph that made the call's arguments, other than the parameters in it."""
 
     @property
     def has_unchanged_inputs(self) -> bool:
@@ -70,8 +72,8 @@ class Recorder(TorchFunctionMode):
         self._names = {id(p): name for name, p in parameters.items()}
         self._axis, self._stopped = axis, False
 
-    def stop(self) -> list[Call]:
-        """Stops recording and returns the calls. Those that are computed again on the way back are not recorded."""
+    def stop_recording(self) -> list[Call]:
+        """Stops recording and returns the calls. Calls that a checkpoint repeats on the way back are not recorded."""
         self._stopped = True
         for call in self.calls:
             if not call.has_unchanged_inputs:
@@ -94,9 +96,9 @@ class Recorder(TorchFunctionMode):
             if func in RULES:
                 return self._apply_rule(func, args, dict(kwargs), used)
             if func is F.multi_head_attention_forward:
-                return multi_head_attention(self._apply_linear, *args, **kwargs)
+                return compute_self_attention(self._apply_linear, *args, **kwargs)
             if func is torch.Tensor.expand or func in _SPREAD or _is_view_of_vector(func, used):
-                return self._spread_parameter(func, args, kwargs, used)
+                return self._repeat_parameter(func, args, kwargs, used)
             found = func(*args, **kwargs)
         except Unsupported as why:
             raise refuse_call(self._name_call(func, used), str(why)) from None
@@ -114,11 +116,13 @@ class Recorder(TorchFunctionMode):
         return self.__torch_function__(F.linear, (), (input, weight, bias))
 
     def _apply_rule(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
+        """Computes a call by the rule for its function, on the arrays of all records, and records it."""
         rule, place, name = RULES[func]
         input = args[place] if place < len(args) else kwargs.pop(name)
         trained = {id(p) for p in used}
 
-        def compute(x: Any, rest: Any, kwargs: Any) -> Any:
+        def compute_use(x: Any, rest: Any, kwargs: Any) -> Any:
+            """Computes and records the call, where ``x`` is the array of the input that depends on the records."""
             if id(input) in trained:
                 self._record_each(func, x, input)
             use = rule(x, *rest, **kwargs)
@@ -129,19 +133,19 @@ class Recorder(TorchFunctionMode):
                 )
             return torch.ops.aten._unsafe_view(use.output, (self._axis.records, *use.shape))
 
-        return self._axis.compute(compute, (input,), ((*args[:place], *args[place + 1 :]), kwargs))
+        return self._axis.compute_on_arrays(compute_use, (input,), ((*args[:place], *args[place + 1 :]), kwargs))
 
-    def _spread_parameter(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
-        """The parameter is put in for each record, so that it has a gradient for each."""
+    def _repeat_parameter(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
+        """Computes a call with the parameter repeated for each record, so that it has a gradient for each."""
         others = [x for x in args[:2] if isinstance(x, torch.Tensor) and id(x) not in self._names]
-        if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has(others[0]))):
+        if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has_own(others[0]))):
             raise Unsupported("its other argument is not an array of records")
-        each = self._axis.compute(lambda array: self._record_each(func, array, used[0]), (used[0],))
+        each = self._axis.compute_on_arrays(lambda array: self._record_each(func, array, used[0]), (used[0],))
         return func(*(each if a is used[0] else a for a in args), **kwargs)
 
     def _record_each(self, func: Any, each: Any, p: Any) -> Any:
-        """A parameter once for each record, which is where it gets its gradients."""
-        self._record_call(func, each, lambda g: [(p, Rows(g))], [p], [], [])
+        """Records the array of a parameter that is repeated for each record, where its gradients are taken."""
+        self._record_call(func, each, lambda g: [(p, GradientRows(g))], [p], [], [])
         return each
 
     def _record_call(
@@ -155,6 +159,7 @@ class Recorder(TorchFunctionMode):
 
 
 def refuse_call(kind: Kind, why: str) -> ValueError:
+    """Returns the error for a use of parameters that cannot be clipped in one pass."""
     function, names = kind
     return ValueError(
         f"model must be one that is clipped in one pass: {', '.join(dict.fromkeys(names))} goes through {function}, "

@@ -1,4 +1,4 @@
-"""The account of a run: frozen mechanisms, charged before anything is looked at."""
+"""The account of a run: frozen mechanisms, charged before any record is looked at."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED = "!"
 
 
 class Account:
-    """Steps within a plan. What is read here comes from mechanisms alone, never from an optimizer or a loader."""
+    """Account of the steps of a plan. It follows from mechanisms alone, never from an optimizer or a loader."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -25,30 +25,31 @@ class Account:
         self.keep: Callable[..., object] = lambda steps, mark=".": None
         """Called with the number of steps that were charged, before any of them is released."""
         self.note: Callable[[list[list[float]]], object] = lambda shares: None
-        """Called with the share of norms and the noise multiplier of every epoch, where these are released."""
+        """Called with the share of norms and the noise multiplier of every epoch, if shares are released."""
         self.failures, self._accepted = 0, 0
         self.resumed = False
-        """Whether the run goes on from what another object of it saved."""
+        """Whether the run continues one that another object had saved."""
 
     @property
-    def now(self) -> Plan:
-        """The plan that the next step goes by."""
+    def current_plan(self) -> Plan:
+        """The plan of the next step. It differs from ``plan`` if shares of norms are released."""
         return self.plan
 
     @property
-    def steps(self) -> int:
-        """Steps charged so far, one that failed on its way included."""
+    def charged_steps(self) -> int:
+        """Number of steps charged so far, including a step that failed after its charge."""
         return sum(count for _, count in self._budget.history)
 
     @property
-    def remaining(self) -> int:
-        return self.plan.steps - self.steps
+    def remaining_steps(self) -> int:
+        """Number of steps of the plan that are not charged yet."""
+        return self.plan.steps - self.charged_steps
 
     @property
     def history(self) -> tuple[Mechanism, ...]:
         """The mechanisms that were charged so far, in order."""
         before = () if self.plan.count is None else (self.plan.count,)
-        return before + (self.plan.mechanism,) * self.steps
+        return before + (self.plan.mechanism,) * self.charged_steps
 
     def spend(self, steps: int = 1) -> None:
         """Charges steps, or raises ``BudgetExceeded`` and charges nothing; atomic among threads."""
@@ -56,46 +57,50 @@ class Account:
         self.keep(steps)
 
     @property
-    def begun(self) -> bool:
-        """Whether anything was charged that looks at gradients."""
-        return self.steps > 0
+    def has_begun(self) -> bool:
+        """Whether a release was charged that looks at gradients."""
+        return self.charged_steps > 0
 
     @contextmanager
-    def ended_by_an_error(self) -> Iterator[None]:
-        """An error ends the run, for it may be the trace of a record. Before the first charge it ends nothing."""
+    def end_on_error(self) -> Iterator[None]:
+        """Ends the run if the body raises an error, which may be the trace of a record.
+
+        Before the first charge an error ends nothing.
+        """
         try:
             yield
         except Exception:
-            if self.begun and self.failures == self._accepted:
+            if self.has_begun and self.failures == self._accepted:
                 self.failures += 1
                 self.keep(1, FAILED)
             raise
 
     def check_going_on(self) -> None:
-        """RuntimeError where an error ended the run."""
+        """Raises RuntimeError if an error ended the run and was not accepted."""
         if self.failures > self._accepted:
             raise RuntimeError(
-                f"this run was ended by an error after {self.steps} charged steps: that it came may tell of a record. "
-                f"Mend the cause and make another run, or go on by checkpoint=AfterFailure(folder), or by "
+                f"this run was ended by an error after {self.charged_steps} charged steps: that it came may tell of a "
+                f"record. Mend the cause and make another run, or go on by checkpoint=AfterFailure(folder), or by "
                 f"load_state_dict(state, after_failure=True), which the statement then says"
             )
 
     def accept_failures(self, number: int) -> None:
-        """Goes on although a run failed so often before."""
+        """Lets the run go on although errors ended it so often before."""
         self.failures = self._accepted = max(number, self.failures)
 
-    def state(self) -> dict[str, Any]:
+    def export_state(self) -> dict[str, Any]:
         """Returns the state from which a run can go on, made of values that JSON has."""
-        return {"steps": self.steps, "failures": self.failures}
+        return {"steps": self.charged_steps, "failures": self.failures}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
-        """Charges what a state of so many steps holds beyond this account."""
-        if steps > self.steps:
-            self.spend(steps - self.steps)
+        """Charges the steps that a saved state has and this account has not."""
+        if steps > self.charged_steps:
+            self.spend(steps - self.charged_steps)
 
     @property
-    def so_far(self) -> Composition:
-        return self.plan.after(self.steps)
+    def charged_so_far(self) -> Composition:
+        """The charge of the run if it ended now."""
+        return self.plan.charge_after(self.charged_steps)
 
     def epsilon(self, delta: float | None = None, **options: Any) -> Bound:
-        return self.so_far.epsilon(self.plan.delta if delta is None else delta, **options)
+        return self.charged_so_far.epsilon(self.plan.delta if delta is None else delta, **options)

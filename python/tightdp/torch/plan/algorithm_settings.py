@@ -15,14 +15,17 @@ from ...gate.oracle import Public
 from ..adam import DPAdam
 
 Settings = AdaCliP | DPIS
+"""Algorithms that have settings."""
 ALGORITHMS = ("dp-sgd", "dp-adam", "adaclip", "dpis")
+"""Names of the algorithms that ``make_private`` accepts."""
+# Names of the algorithms in statements and errors, by the type of their settings.
 TITLES = {AdaCliP: "AdaCliP", DPIS: "DPIS", type(None): "DP-SGD"}
 _ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer", "average", "spread")
-"""Fields that ``make_private`` has itself, or that are the caller's: optimizers and averages."""
+"""Fields of settings that ``make_private`` takes by itself, or that are the caller's: optimizers and averages."""
 
 
 def choose_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
-    """The algorithm's name and its settings, from either."""
+    """Returns an algorithm's name and its settings, from the name or from the settings."""
     if isinstance(algorithm, (AdaCliP, DPIS)):
         plain = {field.name: field.default for field in dataclasses.fields(algorithm)}
         for name in _ELSEWHERE:
@@ -39,7 +42,7 @@ def choose_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
 def check_algorithm(
     name: str, own: Settings | None, optimizer: Any, arithmetic: str, padded: bool, workers: Any
 ) -> None:
-    """ValueError for what does not go with an algorithm."""
+    """Raises ValueError if an optimizer or another setting does not go with the algorithm."""
     if name == "dp-adam" and not isinstance(optimizer, DPAdam):
         raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
     if name == "adaclip" and isinstance(optimizer, DPAdam):
@@ -61,11 +64,11 @@ def check_algorithm(
 
 
 MOST_RECORDS = 10**12
-"""Largest number of records that is expected where it is private; the steps for as many must be countable."""
+"""Largest private number of records that a run is planned for. The number of steps for it must be countable."""
 
 
 def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
-    """The settings with what ``make_private`` was told."""
+    """Returns the settings with the batch size, the epochs and the norm bound of ``make_private``."""
     if len(max_norm) > 1:
         raise ValueError(f"max_norm must be one number for {TITLES[type(settings)]}, got {len(max_norm)}")
     said: dict[str, Any] = {"batch_size": batch_size, "epochs": epochs, "max_norm": max_norm[0]}
@@ -75,7 +78,7 @@ def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm
 
 
 def count_steps(records: int, batch_size: float, epochs: float) -> int:
-    """Returns the number of steps that so many epochs take. ValueError where they are too many to be counted."""
+    """Returns the number of steps that so many epochs take. ValueError if they are too many to be counted."""
     turns = epochs * max(1.0, records / batch_size)
     if not turns <= _check.MAX_COUNT:
         raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")

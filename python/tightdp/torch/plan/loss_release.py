@@ -9,7 +9,7 @@ from ... import _check
 from ...release import clipping
 
 _UPWARD = 1 + 2.0**-40
-"""Factor on both multipliers: more than the roundings of their roots, quotients and products."""
+"""Factor on both multipliers, larger than the roundings of their roots, quotients and products together."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class LossRelease:
             _check.count("every", self.every)
 
     def gradient_multiplier(self, noise_multiplier: float) -> float:
-        """Noise multiplier of the gradients, where ``noise_multiplier`` is charged for both sums together."""
+        """Returns the noise multiplier of the gradients if ``noise_multiplier`` is charged for both sums together."""
         return noise_multiplier / math.sqrt(1 - self.share) * _UPWARD
 
     def loss_multiplier(self, noise_multiplier: float) -> float:
-        """Noise multiplier of the losses, where ``noise_multiplier`` is charged for both sums together."""
+        """Returns the noise multiplier of the losses if ``noise_multiplier`` is charged for both sums together."""
         return noise_multiplier / math.sqrt(self.share) * _UPWARD

@@ -1,6 +1,6 @@
 """DPIS whose share of norms is released: each epoch begins with a sum of norms, and its steps follow from that sum.
 
-What the sum tells is used as ``tightdp.train`` uses it, and charged as there: one Renyi filter covers whatever it chose
+The sum is used as in ``tightdp.train``, and charged as there: one Renyi filter covers whatever the sums chose
 (docs/theory/dpis.md, section 4).
 """
 
@@ -30,10 +30,10 @@ from .plan import Plan
 
 
 class ShareAccount(Account):
-    """Sums of norms and steps, charged before anything is looked at.
+    """Account of sums of norms and steps, each charged before a record is looked at.
 
-    ``epochs`` has for each epoch how many sums of norms were charged ("sums": one, and one more for each that was lost
-    on its way), what the last of them chose ("share", "noise"), and how many steps were charged ("steps").
+    ``epochs`` has an entry for each epoch: the number of sums of norms that were charged ("sums": one, and one more for
+    each that was lost on its way), what the last of them chose ("share", "noise"), and the number of steps ("steps").
     """
 
     def __init__(self, plan: Plan, size: int) -> None:
@@ -47,15 +47,15 @@ class ShareAccount(Account):
         self.epochs: list[dict[str, Any]] = []
 
     @property
-    def now(self) -> Plan:
+    def current_plan(self) -> Plan:
         return self._now
 
     @property
-    def steps(self) -> int:
+    def charged_steps(self) -> int:
         return sum(epoch["steps"] for epoch in self.epochs)
 
     @property
-    def sums(self) -> int:
+    def charged_sums(self) -> int:
         """Number of sums of norms that were charged."""
         return sum(epoch["sums"] for epoch in self.epochs)
 
@@ -65,24 +65,24 @@ class ShareAccount(Account):
         return before + tuple(mechanism for mechanism, count in self._filter.history for _ in range(count))
 
     @property
-    def so_far(self) -> Composition:
-        return self.plan.charged if self.epochs else self.plan.after(0)
+    def charged_so_far(self) -> Composition:
+        return self.plan.charged if self.epochs else self.plan.charge_after(0)
 
     @property
-    def due(self) -> bool:
+    def must_release_share(self) -> bool:
         """Whether a sum of norms is released before the next step."""
         last = self.epochs[-1] if self.epochs else {"steps": 0}
         return "share" not in last or last["steps"] == self.plan.steps_per_epoch
 
     def spend(self, steps: int = 1) -> None:
-        if steps > self.remaining:
+        if steps > self.remaining_steps:
             raise BudgetExceeded(f"all {self.plan.steps} steps of the plan were taken: make another run")
-        self._filter.spend(self.now.mechanism, steps)
+        self._filter.spend(self.current_plan.mechanism, steps)
         self.epochs[-1]["steps"] += steps
         self.keep(steps)
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         return bool(self.epochs)
 
     def spend_sums(self, number: int = 1) -> None:
@@ -93,67 +93,68 @@ class ShareAccount(Account):
         self.epochs[-1]["sums"] += number
         self.keep(number, "n")
 
-    def choose(self, released: float) -> None:
-        """Takes from a released sum what the steps of this epoch go by."""
-        self._go_by(
+    def choose_from_sum(self, released: float) -> None:
+        """Chooses the share of norms and the noise of this epoch's steps from a released sum."""
+        self._follow_share(
             *self._choice.choose_share_and_noise(self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0])
         )
 
-    def _go_by(self, share: float, noise: float) -> None:
+    def _follow_share(self, share: float, noise: float) -> None:
+        """Makes the plan of this epoch's steps from their share of norms and their noise multiplier."""
         settings = dataclasses.replace(self._settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
-        if not made.deviation <= clipping.find_largest_deviation("int64", made.grid):
+        if not made.noise_deviation <= clipping.find_largest_deviation("int64", made.grid_step):
             raise ValueError(f"epsilon must be larger: it would take a noise multiplier of {noise:g}")
         self.epochs[-1] |= {"share": share, "noise": noise}
         self.note([[epoch["share"], epoch["noise"]] for epoch in self.epochs])
         self._now = made
 
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "epochs": [dict(epoch) for epoch in self.epochs]}
+    def export_state(self) -> dict[str, Any]:
+        return {**super().export_state(), "epochs": [dict(epoch) for epoch in self.epochs]}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
-        """Charges the sums of norms and the steps of a saved run, and goes by the shares that it released.
+        """Charges the sums of norms and the steps of a saved run, and restores the shares that it released.
 
         Raises ValueError if this account has charges of its own and the state has more steps.
         """
         given = _check_epochs(state.get("epochs"), self.plan, steps)
         if self.epochs:
-            if steps > self.steps:
+            if steps > self.charged_steps:
                 raise ValueError("state must not be ahead of a run that took steps: load it into a new one")
             return
         for epoch in given:
             self.spend_sums(epoch["sums"])
             if epoch["steps"]:
-                self._go_by(epoch["share"], epoch["noise"])
+                self._follow_share(epoch["share"], epoch["noise"])
                 self.spend(epoch["steps"])
 
 
 def release_share(
     account: ShareAccount, world: World, source: RandomSource, look: Callable[[], npt.NDArray[np.float64]]
 ) -> None:
-    """Releases the sum of the norms that ``look`` finds, and goes by it.
+    """Releases the sum of the norms that ``look`` returns, and chooses the settings of this epoch from it.
 
     All processes hold all norms and draw the noise alike, so each finds the same sum.
     """
     max_norm = account.plan.max_norm[0]
 
-    def total(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
+    def sum_norms(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
         return np.array([clip_to_grid(look(), max_norm, grid).sum()], np.int64)
 
-    gate = Gate(_Charged(account, world), source)
-    released = float(gate.release_gaussian(norm_sum_query(max_norm, total), account.norm_noise).value[0])
-    with world.together("the share of the norms", share_of_the_norms=lambda: account.epochs[-1]):
-        account.choose(released)
+    gate = Gate(_SharedCharge(account, world), source)
+    released = float(gate.release_gaussian(norm_sum_query(max_norm, sum_norms), account.norm_noise).value[0])
+    with world.run_together("the share of the norms", share_of_the_norms=lambda: account.epochs[-1]):
+        account.choose_from_sum(released)
 
 
-class _Charged:
-    """The account of all processes in the form that the gate asks for."""
+class _SharedCharge:
+    """The account of all processes, with the interface of a gate's budget."""
 
     def __init__(self, account: ShareAccount, world: World) -> None:
         self._account, self._world = account, world
 
     def spend(self, mechanism: Mechanism) -> None:
-        with self._world.together("the charge of the norms"):
+        with self._world.run_together("the charge of the norms"):
             self._account.spend_sums()
 
     def charge(self) -> Composition:
@@ -161,7 +162,7 @@ class _Charged:
 
 
 def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
-    """The epochs of a state, ValueError unless a run with that plan may have taken them."""
+    """Returns the epochs of a saved state. ValueError unless a run with that plan may have taken them."""
     most = plan.steps_per_epoch
     if not isinstance(given, list) or not all(isinstance(epoch, dict) for epoch in given):
         raise ValueError("state must hold the epochs of a run whose share of norms is released")
@@ -180,6 +181,6 @@ def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
 
 
 def make_account(plan: Plan, size: int) -> Account:
-    """The account of a run with that plan, which trains so many numbers."""
+    """Returns the account of a run with that plan that trains ``size`` numbers."""
     released = isinstance(plan.settings, DPIS) and plan.settings.norm_share is None
     return ShareAccount(plan, size) if released else Account(plan)

@@ -33,32 +33,35 @@ from ...statement.statement import warn_of_large_delta
 from .algorithm_settings import MOST_RECORDS, Settings, count_steps, fill_settings, plan_steps
 from .loss_release import LossRelease
 
-LOOK = 100
-"""Steps, at least, between two looks at whether a model or a data set keeps something."""
+LEAST_STEPS_BETWEEN_LOOKS = 100
+"""Least number of steps between two looks at whether a model or a data set keeps something of the records."""
 SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
+"""Ways to add gradients up, as the argument ``arithmetic`` of ``make_private`` names them."""
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
+"""The values of that argument."""
 _FINE_NOISE = 31
-"""The noise has a deviation of up to twice 2^31 steps of the grid of products: there a draw in 512 takes the sampler's
-slow way (docs/theory/noise.md, section 5.2)."""
-_HIDDEN = 2.0**-9
-"""A product's roundings are 2^-15 of the norm bound, those of a batch as random signs add up to the root of its size
-times that: at most a 64th of the noise, or "auto" forms gradients and cuts their digits at 2^-24."""
+"""Log2, up to a factor of 2, of the most steps of the grid of products in the noise's deviation. There one draw in 512
+takes the sampler's slow way (docs/theory/noise.md, section 5.2)."""
+_HIDDEN_ROUNDING = 2.0**-9
+"""Smallest noise multiplier, over the root of the batch size, for which "auto" adds products. Each product rounds by
+2^-15 of the norm bound, and the roundings of a batch add up like random signs, so they stay below a 64th of the noise.
+With less noise "auto" forms gradients, which are cut at 2^-24 of the bound."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``steps`` releases of ``mechanism``; with a private number of records, the release of that number before.
+    """``steps`` releases of ``mechanism``; if the number of records is private, after a release of that number.
 
-    ``records`` is the number of records that sampling and divisors go by: public, or released.
+    ``records`` is the number of records for sampling and divisors: the public or the released one.
     """
 
     records: int
     batch_size: float
     steps: int
     noise_multiplier: float
-    """Noise multiplier that a step is charged for, whatever it releases."""
+    """Noise multiplier that a step is charged for, whether it releases gradients alone or losses too."""
     max_norm: tuple[float, ...]
-    """One bound for all parameters together, or one for each; of AdaCliP 1, for gradients over their scale."""
+    """One bound for all parameters together, or one for each; 1 for AdaCliP, which divides gradients by their scale."""
     delta: float
     arithmetic: SumArithmetic
     count: Gaussian | None
@@ -88,6 +91,7 @@ class Plan:
 
     @property
     def steps_per_epoch(self) -> int:
+        """Steps in which a record takes part once on average; for DPIS the steps between two sums of norms."""
         if isinstance(self.settings, DPIS):
             return self.steps // self.settings.epochs
         return max(1, math.ceil(self.records / self.batch_size))
@@ -95,7 +99,7 @@ class Plan:
     @property
     def steps_between_looks(self) -> int:
         """Steps, at least an epoch, after which some records are tried again to see whether anything is kept."""
-        return max(self.steps_per_epoch, LOOK)
+        return max(self.steps_per_epoch, LEAST_STEPS_BETWEEN_LOOKS)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -104,14 +108,14 @@ class Plan:
 
     @property
     def planned_steps(self) -> RepeatedRelease:
-        """Steps of the run as they are planned: where the share of norms is released, with the largest share."""
+        """Steps of the run as planned; if the share of norms is released, with the largest share."""
         return RepeatedRelease(self.sampling_probability, self.noise_multiplier, self.steps)
 
     def choose_by_epoch(self, size: int) -> EpochSettings:
         """Returns how the steps of each epoch follow from a released share of norms; ``size`` numbers are trained."""
         assert isinstance(self.settings, DPIS) and self.rest is not None
         target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
-        most = clipping.find_largest_deviation("int64", self.grid) / self.sensitivity * (1 - 2.0**-50)
+        most = clipping.find_largest_deviation("int64", self.grid_step) / self.sensitivity * (1 - 2.0**-50)
         return EpochSettings(self.settings, Public(self.records, size), target, most)
 
     @property
@@ -121,7 +125,7 @@ class Plan:
             return self.mechanism * self.steps
         return self.rest * 1 if self.count is None else self.count + self.rest
 
-    def after(self, steps: int) -> Composition:
+    def charge_after(self, steps: int) -> Composition:
         """Returns the charge of a run that ended after ``steps``."""
         if not steps:
             return Composition() if self.count is None else self.count * 1
@@ -133,26 +137,26 @@ class Plan:
         return clipping.total_sensitivity([([], bound) for bound in self.max_norm])
 
     @property
-    def grid(self) -> float:
+    def grid_step(self) -> float:
         """Step of the grid of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
-        return max(dense.choose_product_grid(self.max_norm[0]), grid_below(self.deviation, _FINE_NOISE))
+        return max(dense.choose_product_grid(self.max_norm[0]), grid_below(self.noise_deviation, _FINE_NOISE))
 
     @property
     def gradient_multiplier(self) -> float:
-        """Noise multiplier of the sums of gradients: larger than what is charged where losses are released too."""
+        """Noise multiplier of the sums of gradients, larger than the charged one if losses are released too."""
         noise = self.noise_multiplier
         return noise if self.loss is None else self.loss.gradient_multiplier(noise)
 
     @property
-    def deviation(self) -> float:
+    def noise_deviation(self) -> float:
         """Standard deviation of the noise on every coordinate of the sums."""
         return self.gradient_multiplier * self.sensitivity
 
 
 def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
-    """The checked norm bounds: one, or one for each of so many parameters."""
+    """Returns the checked norm bounds: one, or one for each of so many parameters."""
     if not clipping.has_several_bounds(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
     found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
@@ -179,11 +183,11 @@ def plan(
     released: int | None = None,
     loss: LossRelease | None = None,
 ) -> Plan:
-    """The plan for ``records`` records, a number that is released first where ``public_size`` does not stand for it.
+    """Returns the plan for ``records`` records. Without ``public_size`` their number is released first, with noise.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
-    how many numbers are trained. ``released`` is the number that a continued run released before, and paid for.
-    ``loss`` is how training losses are released: by a share of each step, so that it changes no charge.
+    the number of trained numbers. ``released`` is the number of records that a continued run released, and paid for,
+    before. ``loss`` says how training losses are released: by a share of each step, so that the charge stays the same.
     """
     target = Target.from_arguments(epsilon, delta)
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
@@ -195,7 +199,7 @@ def plan(
     settings = None if own is None else fill_settings(own, expected, turns, max_norm)
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
-    def planned(records: int, noise_multiplier: float | None, target: Target) -> Plan:
+    def plan_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
         """Returns the plan for so many records. ValueError if there is none, for instance for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
@@ -207,10 +211,10 @@ def plan(
         rest = None
         if isinstance(settings, DPIS) and settings.norm_share is None and target.epsilon is not None:
             rest = ApproximateDP(target.epsilon, target.delta)
-        rounded = arithmetic == "auto" and noise < _HIDDEN * math.sqrt(min(batch, records))
+        rounded = arithmetic == "auto" and noise < _HIDDEN_ROUNDING * math.sqrt(min(batch, records))
         how: SumArithmetic = "exact" if rounded else arithmetic
         made = Plan(records, batch, found.number, noise, bounds, target.delta, how, None, rest, settings, loss)
-        if not made.deviation <= clipping.find_largest_deviation("int64", made.grid):
+        if not made.noise_deviation <= clipping.find_largest_deviation("int64", made.grid_step):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given
@@ -225,7 +229,7 @@ def plan(
             raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
         if isinstance(own, AdaCliP) and expected == known:
             raise ValueError(f"batch_size must be less than public_size for AdaCliP, in (0, {known}), got {expected:g}")
-        made = planned(known, noise, target)
+        made = plan_for_records(known, noise, target)
         _warn_of_delta(made)
         if released is None:
             pay(made.charged)
@@ -241,14 +245,14 @@ def plan(
     if settings is None:
         count_steps(MOST_RECORDS, expected, turns)
     for tried in NUMBERS:  # refuses settings before the number is released
-        planned(tried, noise, inner)
+        plan_for_records(tried, noise, inner)
     if released is None:
         pay(count + rest)
         query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
         noisy = Gate(FixedPlan(count), source).release_gaussian(query, count.noise_multiplier).value[0]
         released = max(1, round(noisy))
     try:
-        made = planned(released, noise, inner)
+        made = plan_for_records(released, noise, inner)
     except ValueError as error:
         raise ValueError(
             f"public_size must be given, a public number of records, or other settings: there is no plan for "
@@ -260,6 +264,7 @@ def plan(
 
 
 def _warn_of_delta(made: Plan) -> None:
+    """Warns if delta is at least one over the number of records."""
     large = warn_of_large_delta(made.delta, made.records)
     if large:
         warnings.warn(f"{large} Choose a much smaller delta", stacklevel=4)

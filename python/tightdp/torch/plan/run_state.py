@@ -1,4 +1,4 @@
-"""The account of a run on disk, and back."""
+"""The saved state of a run's account: writing, checking and restoring it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from ..._strict_json import check_entries, check_same, read_value
 from .account import Account
 
 VERSION = 1
+"""Number of the format of a saved state. A state of another format is refused."""
 
 
 def make_identity() -> str:
-    """A name that no other run has. It tells an older state of the same run from that of another."""
+    """Returns a random name for a run. By it an older state of the same run is told from that of another run."""
     return secrets.token_hex(16)
 
 
@@ -31,23 +32,24 @@ def _list_shapes(parameters: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def make_state(run: str, account: Account, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Returns the state of a run, made of values that JSON has: its name, plan, parameters and charges."""
     return {
         "tightdp_run": VERSION,
         "run": run,
         "plan": {**_plan_to_json(account), "max_norm": list(account.plan.max_norm)},
         "parameters": _list_shapes(parameters),
-        **account.state(),
+        **account.export_state(),
     }
 
 
-def records_of_state(given: Any) -> int:
-    """The number of records that a checkpoint's run goes by."""
+def read_record_count(given: Any) -> int:
+    """Returns the number of records in the plan of a checkpoint's run."""
     plan = given["plan"]
     return _read_count(plan.get("records") if isinstance(plan, dict) else None, "checkpoint.plan.records", 1)
 
 
 def read_identity(given: Any, label: str) -> str:
-    """Returns the name of the run whose state is given; ValueError for what ``make_state`` did not make."""
+    """Returns the name of a state's run. ValueError unless the state has the form that ``make_state`` gives it."""
     if not isinstance(given, dict) or type(given.get("tightdp_run")) is not int or given["tightdp_run"] != VERSION:
         raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
     check_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
@@ -70,7 +72,7 @@ def restore_state(
     *,
     after_failure: bool = False,
 ) -> str:
-    """Charges what the state holds beyond the account, and returns the identity to go on with."""
+    """Charges the steps that the state has and the account has not. Returns the name of the state's run."""
     name, expected = read_identity(given, label), make_state(run, account, parameters)
     try:
         check_same(given["plan"], expected["plan"], "plan")
@@ -82,7 +84,7 @@ def restore_state(
         raise ValueError(f"{label} must be of a run that trains the same parameters: {error}") from None
     check_entries(label, given, expected)
     steps = _read_count(given["steps"], f"{label}.steps", 0, account.plan.steps)
-    if name != run and account.steps:
+    if name != run and account.charged_steps:
         raise ValueError(f"{label} must be of this run, which has taken steps of its own: load it into a new one")
     failures = _read_count(given["failures"], f"{label}.failures", 0)
     if failures > account.failures and not after_failure:

@@ -15,17 +15,18 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 
-def device_of(model: Any) -> Any:
+def find_device(model: Any) -> Any:
+    """Returns the device of a model's first parameter."""
     return next(iter(model.parameters())).device
 
 
 def fork_generators(device: Any) -> Any:
-    """A context after which PyTorch's generators, that of the device too, are as before."""
+    """Makes a context that restores PyTorch's generators afterwards, those of the host and of the device."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 def run_uncompiled() -> Any:
-    """A context in which what ``torch.compile`` made runs as the Python that it was made of.
+    """Makes a context in which code that ``torch.compile`` compiled runs as plain Python.
 
     PyTorch compiles nothing under ``torch.func``, and would compile what records a forward pass instead.
     """
@@ -44,15 +45,15 @@ class Coins:
         made = secrets.token_bytes(32) if seed is None else hashlib.blake2b(str(seed).encode()).digest()
         self._key = made if key is None else key
 
-    def of_record(self, number: int, index: int) -> int:
+    def make_record_seed(self, number: int, index: int) -> int:
         """Returns the seed for reading a record in the ``number``-th draw. It does not depend on the other records."""
         return self._seed("record", number, index)
 
-    def of_model(self, number: int, rank: int) -> int:
+    def make_model_seed(self, number: int, rank: int) -> int:
         """Returns the seed of PyTorch's draws in a pass of records through the model, on one process."""
         return self._seed("model", number, rank)
 
-    def common(self, number: int) -> int:
+    def make_common_seed(self, number: int) -> int:
         """Returns the seed of NumPy and ``random`` in a pass, whose draws serve all records on all processes."""
         return self._seed("common", number, 0)
 
@@ -64,10 +65,10 @@ class Coins:
 
 
 def draw_look_order(records: int, seed: int) -> list[int]:
-    """The order in which some records are taken to see whether anything is kept between them: each three times.
+    """Returns an order in which some records are taken three times each, to see whether anything is kept between them.
 
-    The first one is taken twice in a row, so that whatever changes with every record shows at once. The rest is random:
-    what changes rarely, or by certain records alone, shows if it falls between two turns of a record.
+    The first record is taken twice in a row, which shows a change with every record at once. The rest is random: a
+    change that comes rarely, or after certain records alone, shows if it falls between two turns of a record.
     """
     rest = [0, *(i for i in range(1, records) for _ in range(3))]
     random.Random(seed).shuffle(rest)
@@ -88,7 +89,7 @@ def seed_generators(seed: int) -> None:
 
 @contextmanager
 def restore_generators() -> Iterator[None]:
-    """Afterwards the generators of NumPy and of ``random`` are as before.
+    """Restores the generators of NumPy and of ``random`` after the body.
 
     Records draw as often as there are records. Whoever reads a generator's state later, in a checkpoint or by what it
     draws next, would learn their number.
@@ -103,7 +104,7 @@ def restore_generators() -> Iterator[None]:
 
 @contextmanager
 def seed_pass(device: Any, seed: int, common: int) -> Iterator[None]:
-    """The global generators are seeded, PyTorch's by ``seed`` and the others by ``common``, and put back afterwards."""
+    """Seeds the global generators for the body, PyTorch's by ``seed``, others by ``common``, and restores them."""
     with fork_generators(device), restore_generators():
         seed_host(common)
         seed_torch(device, seed)
@@ -166,12 +167,12 @@ def _name_function(func: Any) -> str:
     return str(resolve_name(func) or getattr(func, "__name__", repr(func)))
 
 
-def with_common_coins(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
-    """The loss function, where NumPy and ``random`` draw the same in every call.
+def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
+    """Returns the loss function with NumPy and ``random`` seeded alike in every call.
 
-    They draw once for all records that go through the model together. If those of another physical batch drew others,
-    one more record, which moves another into the next physical batch, would change the draws of that one. A seed that
-    the loss function sets itself does no harm here: it is again one for all calls.
+    They draw once for all records that go through the model together. If their draws differed between physical batches,
+    one more record, which moves another record into the next batch, would change the draws for that one. A seed that
+    the loss function sets itself does no harm here, because it is the same in all calls.
     """
 
     def loss(model: Any, batch: Any) -> Any:
@@ -182,7 +183,7 @@ def with_common_coins(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable
 
 
 def read_without_trace(parts: Iterator[Any]) -> Iterator[Any]:
-    """The parts, where what reads them leaves no trace in the global generators."""
+    """Yields the parts. Reading them leaves no trace in the global generators."""
     while True:
         with torch.random.fork_rng(devices=[]), restore_generators():
             found = list(islice(parts, 1))

@@ -1,4 +1,4 @@
-"""The key of a run: which of its streams is for what, so that every draw has one place whoever makes it."""
+"""The key of a run and its streams of random numbers. Each draw has a stream of its own, on whichever process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .global_generators import Coins
 from .process_group import World
 
 NOISE = 2**63
-"""The first stream of noise; batches have those below."""
+"""First stream of the noise. Streams below it are for batches, places and norms."""
 
 
 class Keyed(RandomSource):
@@ -46,28 +46,28 @@ class Key:
     def __init__(self, world: World, seed: int | None) -> None:
         self._seed, self._secret, self._owner = seed, b"", Owner()
         if seed is None and world.shares:
-            self._secret = bytes.fromhex(world.on_first("the key", lambda: secrets.token_hex(32)))
+            self._secret = bytes.fromhex(world.run_on_first("the key", lambda: secrets.token_hex(32)))
 
-    def at(self, number: int) -> RandomSource:
-        """A source whose first stream is that one."""
+    def make_source_at(self, number: int) -> RandomSource:
+        """Returns a source of random numbers whose first stream has that number."""
         if self._seed is not None:
             return Philox(self._seed, number)
         return Keyed(self._secret, number, self._owner) if self._secret else SecureRandom()
 
-    def coins(self) -> Coins:
+    def make_coins(self) -> Coins:
         """Returns coins that are the same on all ranks, since the rank of a record may depend on other records."""
         if self._seed is not None or not self._secret:
             return Coins(self._seed)
         return Coins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())
 
     @property
-    def seeded(self) -> bool:
+    def is_seeded(self) -> bool:
         """Whether a seed repeats every draw."""
         return self._seed is not None
 
     @property
-    def digest(self) -> Any:
-        """Value by which ranks compare their keys; it does not tell the secret key."""
+    def key_digest(self) -> Any:
+        """Value by which ranks compare their keys. It does not reveal the secret key."""
         return self._seed if self._seed is not None else hashlib.sha256(b"tightdp" + self._secret).digest()
 
     def __repr__(self) -> str:

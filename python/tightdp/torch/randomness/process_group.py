@@ -1,4 +1,4 @@
-"""The process that trains, as one that trains with others is asked."""
+"""A process that trains alone, with the interface of one that trains with others."""
 
 from __future__ import annotations
 
@@ -7,34 +7,37 @@ from contextlib import contextmanager
 from typing import Any
 
 Fact = Callable[[], object]
+"""Returns a value that must be the same on all processes of a run."""
 
 
 class World:
-    """One process by itself: it agrees with whatever it says."""
+    """A single process, whose messages to itself need no exchange."""
 
     rank, size = 0, 1
     shares = False
-    """Whether it is one of several that draw by one key, or could be."""
+    """Whether the process draws by a key that other processes may hold too."""
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
+        """Whether this is rank 0, which holds files and releases numbers for all."""
         return self.rank == 0
 
     @contextmanager
-    def together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """The body runs on every rank; all leave it, or all raise.
+    def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
+        """Runs the body on every rank so that all ranks leave it or all raise.
 
-        What the facts return after the body is the same on all ranks, or ``ValueError`` on every one. An error of the
-        body is raised where it happened, and ``RuntimeError`` elsewhere. The body calls no method of this object.
+        The facts, which are computed after the body, must be the same on all ranks: otherwise every rank raises
+        ``ValueError``. An error of the body is raised on its rank, and ``RuntimeError`` on the others. The body calls
+        no method of this object.
         """
         yield
 
     def add_up(self, integers: Any) -> None:
-        """The sum over ranks, modulo 2^64, in the place of an int64 tensor in host memory."""
+        """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64. One rank has nothing to add."""
 
-    def on_first(self, what: str, function: Callable[[], Any]) -> Any:
+    def run_on_first(self, what: str, function: Callable[[], Any]) -> Any:
         """Calls a function on the first rank and returns its result, made of values that JSON has, on every rank.
 
-        Raises as ``together`` does.
+        Raises as ``run_together`` does.
         """
         return function()

@@ -1,4 +1,4 @@
-"""A folder from which a run goes on: what was charged, before it is released, and the tensors that were saved last."""
+"""A folder from which a run goes on. It has each charge, before the release, and the tensors that were saved last."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ from ..plan import run_state
 from ..plan.account import FAILED, Account
 
 FORMAT = 2
+"""Number of the format of the folder's JSON files. A file of another format is refused."""
 SAVED = "s"
 """Mark of the first tensors that were saved, in a checkpoint."""
 MOST_MARKS = 2**30
-"""Longest file of marks, in bytes: a billion steps, which take days."""
+"""Longest file of marks, in bytes. A mark is a byte, and a billion steps take days."""
 _FILES = "run.json", "charged", "shares.json", "turns.json", "tensors.pt"
+"""Names of the files in a folder, except that of its lock."""
 _locks: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()
 """The locks of the folders that this process holds."""
 _holders: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
-"""The checkpoint that may write to each of them."""
+"""The checkpoint that may write to each of these folders."""
 _marking = threading.Lock()
 """Held while a mark is written or a folder is taken over, so that whoever takes it over has seen all marks."""
 
@@ -113,7 +115,7 @@ class Checkpoint:
         found = {**state, "steps": self._count_steps(), "failures": marks.count(FAILED.encode())}
         return {**found, "epochs": self._read_epochs()} if "epochs" in state else found
 
-    def begin(self, state: dict[str, Any], about: dict[str, Any]) -> None:
+    def begin_run(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Makes the folder that of a run which was paid for, and has taken no step."""
         with _marking:
             self._check_unchanged(not self._has_file("run.json"))
@@ -130,7 +132,7 @@ class Checkpoint:
         self._run, self._charges, self._turn = run, len(self._read_charges()), secrets.token_hex(8)
         if self._ledger is not None:
             self._put_values("turns.json", [*self._read_turns(), [self._charges, self._turn]])
-        account.keep, account.note = self.charge, self.note
+        account.keep, account.note = self.charge, self.record_shares
 
     def charge(self, steps: int, mark: str = ".") -> None:
         """Returns once so many steps more, or what else the mark stands for, are on the disk and then in the ledger.
@@ -158,7 +160,7 @@ class Checkpoint:
                 os.close(file)
             self._check_held()  # with the file of the lock gone, another process may have read the marks before
 
-    def note(self, shares: list[list[float]]) -> None:
+    def record_shares(self, shares: list[list[float]]) -> None:
         """Returns once the share and the noise multiplier of each epoch are on the disk."""
         self._check_held()
         self._put_values("shares.json", shares)
@@ -209,7 +211,7 @@ class Checkpoint:
         return self._read_marks().count(b".")
 
     def _read_charges(self) -> bytes:
-        """The marks of what was charged, steps and sums of norms, without any others."""
+        """Returns the marks of charges, that is of steps and of sums of norms, without the others."""
         return self._read_marks().translate(None, f"{FAILED}{SAVED}".encode())
 
     def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -229,7 +231,7 @@ class Checkpoint:
         return turns
 
     def _check_newest(self, run: Any) -> None:
-        """ValueError unless the last release that the ledger knows of this run was made by this folder's turns."""
+        """Raises ValueError unless the last release of this run in the ledger was made by this folder's turns."""
         if self._ledger is None:
             return
         self._progress = last = self._ledger.read_progress(run)
@@ -245,7 +247,7 @@ class Checkpoint:
             )
 
     def _read_epochs(self) -> list[dict[str, Any]]:
-        """Returns what ``ShareAccount.epochs`` was, of a run whose share of norms is released."""
+        """Returns ``ShareAccount.epochs`` of the run in the folder, whose share of norms is released."""
         marks = self._read_charges()
         if marks.startswith(b"."):
             raise self._make_refusal("charged", "an epoch must begin with a sum of norms")
@@ -267,7 +269,7 @@ class Checkpoint:
         return shares
 
     def _read_values(self, name: str, build: Callable[[Any], Any]) -> Any:
-        """Returns what ``build`` makes of the values that ``_put_values`` wrote; ValueError for anything else."""
+        """Returns ``build(values)`` of the values that ``_put_values`` wrote. ValueError for any other file."""
 
         def read_checked(plain: Any) -> Any:
             check_format(plain, "format", FORMAT, "a run")
@@ -284,6 +286,7 @@ class Checkpoint:
             raise self._make_refusal(name, error) from None
 
     def _put_values(self, name: str, values: Any) -> None:
+        """Writes values with their format and their digest to a file of JSON."""
         text = json.dumps({"format": FORMAT, "digest": compute_digest(values), "values": values}, indent=1)
         self._put_file(name, lambda path: path.write_text(text))
 
@@ -317,6 +320,7 @@ class Checkpoint:
             raise RuntimeError("this run's checkpoint was taken over by a later run: continue with that one")
 
     def _put_file(self, name: str, write: Callable[[Path], Any]) -> None:
+        """Writes a file beside its place, flushes it to the disk and puts it in its place."""
         new = self.folder / f"{name}.new"
         new.unlink(missing_ok=True)
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # before there is anything to read
@@ -327,7 +331,7 @@ class Checkpoint:
             _flush_to_disk(self.folder)
 
     def _make_refusal(self, name: str, damage: object = None) -> ValueError:
-        """The error of a file that is missing, or of its damage."""
+        """Returns the error of a file that is missing, or that is damaged."""
         what = "is missing" if damage is None else f"is damaged: {str(damage)[:500]}"
         return ValueError(
             f"checkpoint must be a folder with all files that its run wrote: {name} {what}. Put the file back as it "
@@ -336,7 +340,7 @@ class Checkpoint:
 
 
 def _hold_folder(folder: Path) -> FileLock:
-    """Returns the lock of a folder, which this process may have held before. BlockingIOError where another holds it."""
+    """Returns the lock of a folder, which this process may hold already. BlockingIOError if another one holds it."""
     known = _locks.get(folder)
     lock = known if known is not None and known.is_held else FileLock(folder / "lock")
     _locks[folder] = lock

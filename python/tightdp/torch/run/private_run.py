@@ -22,15 +22,15 @@ from ...mechanisms import Mechanism
 from ...release.noise import RandomSource
 from ...statement import Statement
 from ..batches import collated_batch
-from ..batches.batch_places import Rows
+from ..batches.batch_places import RecordIndices
 from ..batches.importance_loader import ImportanceLoader
-from ..batches.poisson_loader import AUDITS, LOOKS, Batch, RunLoader
+from ..batches.poisson_loader import AUDIT_READS, LOOK_READS, Batch, RunLoader
 from ..batches.record_reader import AloneRead
 from ..gradient_sums.base_sums import Sums
-from ..gradient_sums.released_loss import LOSSES, LossSum, MeanLoss
+from ..gradient_sums.released_loss import LOSS_STREAMS, LossSum, MeanLoss
 from ..model_checks import model_checks
 from ..model_checks.frozen_state import Copies, check_unchanged
-from ..model_checks.record_locality import Audit, PlacedPart, Take, audit_records, copy_if_possible, square_outputs
+from ..model_checks.record_locality import Audit, PlacedPart, Take, audit_records, copy_if_possible, make_output_loss
 from ..model_checks.self_test import (
     check_against_autograd,
     check_first_record,
@@ -44,7 +44,7 @@ from ..plan.account import Account
 from ..plan.algorithm_settings import TITLES
 from ..plan.norm_share_account import ShareAccount, release_share
 from ..plan.plan import Plan
-from ..randomness.global_generators import device_of, draw_look_order, run_uncompiled, seed_pass, with_common_coins
+from ..randomness.global_generators import draw_look_order, find_device, run_uncompiled, seed_loss_function, seed_pass
 from ..randomness.key import NOISE, Key
 from ..randomness.process_group import Fact, World
 from ..step_sums.centered_sums import MomentsState, make_moments
@@ -93,7 +93,7 @@ class PrivateRun:
         self._busy, self._coins, self._owner = threading.Lock(), loader._coins, Owner()
         self._passes = count()
         self._identity, self._saved, self._finished = identity, saved, 0
-        size = sum(p.numel() for p in self._parameters().values())
+        size = sum(p.numel() for p in self._check_parameters().values())
         plan = self.plan
         self._moments = make_moments(plan, size) if isinstance(plan.settings, AdaCliP) else None
         candidates = loader.candidates if isinstance(loader, ImportanceLoader) else None
@@ -150,7 +150,7 @@ class PrivateRun:
     @property
     def steps_(self) -> int:
         """Steps charged so far, of ``plan.steps``."""
-        return self._account.steps
+        return self._account.charged_steps
 
     def epsilon(self, delta: float | None = None, **options: Any) -> Bound:
         """Bound on epsilon so far, at ``delta`` or the run's own. Options are those of ``Composition.epsilon``.
@@ -171,7 +171,7 @@ class PrivateRun:
 
         It is as private as the records, because the sizes of a batch decide it.
         """
-        return {} if self._sums is None else dict(self._sums.ways)
+        return {} if self._sums is None else dict(self._sums.gradient_ways)
 
     @property
     def statement_(self) -> Statement:
@@ -180,18 +180,18 @@ class PrivateRun:
         It has the hash of ``model.state_dict()`` as that is now, and the data set's name: the ledger's, or the type of
         ``dataset``.
         """
-        numbers = max(self._most_numbers, sum(p.numel() for p in self._parameters().values()))
+        numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
         return run_statement.make_statement(
-            subject, self.plan, numbers, self._key.seeded, self._ledger, self._world.size,
+            subject, self.plan, numbers, self._key.is_seeded, self._ledger, self._world.size,
             padded=self.loader.padded, failures=self._account.failures,
-            resumed=self._account.resumed and self._world.first,
+            resumed=self._account.resumed and self._world.is_first,
             hashed=run_statement.hash_model(self.model),
             dataset=type(self.loader.dataset).__name__,
         )  # fmt: skip
 
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
-        """One private step on a fresh batch of ``loader``.
+        """Takes one private step on a fresh batch of ``loader``.
 
         ``loss_fn(model, batch)`` gets collated records and returns one loss for each, shape (records,). A loss that is
         not finite, or has such a gradient, contributes nothing.
@@ -203,40 +203,46 @@ class PrivateRun:
         if torch.is_inference_mode_enabled():
             raise RuntimeError("a step must be taken outside of torch.inference_mode(), which computes no gradients")
         with self._exclude_others(), torch.enable_grad():
-            with self._world.together("the start of a step", **self._shared_facts(batch)):
+            with self._world.run_together("the start of a step", **self._list_step_facts(batch)):
                 self._account.check_going_on()
                 self._check_batch(batch)
-                parameters = self._parameters()
+                parameters = self._check_parameters()
                 model_checks.check_modules(self.model)
                 model_checks.check_settings(self.optimizer)
-                if self._account.remaining == 0:
+                if self._account.remaining_steps == 0:
                     self._account.spend()  # raises, and says why
-            with self._account.ended_by_an_error():
+            with self._account.end_on_error():
                 released = self._look_and_release(loss_fn, parameters, batch)
-            self._hand_over(parameters, released)
+            self._set_gradients(parameters, released)
             self.optimizer.step()
             self._finished += 1
 
     def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> Iterable[Any]:
-        """Looks at the records of a batch, and returns estimates of the mean gradient, with noise."""
-        with self._world.together("the first records"):
-            before, parts = batch._parts_before_draw(), self._move_parts(batch.parts())
+        """Computes the sums over a batch, and returns estimates of the mean gradient, with noise."""
+        with self._world.run_together("the first records"):
+            before, parts = batch._read_before_draw(), self._move_parts(batch.parts())
             looks = None if before is None else self._move_parts(before)
-            new = self._sums is None or not self._sums.serves(parameters)
+            new = self._sums is None or not self._sums.is_made_for(parameters)
             if new or self.steps_ % self.plan.steps_between_looks == 0:
                 parts, looks = self._test_first_record(loss_fn, parameters, parts, looks, new=new)
         if looks is not None:
             look = partial(self._look_at_norms, loss_fn, parameters, looks, batch)
             account, loader = self._account, self.loader
-            if isinstance(account, ShareAccount) and isinstance(loader, ImportanceLoader) and account.due:
-                release_share(account, self._world, loader.candidates.noise(account.sums), look)
+            if (
+                isinstance(account, ShareAccount)
+                and isinstance(loader, ImportanceLoader)
+                and account.must_release_share
+            ):
+                release_share(
+                    account, self._world, loader.candidates.make_norm_noise_source(account.charged_sums), look
+                )
             else:
                 look()
-        with self._world.together("the sums of a step"):
+        with self._world.run_together("the sums of a step"):
             self._account.spend()
             sums = self._begin_sums(parameters)
             losses = self._losses
-            with self._records_apart(loss_fn, values=sums.in_turn) as loss:
+            with self._run_records_apart(loss_fn, values=sums.is_one_by_one) as loss:
                 if losses is not None:
                     losses.begin_step()
                     loss = losses.watch_losses(loss)
@@ -244,12 +250,12 @@ class PrivateRun:
                     places = next(batch._places, None)
                     sums.add(self.model, loss, part, records, places)
                     if losses is not None:
-                        losses.add_losses(records, None if sums.in_turn else places)
+                        losses.add_losses(records, None if sums.is_one_by_one else places)
         if isinstance(sums, (ExactUnits, OnePassUnits)):
-            sums.candidates.remember(self._world)
+            sums.candidates.renew_bounds(self._world)
         released = self._release_sums(sums)
         if losses is not None:
-            losses.release_step(self.steps_, self._key.at(LOSSES + self.steps_), self._world)
+            losses.release_step(self.steps_, self._key.make_source_at(LOSS_STREAMS + self.steps_), self._world)
         return released
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
@@ -259,7 +265,7 @@ class PrivateRun:
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
-        while self._account.remaining:
+        while self._account.remaining_steps:
             for batch in self.loader:
                 self.step(loss_fn, batch)
                 if callback is not None:
@@ -283,11 +289,11 @@ class PrivateRun:
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
         with self._exclude_others(), torch.enable_grad():
-            parameters = self._parameters()
+            parameters = self._check_parameters()
             untouched = copy_if_possible(self.model)
 
             def take_copied(outputs: bool) -> Take:
-                taken = square_outputs(loss_fn) if outputs else loss_fn
+                taken = make_output_loss(loss_fn) if outputs else loss_fn
                 model = copy_if_possible(untouched)
                 copies = dict(model.named_parameters())
                 return self._take_with_same_coins(taken, model, {name: copies[name] for name in parameters})
@@ -295,8 +301,8 @@ class PrivateRun:
             take = self._take_with_same_coins(loss_fn, self.model, parameters)
             return audit_records(self._read_for_audit, take, take_copied, self.plan, np.arange(n), tried)
 
-    def _read_for_audit(self, rows: Rows, trial: int) -> list[AloneRead]:
-        return self.loader.read_alone(rows, AUDITS - trial)
+    def _read_for_audit(self, rows: RecordIndices, trial: int) -> list[AloneRead]:
+        return self.loader.read_alone(rows, AUDIT_READS - trial)
 
     def save(self) -> None:
         """Saves the model and the optimizer in the checkpoint that ``make_private`` was given; ``fit`` does each epoch.
@@ -308,17 +314,17 @@ class PrivateRun:
             raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
         self._check_owner()
         tensors = self._collect_tensors()
-        with self._world.together("saving"):
-            self._saved.save_tensors(self.steps_, tensors, self._most_bytes)
+        with self._world.run_together("saving"):
+            self._saved.save_tensors(self.steps_, tensors, self._tensor_file_limit)
 
     def state_dict(self) -> dict[str, Any]:
-        """The account, to be saved beside the model's and the optimizer's own state."""
+        """Returns the account, to be saved beside the model's and the optimizer's own state."""
         return {
-            **run_state.make_state(self._identity, self._account, self._parameters()), **self._export_learned()
+            **run_state.make_state(self._identity, self._account, self._check_parameters()), **self._export_learned()
         }  # fmt: skip
 
     def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
-        """Goes on from a saved account. ValueError for another plan, model or version; nothing is spent then.
+        """Continues from a saved account. ValueError for another plan, model or version; nothing is spent then.
 
         Steps that were charged stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are
         drawn anew. ``after_failure`` allows the state of a run that an error ended: that it came may tell of a record,
@@ -331,7 +337,7 @@ class PrivateRun:
             part.check_state(state.get(name))
         of_account = {name: value for name, value in state.items() if name not in self._learned}
         self._identity = run_state.restore_state(
-            of_account, self._identity, self._account, self._parameters(), after_failure=after_failure
+            of_account, self._identity, self._account, self._check_parameters(), after_failure=after_failure
         )
         if self.steps_ > before:
             self._import_learned(state)
@@ -353,23 +359,23 @@ class PrivateRun:
             part.import_state(found.get(name))
 
     def _restore_saved(self) -> None:
-        """Takes up the tensors that the checkpoint saved last."""
+        """Restores the tensors that the checkpoint saved last."""
         found = self._read_saved()
         if found is not None:
             self._load_tensors(found)
 
     def _read_saved(self) -> dict[str, Any] | None:
-        return self._saved.read_tensors(self._identity, ("model", "optimizer", *self._learned), self._most_bytes)
+        return self._saved.read_tensors(self._identity, ("model", "optimizer", *self._learned), self._tensor_file_limit)
 
     @property
-    def _most_bytes(self) -> int:
+    def _tensor_file_limit(self) -> int:
         """Longest file of saved tensors: 64 times the model, for what an optimizer keeps, and released losses."""
         tensors = (value for value in self.model.state_dict().values() if isinstance(value, torch.Tensor))
         model = sum(int(each.numel() * each.element_size()) for each in tensors)
         return 64 * model + 64 * self.plan.steps + 2**26
 
     def _load_tensors(self, found: dict[str, Any]) -> None:
-        """Takes up what ``_collect_tensors`` returned of this run before. ValueError for another's."""
+        """Restores tensors that ``_collect_tensors`` returned for this run. ValueError if they are those of another."""
         try:
             self._import_learned(found)
             self.model.load_state_dict(found["model"])
@@ -377,9 +383,9 @@ class PrivateRun:
         except Exception as error:  # whatever other values make of PyTorch's readers
             raise ValueError(f"checkpoint must be of this model and optimizer: {str(error)[:2000]}") from None
 
-    def _parameters(self) -> dict[str, Any]:
-        """The parameters that are trained, checked."""
-        found = model_checks.trained_parameters(self.model, self.optimizer)
+    def _check_parameters(self) -> dict[str, Any]:
+        """Returns the parameters that are trained. ValueError if they may not be trained, or changed during the run."""
+        found = model_checks.find_trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
         if apart and self._names and tuple(found) != self._names:
             raise ValueError(
@@ -396,12 +402,12 @@ class PrivateRun:
             )
         if batch.loader is not self.loader:
             raise ValueError("batch must come from the loader of this run, got one of another loader")
-        if batch.used:
+        if batch.is_used:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
     def _move_parts(self, parts: Parts) -> Parts:
         """Yields the parts on the model's device. ValueError if one has another structure than the first."""
-        device = device_of(self.model)
+        device = find_device(self.model)
         for part, records in parts:
             found = collated_batch.describe_structure(part)
             self._structure = found if self._structure is None else self._structure
@@ -413,47 +419,46 @@ class PrivateRun:
             yield collated_batch.move_batch(part, device), records
 
     @contextmanager
-    def _records_apart(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
-        """Records go through the model, which keeps nothing of them, and the loss function that is yielded.
+    def _run_records_apart(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
+        """Yields the loss function for one pass of records through the model, which must keep nothing of them.
 
-        The global generators are those of this pass.
+        The global generators are seeded for this pass.
         """
         number = next(self._passes)
         with check_unchanged(self.model, self._copies, values=values), self._seed_pass(number):
-            yield with_common_coins(loss_fn, self._coins.common(number))
+            yield seed_loss_function(loss_fn, self._coins.make_common_seed(number))
 
     def _seed_pass(self, number: int) -> AbstractContextManager[None]:
-        """The global generators are those of that pass."""
-        seed = self._coins.of_model(number, self._world.rank)
-        return seed_pass(device_of(self.model), seed, self._coins.common(number))
+        """Makes a context in which the global generators have the seeds of that pass."""
+        seed = self._coins.make_model_seed(number, self._world.rank)
+        return seed_pass(find_device(self.model), seed, self._coins.make_common_seed(number))
 
     def _look_at_norms(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
-        """DPIS looks at the norms of all records, which are returned."""
-        with self._world.together("the norms of all records"):
+        """Computes the norms of all records for DPIS, renews the bounds by them and returns them."""
+        with self._world.run_together("the norms of all records"):
             sums = self._begin_sums(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
-            with self._records_apart(loss_fn, values=sums.in_turn) as loss:
+            with self._run_records_apart(loss_fn, values=sums.is_one_by_one) as loss:
                 for part, records in parts:
                     places = next(batch._places, None)
-                    sums.candidates.see(sums.norms(self.model, loss, part, records, places))
-        return sums.candidates.remember(self._world)
+                    sums.candidates.note_norms(sums.find_norms(self.model, loss, part, records, places))
+        return sums.candidates.renew_bounds(self._world)
 
     def _test_first_record(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
     ) -> tuple[Parts, Parts | None]:
-        """Looks at the first records, and refuses what the account would not be true of, or what cannot be clipped.
+        """Tests the model on the first records: the account must hold for it, and its gradients must be clippable.
 
-        It returns the parts as they were. ``new`` says that nothing was looked at before. Where the step has no
-        records, the first one of the data set is looked at: so it is the first step that is refused, whatever was
-        drawn.
+        It returns the parts as they were. ``new`` says that nothing was tested before. If the step has no records, the
+        first record of the data set is used, so that the first step is refused whatever was drawn.
         """
         first = parts if looks is None else looks
         with self._seed_pass(next(self._passes)):
             held = list(islice(first, 1))
-            for part, records in held or self._move_parts(self.loader.first()):
+            for part, records in held or self._move_parts(self.loader.read_first_record()):
                 check_first_record(self.model, loss_fn, parameters, part, records)
-                sums = self._sum_maker.make(parameters)
-                with self._records_apart(loss_fn) as loss:
+                sums = self._sum_maker.make_step_sums(parameters)
+                with self._run_records_apart(loss_fn) as loss:
                     sums.check(self.model, loss, part, records)
                 self._look_at_gradients(loss_fn, sums, part, records, new=new)
                 self._sums, self._names = sums, tuple(parameters)
@@ -461,26 +466,26 @@ class PrivateRun:
         return (first, None) if looks is None else (parts, first)
 
     def _look_at_gradients(self, loss_fn: LossFunction, sums: Sums, part: Any, records: int, *, new: bool) -> None:
-        """Refuses gradients that depend on what went before, and at the first look those that are wrong."""
+        """Refuses gradients that depend on the records before, and, if ``new``, gradients that are wrong."""
         singles = take_singles(part, records)
-        order = draw_look_order(len(singles), self._coins.common(LOOKS - self.steps_))
+        order = draw_look_order(len(singles), self._coins.make_common_seed(LOOK_READS - self.steps_))
         find = partial(self._find_gradient, loss_fn, sums)
         found = check_gradients_repeat(find, singles, order)
         if new:
-            if not sums.in_turn:  # whose gradients are those of autograd
+            if not sums.is_one_by_one:  # whose gradients are those of autograd
                 plain = partial(self._find_plain_gradient, loss_fn, sums)
                 check_against_autograd(find, plain, self.model, singles, found, self.plan.arithmetic)
             warn_of_no_gradient(found)
 
     def _find_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any) -> list[Any]:
-        """The gradient of a record as the sums have it, with the same coins each time."""
-        loss = with_common_coins(loss_fn, self._coins.common(0))
+        """Returns the gradient of a record as the sums compute it, with the same coins each time."""
+        loss = seed_loss_function(loss_fn, self._coins.make_common_seed(0))
         with check_unchanged(self.model, self._copies), self._seed_pass(0):
             return sums.find_gradients(self.model, loss, one, 1)
 
     def _find_plain_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any, number: int = 0) -> Any:
-        """The gradient of a record by plain back-propagation, with the coins of that pass, and its rounding."""
-        loss = with_common_coins(loss_fn, self._coins.common(number))
+        """Returns the gradient of a record by plain back-propagation, with the coins of that pass, and its rounding."""
+        loss = seed_loss_function(loss_fn, self._coins.make_common_seed(number))
         with check_unchanged(self.model, self._copies), self._seed_pass(number), run_uncompiled():
             found, rounding = find_plain_gradient(self.model, loss, sums.parameters, one)
         pairs = zip(sums.parameters.values(), found, strict=True)
@@ -491,46 +496,48 @@ class PrivateRun:
 
         Its coins are those of the trial: each record that has the same place has the same.
         """
-        sums, device = self._sum_maker.make_plain(parameters), device_of(model)
+        sums, device = self._sum_maker.make_plain(parameters), find_device(model)
 
-        def take(parts: list[PlacedPart], trial: int) -> list[Any]:
-            sums.clear()
-            loss = with_common_coins(loss_fn, self._coins.common(AUDITS - trial))
+        def take_parts(parts: list[PlacedPart], trial: int) -> list[Any]:
+            sums.clear_totals()
+            loss = seed_loss_function(loss_fn, self._coins.make_common_seed(AUDIT_READS - trial))
             for part, records, places in parts:
-                with check_unchanged(model), self._seed_pass(AUDITS - trial):
+                with check_unchanged(model), self._seed_pass(AUDIT_READS - trial):
                     sums.add(model, loss, collated_batch.move_batch(part, device), records, places)
-            return sums.values()
+            return sums.convert_to_floats()
 
-        return take
+        return take_parts
 
     def _begin_sums(self, parameters: dict[str, Any]) -> Sums:
-        """Sums to add to: those that were looked at, or others for a data set that has no records yet."""
+        """Returns empty sums: those that were tested, or new ones if the data set has no records yet."""
         known = self._sums
-        sums = known if known is not None and known.serves(parameters) else self._sum_maker.make(parameters)
-        sums.follow(self._account.now)
-        sums.clear()
+        sums = (
+            known if known is not None and known.is_made_for(parameters) else self._sum_maker.make_step_sums(parameters)
+        )
+        sums.follow_plan(self._account.current_plan)
+        sums.clear_totals()
         return sums
 
     def _release_sums(self, sums: Sums) -> Iterable[Any]:
-        return sums.release(self._noise_source())
+        return sums.release_mean_gradient(self._make_noise_source())
 
-    def _noise_source(self) -> RandomSource:
-        """The stream of the step that was charged last: the first one is that of the number of records."""
-        return self._key.at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
+    def _make_noise_source(self) -> RandomSource:
+        """Returns the noise stream of the step that was charged last. A released number of records has the first."""
+        return self._key.make_source_at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
-    def _shared_facts(self, batch: Any) -> dict[str, Fact]:
+    def _list_step_facts(self, batch: Any) -> dict[str, Fact]:
         """Returns the facts on which the processes of a run must agree before a step."""
         return {
             "run": lambda: self._identity,
-            "key": lambda: self._key.digest,
+            "key": lambda: self._key.key_digest,
             "account": lambda: self.steps_,
             "number_of_steps_that_ended": lambda: self._finished,
             "batch": lambda: batch._digest_rows,
-            "parameters_that_are_trained": lambda: [(name, p.shape) for name, p in self._parameters().items()],
+            "parameters_that_are_trained": lambda: [(name, p.shape) for name, p in self._check_parameters().items()],
         }
 
-    def _hand_over(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
-        """Gives the optimizer what was released, and nothing else: a gradient left by others would have no noise."""
+    def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
+        """Gives the optimizer the released gradients and no others: one that someone else left would have no noise."""
         for group in self.optimizer.param_groups:
             for p in group["params"]:
                 p.grad = None
@@ -540,7 +547,7 @@ class PrivateRun:
 
     @contextmanager
     def _exclude_others(self) -> Iterator[None]:
-        """One step at a time, of the process that made the run. RuntimeError for any other."""
+        """Lets the body take the only step under way, on the process that made the run. RuntimeError otherwise."""
         self._check_owner()
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("a step of this run is under way, in another thread or in loss_fn: take one at a time")

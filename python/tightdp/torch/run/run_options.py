@@ -61,7 +61,7 @@ class AfterFailure:
 
 
 def check_batches(batches: Any) -> Batches:
-    """The settings of batches, those by default for None."""
+    """Returns the settings of batches, the default ones for None."""
     batches = Batches() if batches is None else batches
     if not isinstance(batches, Batches):
         raise TypeError(f"batches must be a Batches of tightdp.torch, got {batches!r}")
@@ -69,13 +69,13 @@ def check_batches(batches: Any) -> Batches:
 
 
 def split_checkpoint(checkpoint: Any) -> tuple[Any, bool]:
-    """The folder of a checkpoint, and whether its run may go on after a failure."""
+    """Returns the folder of a checkpoint, and whether its run may go on after a failure."""
     after_failure = isinstance(checkpoint, AfterFailure)
     return (checkpoint.folder if after_failure else checkpoint), after_failure
 
 
 def check_loss_release(given: Any, algorithm: Any) -> LossRelease | None:
-    """The setting of how losses are released, None for not at all."""
+    """Returns the checked settings of the release of losses, or None."""
     if given is not None and not isinstance(given, LossRelease):
         raise TypeError(f"release_loss must be a LossRelease of tightdp.torch or None, got {given!r}")
     if given is not None and (algorithm == "dpis" or isinstance(algorithm, DPIS)):

@@ -1,4 +1,7 @@
-"""The statement of a run: what its bound covers, rests on and leaves out."""
+"""The statement of a run: what its bound covers, rests on and leaves out.
+
+The texts below are sentences of statements about the assumptions of a bound, each for some kinds of runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checkpoint of a run as all its processes see it; the first one has the files."""
+"""The checkpoint of a run as all its processes see it. The first process has the files."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class SavedRun:
         self.exists = folder is not None
         """Whether the run has a folder, on whichever process."""
         self._world, self._files, self._about = world, files, about
-        self._state: Any = world.on_first("the checkpoint", self._read) if self.exists else None
+        self._state: Any = world.run_on_first("the checkpoint", self._read) if self.exists else None
 
     def _read(self) -> dict[str, Any] | None:
         return None if self._files is None else self._files.read(self._about)
 
     @property
-    def records(self) -> int | None:
-        """The number of records that the run in the folder goes by; None if the folder has no run."""
-        return None if self._state is None else run_state.records_of_state(self._state)
+    def record_count(self) -> int | None:
+        """Number of records in the plan of the run in the folder; None if the folder has no run."""
+        return None if self._state is None else run_state.read_record_count(self._state)
 
     def take_up(self, account: Account, parameters: dict[str, Any], *, after_failure: bool) -> str:
         """Returns the run's name: of the one in the folder, whose charges the account gets, or of one that begins.
@@ -38,28 +38,29 @@ class SavedRun:
         Whatever the account charges from now on is recorded there.
         """
         if self._state is not None:
-            with self._world.together("the checkpoint"):
+            with self._world.run_together("the checkpoint"):
                 name = run_state.restore_state(
                     self._state, run_state.make_identity(), account, parameters, "checkpoint",
                     after_failure=after_failure,
                 )  # fmt: skip
         else:
-            name = self._world.on_first("the name of the run", run_state.make_identity)
+            name = self._world.run_on_first("the name of the run", run_state.make_identity)
         if self.exists:
             begun = run_state.make_state(name, account, parameters)
-            self._world.on_first("the checkpoint", lambda: self._record(account, name, begun))
+            self._world.run_on_first("the checkpoint", lambda: self._record_run(account, name, begun))
         return name
 
-    def _record(self, account: Account, name: str, begun: dict[str, Any]) -> None:
+    def _record_run(self, account: Account, name: str, begun: dict[str, Any]) -> None:
         assert self._files is not None
         if self._state is None:
-            self._files.begin(begun, self._about)
+            self._files.begin_run(begun, self._about)
         self._files.record_charges(account, name)
 
     def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns what the run of that name saved last, on the first process; None where there is nothing.
+        """Returns the tensors that the run of that name saved last, on the first process; None if there are none.
 
-        It has these entries, and is at most so many bytes long."""
+        Their file must have these entries and at most so many bytes.
+        """
         return None if self._files is None else self._files.read_tensors(name, entries, most)
 
     def save_tensors(self, steps: int, tensors: dict[str, Any], most: int) -> None:

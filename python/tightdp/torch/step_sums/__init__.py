@@ -1,1 +1,1 @@
-"""Sums of one step of each algorithm; ``step_sums.py`` chooses among them by the plan."""
+"""The sums of a step, for each algorithm. ``step_sums.py`` chooses among them by the plan."""

@@ -17,25 +17,25 @@ from ..plan.plan import Plan
 
 
 def make_moments(plan: Plan, size: int) -> Moments:
-    """The running moments of a run that trains so many numbers."""
+    """Returns the running moments of a run that trains ``size`` numbers."""
     assert isinstance(plan.settings, AdaCliP)
     q = plan.sampling_probability
     return Moments(plan.settings, size, q * plan.records, q, plan.gradient_multiplier)
 
 
 class MomentsState:
-    """Running moments as a part of a run's state: what they have learned, of releases alone."""
+    """Running moments as a part of a run's state. They were learned from releases alone."""
 
     def __init__(self, moments: Moments) -> None:
         self._moments = moments
 
     def export_state(self) -> dict[str, Any]:
-        """Copies of the centre and the variance, as tensors."""
+        """Returns copies of the centre and the variance, as tensors."""
         now = self._moments
         return {"center": torch.from_numpy(now.center.copy()), "variance": torch.from_numpy(now.variance.copy())}
 
     def check_state(self, given: Any) -> None:
-        """ValueError unless these are the moments of as many numbers."""
+        """Raises ValueError unless ``given`` has finite moments of the numbers that are trained."""
         for name, expected in self.export_state().items():
             found = given.get(name) if isinstance(given, dict) else None
             if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != expected.dtype:
@@ -46,7 +46,7 @@ class MomentsState:
                 raise ValueError(f"state must hold a finite {name}")
 
     def import_state(self, given: Any) -> None:
-        """Takes up what ``export_state`` returned."""
+        """Restores the state that ``export_state`` returned."""
         self.check_state(given)
         now = self._moments
         now.center, now.variance = (given[name].cpu().numpy().copy() for name in ("center", "variance"))
@@ -59,8 +59,8 @@ class CenteredSums(ExactSums):
         super().__init__(plan, parameters)
         self._moments = learned
 
-    def clear(self) -> None:
-        super().clear()
+    def clear_totals(self) -> None:
+        super().clear_totals()
         self._center, self._scale = self._moments.center.copy(), self._moments.scale
 
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
@@ -69,9 +69,9 @@ class CenteredSums(ExactSums):
             arithmetic="exact",
         )  # fmt: skip
 
-    def estimates(self, totals: list[Any]) -> list[Any]:
-        """Returns estimates of the mean gradient, from which the moments learn: to be called once a step."""
-        noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid
+    def estimate_mean_gradient(self, totals: list[Any]) -> list[Any]:
+        """Returns estimates of the mean gradient, and lets the moments learn from them. It is called once a step."""
+        noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid_step
         gradient = torch.from_numpy(self._moments.learn_from_release(self._scale * noisy))
         parts = torch.split(gradient, [total.numel() for total in totals])
         return [part.view(total.shape) for part, total in zip(parts, totals, strict=True)]

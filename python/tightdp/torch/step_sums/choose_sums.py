@@ -10,18 +10,18 @@ from ...release.clipping import has_several_bounds
 from ..batches import collated_batch
 from ..batches.batch_places import Places, fill_places
 from ..gradient_sums.per_example_gradients import PerExampleGradients, check_vectorizes
-from ..onepass.factors import Factors, Rows
+from ..onepass.factors import Factors, GradientRows
 from ..onepass.layers import check_layers
 from ..onepass.products import ProductSums
 from ..plan.plan import Plan, SumArithmetic
-from ..randomness.global_generators import device_of, seed_pass
+from ..randomness.global_generators import find_device, seed_pass
 
 
 class AutoSums(ProductSums):
     """Integer sums of clipped gradients, on the grid of products.
 
-    The way is a function of a record's form: the structure, the types and the shapes of its tensors. A record of zeros
-    of that form shows it, so that no value and no other record decides how a record's gradient is rounded
+    The way of adding follows from a record's form: the structure, the types and the shapes of its tensors. It is tried
+    on a record of zeros of that form, so that no value and no other record decides how a record's gradient is rounded
     (docs/theory/exact-products.md, section 7).
     """
 
@@ -30,40 +30,40 @@ class AutoSums(ProductSums):
         self._served: dict[Any, bool] = {}
 
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
-        if self._serves_form(model, loss_fn, batch, records):
+        if self._is_one_pass_form(model, loss_fn, batch, records):
             super().check(model, loss_fn, batch, records)
         else:
             check_vectorizes(model, loss_fn, self._parameters, batch, records)
 
     def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
-        if self._serves_form(model, loss_fn, batch, records):
+        if self._is_one_pass_form(model, loss_fn, batch, records):
             return super().find_gradients(model, loss_fn, batch, records)
         return PerExampleGradients(model, loss_fn, self._parameters).join_rows(batch, records)
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         """Adds the clipped gradients of a physical batch, in the way that serves the form of its records."""
-        if self._serves_form(model, loss_fn, batch, records):
+        if self._is_one_pass_form(model, loss_fn, batch, records):
             return super().add(model, loss_fn, batch, records, places)
         batch, records, weights = fill_places(places, batch, records)
         start = 0
-        for rows in PerExampleGradients(model, loss_fn, self._parameters).of(batch, records):
+        for rows in PerExampleGradients(model, loss_fn, self._parameters).yield_rows(batch, records):
             end = start + len(rows[0])
-            factors: dict[int, Factors] = {i: Rows(g.detach()) for i, g in enumerate(rows)}
+            factors: dict[int, Factors] = {i: GradientRows(g.detach()) for i, g in enumerate(rows)}
             self._add_products(factors, end - start, None if weights is None else weights[start:end])
             start = end
         self._ways |= dict.fromkeys(self._parameters, "vectorised")
 
-    def _serves_form(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
-        """Whether one pass takes records of this form."""
+    def _is_one_pass_form(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
+        """Tells whether one pass can clip the gradients of records of this form."""
         tensors, rebuild = collated_batch.split_records(batch, records)
         form = repr(collated_batch.describe_structure(batch)), tuple(tensor.shape[1:] for tensor in tensors)
         if form not in self._served:
             zeros = rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])
             try:
-                with seed_pass(device_of(model), 0, 0):
+                with seed_pass(find_device(model), 0, 0):
                     super().check(model, loss_fn, zeros, 1)
                 self._served[form] = True
-            except Exception:  # of the user's code on zeros, or of what one pass does not serve
+            except Exception:  # of the user's code on zeros, or because one pass cannot clip this form
                 self._served[form] = False
         return self._served[form]
 

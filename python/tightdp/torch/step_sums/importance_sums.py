@@ -12,12 +12,13 @@ from ...release.gradients import clipped_sum
 from ..batches.batch_places import Places
 from ..batches.importance_loader import Candidates
 from ..gradient_sums.exact_sums import ExactSums
-from ..onepass.clipping import SLACK, OnePassSums
+from ..onepass.clipping import CLIPPING_SLACK, OnePassSums
 from ..plan.plan import Plan
 
-LEAST = 1e-100
-"""Added to norms before a division: the smallest that the kernel takes."""
+LEAST_NORM = 1e-100
+"""Smallest number that the kernel accepts as an addition to norms before it divides by them."""
 Norms = npt.NDArray[np.float64]
+"""Norms of the gradients of some records."""
 
 
 class ExactUnits(ExactSums):
@@ -27,16 +28,16 @@ class ExactUnits(ExactSums):
         super().__init__(plan, parameters)
         self.candidates = candidates
 
-    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
-        found = self._gradients_in_places(model, loss_fn, batch, records, places)
+    def find_norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
+        found = self._find_gradients_in_places(model, loss_fn, batch, records, places)
         return np.concatenate([_gradient_norms(rows)[_select_records(weights)] for rows, weights in found])
 
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
         norms, chosen = _gradient_norms(rows), _select_records(weights)
         taken = np.zeros(len(norms))
-        taken[chosen] = self.candidates.taken(norms[chosen])
+        taken[chosen] = self.candidates.select_candidates(norms[chosen])
         clipped_sum(
-            rows, self._plan.max_norm[0], weights=taken, normalize=True, stability=LEAST, out=self._totals,
+            rows, self._plan.max_norm[0], weights=taken, normalize=True, stability=LEAST_NORM, out=self._totals,
             accumulate=True, arithmetic="exact",
         )  # fmt: skip
 
@@ -49,20 +50,20 @@ class OnePassUnits(OnePassSums):
         self.candidates = candidates
 
     @torch.no_grad()
-    def norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
+    def find_norms(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> Norms:
         with torch.enable_grad():
             factors = self._find_factors(model, loss_fn, batch, records)
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
-        squares = sum((each.squares() for each in factors.values()), zero)
+        squares = sum((each.squared_norms() for each in factors.values()), zero)
         return _to_numpy(torch.as_tensor(squares).sqrt())
 
-    def _weigh(self, norms: Any, bound: float) -> Any:
-        taken = torch.from_numpy(self.candidates.taken(_to_numpy(norms))).to(norms.device)
-        return torch.where(taken, bound * (1 - SLACK) / norms, torch.zeros_like(norms))
+    def _weigh_gradients(self, norms: Any, bound: float) -> Any:
+        taken = torch.from_numpy(self.candidates.select_candidates(_to_numpy(norms))).to(norms.device)
+        return torch.where(taken, bound * (1 - CLIPPING_SLACK) / norms, torch.zeros_like(norms))
 
 
 def _select_records(weights: Any) -> Any:
-    """The rows that are of records, and not copies in empty places."""
+    """Returns an index of the rows that belong to records, and not to copies in empty places."""
     return slice(None) if weights is None else weights > 0
 
 

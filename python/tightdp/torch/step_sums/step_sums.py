@@ -16,7 +16,7 @@ from .choose_sums import AutoSums
 from .importance_sums import ExactUnits, OnePassUnits
 
 _PLAIN: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": ProductSums}
-"""Sums of clipped gradients by arithmetic; of all others those of single gradients."""
+"""Classes of sums of clipped gradients, by arithmetic. All others form single gradients (``ExactSums``)."""
 
 
 class SumMaker:
@@ -26,12 +26,12 @@ class SumMaker:
         self._plan, self._moments, self._candidates = plan, moments, candidates
 
     def make_plain(self, parameters: dict[str, Any]) -> Sums:
-        """Sums of clipped gradients, whatever the algorithm is."""
+        """Returns sums of clipped gradients, whatever the algorithm is."""
         made: Sums = _PLAIN.get(self._plan.arithmetic, ExactSums)(self._plan, parameters)
         return made
 
-    def make(self, parameters: dict[str, Any]) -> Sums:
-        """Sums that a step of the algorithm makes."""
+    def make_step_sums(self, parameters: dict[str, Any]) -> Sums:
+        """Returns the sums that a step of the algorithm adds to."""
         if self._moments is not None:
             return CenteredSums(self._plan, parameters, self._moments)
         if self._candidates is not None:
