@@ -2,7 +2,6 @@
 
 import typing as _typing
 
-from . import derived as _derived
 from ._core import __version__
 from .accounting.questions.calibration import calibrate, noise_multiplier
 from .accounting.questions.many_settings import epsilon_batch
@@ -12,7 +11,6 @@ from .accounting.running_accounts.filters import BudgetExceeded, Odometer, Priva
 from .bound import Bound, ContradictionError, Curve
 from .composition import Composable as _Composable
 from .composition import Composition
-from .derived import Group, RepeatAndSelect
 from .losses import PrivacyLoss
 from .mechanisms import (
     ZCDP,
@@ -36,9 +34,11 @@ from .mechanisms import (
     banded_factorization,
 )
 from .number_texts import format_down, format_up
+from .selections_and_groups import Group, RepeatAndSelect
+from .selections_and_groups import group_composition as _group_composition
 
 _Composable._open_question = _Question.from_options
-_Composable._see_as_group = _derived.group_composition
+_Composable._see_as_group = _group_composition
 
 if _typing.TYPE_CHECKING:
     from . import audit as audit

@@ -60,7 +60,7 @@ def parse_device_number(device: str) -> int | None:
     return int(index or 0)
 
 
-def required(device: int = 0) -> Any:
+def require_module(device: int = 0) -> Any:
     """Returns the compiled module. Raises RuntimeError unless the device of this number was found."""
     found = _describe_devices()
     if not found:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import _check
-from ._device import devices, parse_device_number, required, status
+from ._device import devices, parse_device_number, require_module, status
 from .accounting.engines.prv.device import build_engine_on_device as _prv_on
 from .accounting.engines.prv.engine import Prv
 from .accounting.questions.question import Question
@@ -19,7 +19,7 @@ from .composition import Composable
 from .options import DELTA_ERROR, EPS_ERROR, Neighbors
 from .release.cuda.arrays import DeviceArray, on_device, view
 
-__all__ = ["DeviceArray", "delta", "devices", "epsilon", "on_device", "required", "status", "view"]
+__all__ = ["DeviceArray", "delta", "devices", "epsilon", "on_device", "require_module", "status", "view"]
 
 _MAX_BYTES = 1 << 32
 """Largest number of bytes of a device's memory: a twentieth of the memory of a device for data centres."""

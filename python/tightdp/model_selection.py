@@ -24,7 +24,6 @@ from . import _check
 from .algorithms.driver import check_records, make_random_source, open_ledger, spend_from_ledger
 from .bound import Bound
 from .composition import Composition
-from .derived import RepeatAndSelect
 from .estimators.labels import check_typed, must_learn, require_typed_labels
 from .estimators.linear_models import PrivateClassifier
 from .estimators.preparation import read_block_labels, read_labels
@@ -56,6 +55,7 @@ from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
 from .records.views import MappedBlocks, RandomSubset, SelectedRows
 from .release.noise import RandomSource
+from .selections_and_groups import RepeatAndSelect
 from .statement import Statement
 from .statement.column_words import fact_of_labels
 from .statement.wording import AGAIN, list_values
@@ -313,7 +313,7 @@ class PrivateSearchCV(BaseEstimator):
         own = _get_classifier(self.estimator).classes is None
         public = dict(made.public)  # these leave out labels that were learned
         if own:
-            public[labels] = fact_of_labels([str(label) for label in self.classes_]).occurring
+            public[labels] = fact_of_labels([str(label) for label in self.classes_]).occurring_text
         return Statement(
             f"PrivateSearchCV over {list_values(names)}; the best of its runs: {made.subject}",
             self.privacy_,

@@ -161,7 +161,7 @@ def test_cells_of_privacy_losses(law):
     h = (high - low) / 100_000
     first, count = round(low / h) - 5, 100_010
     out = torch.full((count,), torch.nan, dtype=torch.float64, device="cuda")
-    cuda.required().prv_cells(run, h, first, count, out.data_ptr(), 0, torch.cuda.current_stream().cuda_stream)
+    cuda.require_module().prv_cells(run, h, first, count, out.data_ptr(), 0, torch.cuda.current_stream().cuda_stream)
     # The device's functions may differ from the host's by 2 u each, on tails that are subtracted.
     expected = _testing.emulate_prv_cells(run, h, first, count)
     np.testing.assert_allclose(out.cpu(), expected, rtol=1e-9, atol=1e-15)

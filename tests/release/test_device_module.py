@@ -28,7 +28,7 @@ def test_absent_is_not_broken(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert cuda.status() == "not built (docs/cuda.md)" and cuda.devices() == []
     with pytest.raises(RuntimeError, match="CUDA: not built"):
-        cuda.required()
+        cuda.require_module()
 
 
 @pytest.mark.usefixtures("asked_again")
@@ -41,7 +41,7 @@ def test_a_module_that_does_not_load_says_why(monkeypatch):
     assert cuda.status().startswith("broken: ") and "undefined symbol: ClipPlan" in cuda.status()
     assert cuda.devices() == []
     with pytest.raises(RuntimeError, match="undefined symbol: ClipPlan"):
-        cuda.required()
+        cuda.require_module()
 
 
 @pytest.mark.skipif(not BUILT, reason="built without TIGHTDP_CUDA")

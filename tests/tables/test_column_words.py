@@ -31,13 +31,13 @@ def test_each_fact_may_be_declared_or_learned_and_labels_and_categories_may_be_t
         "labels", "bounds of age", "missing numbers of age", "categories of clinic", "bounds of x; y, by noisy counts",
     ]  # fmt: skip
     for chosen in range(len(FACTS)):
-        public = {fact.name: fact.declared for fact in FACTS}
+        public = {fact.name: fact.declared_text for fact in FACTS}
         model(public)
         fact = FACTS[chosen]
-        model({**public, fact.name: fact.occurring}, taken=(fact.name,))
+        model({**public, fact.name: fact.occurring_text}, taken=(fact.name,))
         del public[fact.name]
         for note in ("", "this cannot be right"):
-            model(public, released=("the weights", fact.learned(note)))
+            model(public, released=("the weights", fact.describe_release(note)))
         with pytest.raises(ValueError, match="statement must say how"):
             model(public)
 
@@ -46,12 +46,12 @@ def test_each_fact_may_be_declared_or_learned_and_labels_and_categories_may_be_t
 def test_words_of_another_value_are_refused(chosen):
     fact = FACTS[chosen]
     other = replace(fact, value=f"{fact.value}1")
-    public = {each.name: each.declared for each in FACTS}
-    for said in (other.declared, other.occurring, fact.value, f"{fact.declared}, or so"):
+    public = {each.name: each.declared_text for each in FACTS}
+    for said in (other.declared_text, other.occurring_text, fact.value, f"{fact.declared_text}, or so"):
         with pytest.raises(ValueError, match=r"public must say of|taken must name"):
             model({**public, fact.name: said})
     del public[fact.name]
-    for line in (other.learned(), other.learned("1"), f"{fact.learned()}, or so"):
+    for line in (other.describe_release(), other.describe_release("1"), f"{fact.describe_release()}, or so"):
         with pytest.raises(ValueError, match="released must say of"):
             model(public, released=(line,))
-    assert sum(each.is_about(fact.learned()) for each in FACTS) == 1
+    assert sum(each.is_about(fact.describe_release()) for each in FACTS) == 1

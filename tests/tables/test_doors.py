@@ -246,7 +246,7 @@ def test_predictions_are_no_formulas(tmp_path, capsys):
     run = dp.Gaussian(5.0) * 1
     link = '=HYPERLINK("http://example.org")'
     facts = fact_of_labels(("-1", link)), fact_of_bounds("x", 0.0, 1.0)
-    public = {fact.name: fact.declared for fact in facts}
+    public = {fact.name: fact.declared_text for fact in facts}
     statement = dp.Statement("a model", run.epsilon(1e-6), 1e-6, run, public=public)
     weights = np.array([[2.0]]), np.array([-1.0])
     dp.TableModel("logistic", "@sum", ("-1", link), (Number("x", 0.0, 1.0),), *weights, statement).save(

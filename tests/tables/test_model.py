@@ -38,7 +38,7 @@ def complete(plain):
     """Returns the model with what its statement must say of it: each label and column, and the parameters' hash."""
     text = json.dumps({k: v for k, v in plain.items() if k != "statement"}, sort_keys=True, separators=(",", ":"))
     found = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    facts = {fact.name: fact.declared for fact in [fact_of_labels(plain["classes"]), *FACTS]}
+    facts = {fact.name: fact.declared_text for fact in [fact_of_labels(plain["classes"]), *FACTS]}
     return {
         **plain,
         "statement": {**plain["statement"], "public": facts, "parameters": found} if plain["statement"] else {},

@@ -19,6 +19,7 @@ from tightdp.train import (
     DPSGD,
     SGD,
     AdaCliP,
+    AlgorithmPlan,
     FixedPlan,
     LinearModel,
     LogisticRegression,
@@ -26,7 +27,6 @@ from tightdp.train import (
     ObjectivePerturbation,
     Oracle,
     OutputPerturbation,
-    Plan,
     Public,
     Query,
     Target,
@@ -123,7 +123,7 @@ class Deceiver:
     def plan(self, public, target):
         noise = 2.0 if public.records > 1000 else 1.0
         query_noise = dp.Gaussian(noise)
-        return Plan(
+        return AlgorithmPlan(
             FixedPlan(query_noise),
             lambda oracle, gate, w: gate.release_gaussian(oracle.record_count_query(), noise).value,
         )
@@ -141,7 +141,7 @@ class Wasteful:
 
     def plan(self, public, target):
         noise = dp.calibrate(dp.Gaussian, epsilon=2 * target.epsilon, delta=target.delta)
-        return Plan(FixedPlan(dp.Gaussian(noise)), lambda oracle, gate, w: w)
+        return AlgorithmPlan(FixedPlan(dp.Gaussian(noise)), lambda oracle, gate, w: w)
 
 
 def test_a_plan_beyond_its_target_is_refused():
@@ -228,7 +228,7 @@ class Choosy:
         if public.records not in self.numbers:
             raise ValueError(f"{public.records} records are not among {self.numbers}")
         noise = dp.calibrate(dp.Gaussian, epsilon=target.epsilon, delta=target.delta)
-        return Plan(
+        return AlgorithmPlan(
             FixedPlan(dp.Gaussian(noise)),
             lambda oracle, gate, w: gate.release_gaussian(oracle.record_count_query(), noise).value,
         )

@@ -104,7 +104,7 @@ class AdaCliP:
         )
         return RepeatedRelease(q, noise, steps)
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the steps, whose clipping follows moments that were released with the gradients."""
         made = self.compute_steps(public, target)
         q, noise, steps = made

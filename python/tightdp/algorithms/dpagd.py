@@ -29,7 +29,7 @@ from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .shared.algorithm import Plan, check_release_count
+from .shared.algorithm import AlgorithmPlan, check_release_count
 from .shared.centering import can_be_centered, check_center_share, run_on_centered_features
 
 
@@ -99,7 +99,7 @@ class DPAGD:
         gradients = self.selections / noise_multiplier**2
         return Caps(gradients, [(self._calibrate_selection(noise_multiplier), self.selections)])
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans caps for gradients and selections, within which the run chooses its steps and their noise."""
 
         def charge(noise_multiplier: float) -> Composition:
@@ -117,7 +117,7 @@ class DPAGD:
         else:
             run = run_descent
         used = {"sampling_probability": q, "noise_multiplier": noise_multiplier}
-        return Plan(self._build_caps(noise_multiplier), run, used=used)
+        return AlgorithmPlan(self._build_caps(noise_multiplier), run, used=used)
 
 
 class _Descent:

@@ -146,7 +146,7 @@ class DPIS:
         )
         return RepeatedRelease(q, noise, count)
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the steps; where the norms' share is released, their noise is chosen epoch by epoch within a cap."""
         if self.optimizer is not None:
             check_stable("optimizer", public, self.optimizer)
@@ -163,7 +163,7 @@ class DPIS:
                 used,
             )
         budget = run.make_filter(made)
-        return Plan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
+        return AlgorithmPlan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
 
 
 class EpochSettings:

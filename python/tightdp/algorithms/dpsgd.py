@@ -68,7 +68,7 @@ class DPSGD:
     def cost_is_public(self) -> bool:
         return self.batch_size is None
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans steps on Poisson samples, and one release of the centre if features are centred."""
         q = FRACTION
         if self.batch_size is not None:
@@ -86,4 +86,4 @@ class DPSGD:
         descend = build_descent(optimizer, steps, self.max_norm, noise, q, self.average)
         run = run_on_centered_features(descend, compute_center_noise(noise, q, steps, share)) if share else descend
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
-        return Plan(FixedPlan(compose_releases(noise)), run, steps + bool(share), used)
+        return AlgorithmPlan(FixedPlan(compose_releases(noise)), run, steps + bool(share), used)

@@ -18,7 +18,7 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
-from .shared.algorithm import Plan, check_release_count
+from .shared.algorithm import AlgorithmPlan, check_release_count
 from .shared.centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
 from .shared.descent import build_descent
 from .shared.optimizers import SGD
@@ -78,7 +78,7 @@ class NoisyGD:
     def cost_is_public(self) -> bool:
         return self.noise_multiplier is None or self.steps is not None
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans full-batch steps, and one release of the centre if features are centred."""
 
         def compute_length(total: float) -> float:
@@ -116,7 +116,7 @@ class NoisyGD:
             "momentum": momentum,
             "learning_rate": optimizer.learning_rate,
         }
-        return Plan(FixedPlan(compose_releases(noise, steps)), run, steps + bool(share), used)
+        return AlgorithmPlan(FixedPlan(compose_releases(noise, steps)), run, steps + bool(share), used)
 
 
 def _choose_momentum(stride: float, steps: int) -> float:

@@ -20,7 +20,7 @@ from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .shared.algorithm import Plan
+from .shared.algorithm import AlgorithmPlan
 
 CURVATURE_SHARE = 0.5
 """Largest part of epsilon that may pay for the change of curvature; if it would be more, the regularization is
@@ -64,7 +64,7 @@ class OutputPerturbation:
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return gate.release_gaussian(build_minimum_query(oracle, w, f), noise).value
 
-        return Plan(FixedPlan(Gaussian(noise)), run, 1, {"noise_multiplier": noise})
+        return AlgorithmPlan(FixedPlan(Gaussian(noise)), run, 1, {"noise_multiplier": noise})
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ObjectivePerturbation:
         least = f.largest_curvature / math.expm1(CURVATURE_SHARE * epsilon)
         return dataclasses.replace(f, convexity=max(f.convexity, least))
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the release of one minimum, whose noise and cover share the target."""
         if target.epsilon is None:
             raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
@@ -111,4 +111,4 @@ class ObjectivePerturbation:
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return gate.release_perturbed_minimum(build_perturbed_query(oracle, w, f), noise, cover, charge).value
 
-        return Plan(FixedPlan(charge), run, 1)
+        return AlgorithmPlan(FixedPlan(charge), run, 1)

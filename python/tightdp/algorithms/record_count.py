@@ -31,7 +31,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
-from .shared.algorithm import Algorithm, Plan, check_length
+from .shared.algorithm import Algorithm, AlgorithmPlan, check_length
 from .shared.step_length import check_stable
 
 SHARE = 0.01
@@ -62,7 +62,7 @@ def release_count_and_plan(
     source: RandomSource,
     callback: Callable[[int, int | None], object] | None,
     pay: Callable[[Composition], None],
-) -> tuple[Public, Plan, Gate, Composition, Mechanism]:
+) -> tuple[Public, AlgorithmPlan, Gate, Composition, Mechanism]:
     """Releases the number of records and plans by it. Returns also the whole charge, and the mechanism of the count.
 
     ``facts`` are all public but ``records``, which is not read. ``pay`` is called with the charge before any release.
@@ -152,7 +152,7 @@ class _RestOfBudget(NamedTuple):
 
     target: Target
     charge: Composition
-    limit: Callable[[Plan], ReleaseBudget]
+    limit: Callable[[AlgorithmPlan], ReleaseBudget]
 
 
 def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:

@@ -35,7 +35,7 @@ def read_format(arguments: argparse.Namespace) -> TextFormat:
     return TextFormat(delimiter, arguments.encoding, arguments.decimal, missing)
 
 
-def make_path_beside(data: Path, suffix: str) -> Path:
+def make_sibling_path(data: Path, suffix: str) -> Path:
     """Returns the path of a file beside the data: people.csv.gz gives people.model.json."""
     if not data.name:
         raise ValueError(f"{data}: must be a file of records")
@@ -43,7 +43,7 @@ def make_path_beside(data: Path, suffix: str) -> Path:
     return plain.with_suffix(suffix)
 
 
-def keep_apart(option: str, out: Path, given: Path | None) -> None:
+def forbid_overwriting_input(option: str, out: Path, given: Path | None) -> None:
     """Raises ValueError if ``out`` would replace a file that is read."""
     if given is not None and given.exists() and out.exists() and out.samefile(given):
         raise ValueError(f"{option} {out}: must not be the file that records are read from")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
-from ..derived import RepeatAndSelect
 from ..mechanisms import ApproximateDP, Gaussian
+from ..selections_and_groups import RepeatAndSelect
 from .budget import split_off_gaussians
 
 NEVER = 2.0**-53

@@ -63,7 +63,7 @@ class Records:
             yield self._take_part(slice(start, start + size))
 
     @property
-    def weighted(self) -> bool:
+    def has_weights(self) -> bool:
         """Whether some weight may be below 1."""
         return self.weights is not None
 

@@ -117,8 +117,8 @@ class OneHotEncoder(PrivateTransformer):
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         facts = [fact_of_categories(f"column {j}", known) for j, known in enumerate(self.categories_)]
         if self.categories is not None:
-            return (), {fact.name: fact.declared for fact in facts}
-        return tuple(fact.learned() for fact in facts), {}
+            return (), {fact.name: fact.declared_text for fact in facts}
+        return tuple(fact.describe_release() for fact in facts), {}
 
 
 def _read_declared_categories(categories: Any) -> list[tuple[str, ...]]:

@@ -66,7 +66,7 @@ class Stream:
         self, blocks: View, prepare: Prepare, center: NDArray[np.float64] | None = None, largest: float = 1.0
     ) -> None:
         self._blocks, self._prepare, self._center, self._largest = blocks, prepare, center, largest
-        self.weighted = blocks.weighted or getattr(prepare, "weights", None) is not None
+        self.has_weights = blocks.weighted or getattr(prepare, "weights", None) is not None
         """Whether some weight may be below the largest."""
         self._lengths = cast(Lengths, blocks.block_lengths)
         self.width = blocks.width

@@ -28,16 +28,16 @@ class ColumnFact:
     """Text behind the value, if it was declared."""
 
     @property
-    def declared(self) -> str:
+    def declared_text(self) -> str:
         """The public fact, where it was declared."""
         return f"{DECLARED}: {self.value}{self.use}"
 
     @property
-    def occurring(self) -> str:
+    def occurring_text(self) -> str:
         """The public fact, where the values that occur in the records were taken."""
         return f"{OCCURRING}: {self.value}"
 
-    def learned(self, note: str = "") -> str:
+    def describe_release(self, note: str = "") -> str:
         """The release, where it was learned with noise. ``note`` says more of it."""
         return f"{self.release}: {self.value}" + (f"; {note}" if note else "")
 
@@ -47,7 +47,7 @@ class ColumnFact:
 
     def agrees_with(self, line: str) -> bool:
         """Tells whether a line about this fact gives this value."""
-        return line == self.learned() or line.startswith(f"{self.learned()}; ")
+        return line == self.describe_release() or line.startswith(f"{self.describe_release()}; ")
 
 
 def fact_of_labels(labels: Sequence[str]) -> ColumnFact:

@@ -220,7 +220,7 @@ def _check_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
         lines = [line for line in statement.released if fact.is_about(line)]
         if said is not None and said.startswith(f"{OCCURRING}: ") != (name in statement.taken):
             raise ValueError(f"taken must name {name!r} exactly where public says that those that occur are taken")
-        if said not in (None, fact.declared, fact.occurring):
+        if said not in (None, fact.declared_text, fact.occurring_text):
             raise ValueError(
                 f"public must say of {name!r} what the model does, {shown}, got {_check.describe_value(said)}"
             )

@@ -26,7 +26,7 @@ from ..algorithms.dpsgd import DPSGD
 from ..algorithms.driver import Fit, fit
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.perturbation import ObjectivePerturbation, OutputPerturbation
-from ..algorithms.shared.algorithm import Algorithm, Plan
+from ..algorithms.shared.algorithm import Algorithm, AlgorithmPlan
 from ..algorithms.shared.optimizers import SGD, Adam
 from ..estimators.linear_models import LinearSVC, LogisticRegression, PrivateClassifier
 from ..estimators.network import MLPClassifier
@@ -54,6 +54,7 @@ __all__ = [
     "AdaCliP",
     "Adam",
     "Algorithm",
+    "AlgorithmPlan",
     "ArrayBlocks",
     "Blocks",
     "CallableModel",
@@ -72,7 +73,6 @@ __all__ = [
     "Oracle",
     "OutputPerturbation",
     "Perceptron",
-    "Plan",
     "PrivateClassifier",
     "Public",
     "Query",

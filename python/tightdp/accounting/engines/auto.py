@@ -15,10 +15,10 @@ from typing import NamedTuple
 from ..._core import Budget, work_spent
 from ...bound import Bound, ContradictionError
 from ...composition import FEW_PARTS, Parts, sort_parts
-from ...derived import Derived, Group
 from ...losses import PrivacyLoss
 from ...mechanisms import ZCDP
 from ...options import Direction
+from ...selections_and_groups import Derived, Group
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.work import share_work, try_to_spend_work
 from ..pairs import known_curve

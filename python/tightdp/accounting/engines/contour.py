@@ -64,7 +64,7 @@ class Contour:
 ENGINE = Contour()
 
 
-def bound_epsilon_beside_gaussian(
+def bound_epsilon_with_gaussian(
     parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
 ) -> tuple[float, float]:
     """Returns an upper bound on epsilon(delta) of the parts and a further Gaussian of ``mu_squared``, and its work. The

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ... import mechanisms as m
 from ...composition import Parts, sort_parts
-from ...derived import Derived, Group
+from ...selections_and_groups import Derived, Group
 from ..numerics.outward import Range, exp, sqrt, widen_up
 from .groups import build_group_mixture
 from .kinds import has_any_type

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ... import mechanisms as m
-from ...derived import scale_sensitivity
+from ...selections_and_groups import scale_sensitivity
 from .replacement import Replaced, ReplacedGaussian
 
 _MOST = 1000

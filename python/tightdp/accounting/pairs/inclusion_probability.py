@@ -6,7 +6,7 @@ import math
 
 from ... import mechanisms as m
 from ...composition import Mechanism, Parts
-from ...derived import Group, RepeatAndSelect
+from ...selections_and_groups import Group, RepeatAndSelect
 from ..numerics.outward import Range, expm1, log1p
 from .kinds import cache_by_composition
 from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed

@@ -8,9 +8,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
 from ... import mechanisms as m
 from ...composition import FEW_PARTS, Composition, Parts
-from ...derived import POISSON, Derived, Group, RepeatAndSelect
 from ...losses import PrivacyLoss
 from ...options import Direction, Neighbors
+from ...selections_and_groups import POISSON, Derived, Group, RepeatAndSelect
 from ..numerics.outward import INF, Range, expm1, log, log1p
 from .members import has_no_privacy_loss
 from .neighbors import translate_parts_to_replacement

@@ -15,8 +15,8 @@ from fractions import Fraction
 from ... import mechanisms as m
 from ..._check import MAX_COUNT
 from ...composition import Parts
-from ...derived import Derived, Group, RepeatAndSelect
 from ...options import ADDED, EVERY
+from ...selections_and_groups import Derived, Group, RepeatAndSelect
 from ..numerics.outward import Range, expm1, log, sqrt
 from .groups import find_dominated_mechanism
 from .kinds import has_any_type

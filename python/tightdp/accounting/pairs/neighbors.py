@@ -14,9 +14,9 @@ from dataclasses import replace
 from ... import _check
 from ... import mechanisms as m
 from ...composition import Composition, Parts
-from ...derived import Derived
 from ...losses import PrivacyLoss
 from ...options import EVERY, NEIGHBORS, Neighbors
+from ...selections_and_groups import Derived
 from .kinds import cache_by_composition, has_any_type
 from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...derived import POISSON, RepeatAndSelect
+from ...selections_and_groups import POISSON, RepeatAndSelect
 from ..numerics.outward import INF, Range, exp, expm1, log, log1p, widen_up
 from ..numerics.root import find_boundary
 

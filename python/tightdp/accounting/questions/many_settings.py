@@ -65,7 +65,9 @@ def epsilon_batch(
     safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
     lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
     if number is not None:
-        found = _device.required().epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, number)
+        found = _device.require_module().epsilon_batch(
+            sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, number
+        )
         lower[safe], upper[safe] = found[0], found[1]
         safe &= ~np.isfinite(upper)
     found = contour_epsilon_batch(sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, threads)

@@ -105,7 +105,7 @@ class GaussianCap(CostFamily):
         self.cap = cap
 
     @classmethod
-    def calibrate_beside_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianCap:
+    def calibrate_with_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianCap:
         """Returns the cap that leaves room for a fixed number of releases of others (filters.md section 5)."""
 
         def run(mu_squared: float) -> Composition:

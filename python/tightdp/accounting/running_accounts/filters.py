@@ -247,7 +247,7 @@ class PrivacyFilter(CappedFilter):
         if family == "zcdp":
             return ZeroConcentrated(self.epsilon, delta)
         if family == "gaussian":
-            return GaussianCap.calibrate_beside_others(self.epsilon, delta, others)
+            return GaussianCap.calibrate_with_others(self.epsilon, delta, others)
         if order is not None:
             order = _check.interval("(1, inf)")("order", order)
         return RenyiOrder(

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from ... import _check
-from ... import derived as d
 from ... import mechanisms as m
+from ... import selections_and_groups as d
 from ..._strict_json import check_entries, construct_object, read_object, read_value
 from ...composition import Composable, Composition
 from ...losses import PrivacyLoss

@@ -13,8 +13,8 @@ from ... import _check
 from ... import mechanisms as m
 from ...accounting.numerics.outward import Range, log, sqrt, widen_up
 from ...composition import Composable, Composition
-from ...derived import RepeatAndSelect
 from ...losses import PrivacyLoss
+from ...selections_and_groups import RepeatAndSelect
 from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, Reading, Unit
 from .tree import Refused, RefusedEventError, describe_event, iterate_leaves
 

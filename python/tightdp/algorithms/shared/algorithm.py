@@ -73,7 +73,7 @@ def check_release_count(name: str, value: Any) -> int:
     return _check.count(name, value, most=MOST_RELEASES)
 
 
-def check_length(plan: Plan) -> None:
+def check_length(plan: AlgorithmPlan) -> None:
     """Raises ValueError for a plan whose run would not end, before anything is released."""
     charged = sum(count for _, count in plan.budget.charge().parts)
     releases = max(plan.releases or 0, charged)
@@ -89,6 +89,6 @@ class Algorithm(Protocol):
     5). The attribute ``in_memory`` may say that its queries need all records at once, not sums over blocks of them.
     """
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Fixes what will be released, or the caps on it. Raises ``ValueError`` for settings that cannot meet the
         target."""

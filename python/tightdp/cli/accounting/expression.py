@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ... import derived, mechanisms
+from ... import mechanisms, selections_and_groups
 from ...composition import Composable, Composition, Mechanism
+from ...selections_and_groups import POISSON, Derived
 
 _CONSTRUCTORS: dict[str, Any] = {
     cls.__name__: cls
-    for cls in (*Mechanism.__subclasses__(), *derived.Derived.__subclasses__())
-    if cls.__module__ in (mechanisms.__name__, derived.__name__) and cls is not derived.Derived
+    for cls in (*Mechanism.__subclasses__(), *Derived.__subclasses__())
+    if cls.__module__ in (mechanisms.__name__, selections_and_groups.__name__) and cls is not Derived
 } | {"banded_factorization": mechanisms.banded_factorization}
 
 
@@ -37,7 +38,7 @@ def _evaluate_node(node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return number
-        case ast.Constant(value=derived.POISSON as word):
+        case ast.Constant(value=str() as word) if word == POISSON:
             return word
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(_evaluate_node(item) for item in items)

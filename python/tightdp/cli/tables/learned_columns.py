@@ -180,13 +180,13 @@ def _name_columns_in_statement(
             continue
         known = found[column.name]
         if isinstance(known, Category):
-            released.append(fact_of_categories(known.name, known.categories).learned())
+            released.append(fact_of_categories(known.name, known.categories).describe_release())
             continue
         if column.bounds == LEARN:
             doubt = f"these cannot be right: {doubtful[column.name]}" if column.name in doubtful else ""
-            released.append(fact_of_bounds(known.name, known.low, known.high).learned(doubt))
+            released.append(fact_of_bounds(known.name, known.low, known.high).describe_release(doubt))
         if column.missing == LEARN and known.missing is not None:
-            released.append(fact_of_missing(known.name, known.missing).learned())
+            released.append(fact_of_missing(known.name, known.missing).describe_release())
     return dataclasses.replace(
         whole,
         subject=f"{trained.subject}, with columns as they were learned",

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes one line for each record, in their order."""
     if arguments.out is not None:
         for given in (arguments.data, arguments.model):
-            files.keep_apart("--out", arguments.out, given)
+            files.forbid_overwriting_input("--out", arguments.out, given)
         files.keep_budget(arguments.out)
         files.keep_existing("--out", arguments.out, arguments.force)
         check_writable("--out", arguments.out)

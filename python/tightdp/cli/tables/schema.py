@@ -32,8 +32,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the draft, and prints a line that says what it is."""
-    out = arguments.out or files.make_path_beside(arguments.data, ".schema.json")
-    files.keep_apart("--out", out, arguments.data)
+    out = arguments.out or files.make_sibling_path(arguments.data, ".schema.json")
+    files.forbid_overwriting_input("--out", out, arguments.data)
     if out.exists():
         raise ValueError(f"--out {out}: exists already, and may have been reviewed")
     check_writable("--out", out)

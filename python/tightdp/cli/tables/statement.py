@@ -24,7 +24,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the statement, and writes its page."""
     if arguments.out is not None:
-        files.keep_apart("--out", arguments.out, arguments.model)
+        files.forbid_overwriting_input("--out", arguments.out, arguments.model)
         files.keep_budget(arguments.out)
         files.keep_existing("--out", arguments.out, arguments.force, PAGE)
         check_writable("--out", arguments.out)

@@ -102,9 +102,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
-    out = arguments.out or files.make_path_beside(arguments.data, ".model.json")
+    out = arguments.out or files.make_sibling_path(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
-        files.keep_apart("--out", out, given)
+        files.forbid_overwriting_input("--out", out, given)
     if arguments.dry_run:
         return _train_and_write(arguments, out, None)
     check_writable("--out", out)

@@ -39,13 +39,13 @@ def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float
     """Returns the facts about the labels of a classifier, which are "declared", "those that occur" or "learned", with
     their declared weights."""
     fact = fact_of_labels([str(label) for label in classes])
-    public = {fact.name: fact.occurring if how == OCCURRING else fact.declared}
+    public = {fact.name: fact.occurring_text if how == OCCURRING else fact.declared_text}
     if how == "learned":
         public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}
     if weights is not None:
         others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
         public["weights of labels"] = f"declared: {list_values([f'{k}: {v:g}' for k, v in weights.items()])}{others}"
-    shown = fact.learned("records with any other label contribute nothing")
+    shown = fact.describe_release("records with any other label contribute nothing")
     return TargetFacts(public, (fact.name,) if how == OCCURRING else (), (shown,) if how == "learned" else ())
 
 
@@ -110,7 +110,7 @@ def describe_algorithm(algorithm: Any) -> str:
     """Returns an algorithm as text, without the settings that were left open."""
     if not dataclasses.is_dataclass(algorithm):
         return repr(algorithm)
-    settings = ", ".join(f"{name}={value!r}" for name, value in _list_given_settings(algorithm).items())
+    settings = ", ".join(f"{name}={value!r}" for name, value in _list_chosen_settings(algorithm).items())
     return f"{type(algorithm).__name__}({settings})"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._device import required
+from ..._device import require_module
 from .. import clipping
 from ..clipping import ClippingSettings
 from ..noise import RandomSource
@@ -80,7 +80,7 @@ def clip_on_device(
         grid = clipping.grid_of(sensitivity, noise_multiplier)
         if rng is not None and deviation > 0:
             deviation, stream = clipping.convert_to_steps(grid, deviation), rng.stream()
-    kernels = required(first.device)
+    kernels = require_module(first.device)
     at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
     for g, (indices, bound) in enumerate(parts):
         a = middle if middle is None or len(parts) == 1 else owner.take_columns(middle, ends, indices)

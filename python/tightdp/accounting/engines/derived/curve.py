@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....derived import Derived, RepeatAndSelect
 from ....losses import PrivacyLoss
 from ....options import Direction
+from ....selections_and_groups import Derived, RepeatAndSelect
 from ...numerics.work import try_to_spend_work
 from ...pairs.hull import dominating_loss
 from ...pairs.repetitions import build_repetitions

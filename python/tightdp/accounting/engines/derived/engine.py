@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....composition import Parts
-from ....derived import Derived, Group, RepeatAndSelect
+from ....selections_and_groups import Derived, Group, RepeatAndSelect
 from ...numerics.outward import INF, expm1
 from ..engine_interface import Bound
 from . import groups, selections

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from ....derived import RepeatAndSelect
+from ....selections_and_groups import RepeatAndSelect
 from ...numerics.outward import INF, Range, exp, expm1
 from ...pairs.repetitions import Repetitions, build_repetitions
 from ..engine_interface import Bound

@@ -24,8 +24,8 @@ from ...._core import (
     GridLaw,
 )
 from ....complete_pairs import CompletePair
-from ....derived import Derived
 from ....losses import PrivacyLoss
+from ....selections_and_groups import Derived
 from ...numerics.outward import Number, Range, as_range
 from ...pairs.members import BinaryRange
 from ...pairs.neighbors import translate_to_replacement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...._device import required
+from ...._device import require_module
 from . import spectral
 from .engine import Prv
 
@@ -18,7 +18,7 @@ def build_engine_on_device(device: int) -> Prv:
 
 def build_backend(device: int) -> _Cupy:
     """Returns the arrays of a device. Raises RuntimeError or ImportError if the device or CuPy is missing."""
-    kernels = required(device)
+    kernels = require_module(device)
     try:
         import cupy  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

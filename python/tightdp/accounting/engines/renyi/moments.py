@@ -12,8 +12,8 @@ import numpy as np
 
 from .... import mechanisms as m
 from ....complete_pairs import CompletePair
-from ....derived import Derived
 from ....losses import PrivacyLoss
+from ....selections_and_groups import Derived
 from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.members import is_or_wraps
 from ...pairs.neighbors import translate_to_replacement

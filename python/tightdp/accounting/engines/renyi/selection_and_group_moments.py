@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from .... import mechanisms as m
-from ....derived import Derived, Group, RepeatAndSelect, scale_sensitivity
+from ....selections_and_groups import Derived, Group, RepeatAndSelect, scale_sensitivity
 from ...numerics.outward import INF, Range, exp, log
 from ...pairs.groups import build_group_mixture
 from ...pairs.repetitions import build_repetitions
