@@ -21,7 +21,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .shared.algorithm import Plan, RepeatedRelease, batch_size, compute_smallest_share
+from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, compute_smallest_share
 from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, resolve_optimizer
 
@@ -126,7 +126,7 @@ class AdaCliP:
             return iterates.get_mean()
 
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
-        return Plan(FixedPlan(made.composed_releases), run, steps, used)
+        return AlgorithmPlan(FixedPlan(made.composed_releases), run, steps, used)
 
 
 def limit_batch(batch_size: float, records: int, epochs: float) -> float:

@@ -31,7 +31,7 @@ from ..models.dense import grid_for
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
-from .shared.algorithm import Plan, RepeatedRelease, batch_size, build_sampled_gaussian, compute_smallest_share
+from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, build_sampled_gaussian, compute_smallest_share
 from .shared.importance import TwoStages
 from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, check_stable, resolve_optimizer
@@ -156,7 +156,7 @@ class DPIS:
         q, noise, count = made
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
-            return Plan(
+            return AlgorithmPlan(
                 FixedPlan(made.composed_releases + run.norm_releases),
                 run.build_fixed_run(q, noise),
                 count + self.norm_sum_count,

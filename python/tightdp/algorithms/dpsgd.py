@@ -15,7 +15,7 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
-from .shared.algorithm import Plan, batch_size, compute_smallest_share
+from .shared.algorithm import AlgorithmPlan, batch_size, compute_smallest_share
 from .shared.centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
 from .shared.descent import build_descent
 from .shared.optimizers import Optimizer, check_optimizer

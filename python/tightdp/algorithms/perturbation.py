@@ -56,7 +56,7 @@ class OutputPerturbation:
         _check.replace_fields(self, exact_bound, "max_norm")
         _check.replace_fields(self, _check.positive, "noise_multiplier")
 
-    def plan(self, public: Public, target: Target) -> Plan:
+    def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the release of one minimum with noise."""
         f = build_objective(public, self.max_norm)
         noise = resolve_noise_multiplier(Gaussian, self.noise_multiplier, target)

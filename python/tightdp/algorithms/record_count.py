@@ -87,7 +87,7 @@ def release_count_and_plan(
     return public, plan, Gate(budget, source, progress), charged, count
 
 
-def rehearse_plan(plan: Plan, oracle: Oracle, public: Public) -> None:
+def rehearse_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
     """Runs a plan up to its first release, without a record. Raises what it would otherwise raise after a charge.
 
     ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
@@ -171,7 +171,7 @@ def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple
     held = Target(rest.nominal_epsilon, rest.nominal_delta)
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
-    def check_plan(plan: Plan) -> ReleaseBudget:
+    def check_plan(plan: AlgorithmPlan) -> ReleaseBudget:
         """Returns the budget of a plan. ValueError if its charge is above the target."""
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")

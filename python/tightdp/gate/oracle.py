@@ -157,7 +157,7 @@ class Oracle:
         grid = grid_below(1.0)
 
         def evaluate_record_count(source: RandomSource) -> Integers:
-            if self._records.weighted:
+            if self._records.has_weights:
                 return self.sum_over_batch(partial(_sum_weights, grid), 1, source)
             return np.array([len(self._records) * int(1 / grid)], np.int64)
 

@@ -41,7 +41,7 @@ class RepeatedRelease(NamedTuple):
         return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability) * self.number
 
 
-class Plan(NamedTuple):
+class AlgorithmPlan(NamedTuple):
     """The releases of a run, fixed before any record is looked at."""
 
     budget: ReleaseBudget

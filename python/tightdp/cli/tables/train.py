@@ -361,7 +361,7 @@ def _describe_columns(
 
     def describe_facts(assumed: list[ColumnFact]) -> dict[str, str]:
         """Returns facts by name, as declared or as read off the records."""
-        return {fact.name: fact.occurring if fact.name in taken else fact.declared for fact in assumed}
+        return {fact.name: fact.occurring_text if fact.name in taken else fact.declared_text for fact in assumed}
 
     public |= {**describe_facts(labels), "columns": "their names", **describe_facts(facts)}
     return dataclasses.replace(made, public=public, taken=taken, outside=(AGAIN,))

@@ -110,7 +110,7 @@ def describe_algorithm(algorithm: Any) -> str:
     """Returns an algorithm as text, without the settings that were left open."""
     if not dataclasses.is_dataclass(algorithm):
         return repr(algorithm)
-    settings = ", ".join(f"{name}={value!r}" for name, value in _list_chosen_settings(algorithm).items())
+    settings = ", ".join(f"{name}={value!r}" for name, value in _list_given_settings(algorithm).items())
     return f"{type(algorithm).__name__}({settings})"
 
 
