@@ -50,6 +50,7 @@ class Batch:
 
     def __init__(self, loader: PoissonLoader, rows: RecordIndices, parts: Iterator[Any]) -> None:
         self.loader, self.rows = loader, rows[rows >= 0]
+        self.rows.flags.writeable = False  # a step reads the records that were drawn, whatever is written here
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
         self._places: Iterator[Places | None] = iter([loader._make_places(cut) for cut in loader._cut_places(rows)])
