@@ -126,10 +126,10 @@ def _draw_profiles(
             epsilons,
             np.maximum(lower, floor),
             np.maximum(upper, floor),
-            here < _THIN_WIDTH,
-            name,
-            "upper",
-            colour,
+            thin=here < _THIN_WIDTH,
+            name=name,
+            guarantee="upper",
+            colour=colour,
         )
     axes.set(xlabel=r"$\varepsilon$", ylabel=r"$\delta(\varepsilon)$", yscale="log", title="Privacy profile")
     axes.set_xlim(0.0, epsilons[-1])
@@ -150,7 +150,16 @@ def _draw_tradeoffs(
         advance()
         here = float(np.max(curve.width, initial=0.0))
         width = max(width, here)
-        _draw_band(axes, alphas, curve.lower, curve.upper, here < _THIN_WIDTH, name, "lower", colour)
+        _draw_band(
+            axes,
+            alphas,
+            curve.lower,
+            curve.upper,
+            thin=here < _THIN_WIDTH,
+            name=name,
+            guarantee="lower",
+            colour=colour,
+        )
     axes.set(xlabel=r"type I error $\alpha$", ylabel=r"type II error $\beta(\alpha)$", title="Trade-off curve")
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(0.0, 1.0)
@@ -174,7 +183,7 @@ def _relative_width(lower: Array, upper: Array, least: float) -> float:
 
 
 def _draw_band(
-    axes: Axes, x: Array, lower: Array, upper: Array, thin: bool, name: str, guarantee: str, colour: str
+    axes: Axes, x: Array, lower: Array, upper: Array, *, thin: bool, name: str, guarantee: str, colour: str
 ) -> None:
     """Fills the band between both bounds, or draws one line if the eye cannot tell them apart.
 

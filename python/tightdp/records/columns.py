@@ -123,6 +123,7 @@ def plan_columns(
         raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
 
     def plan_column(name: str) -> Column | LearnedColumn:
+        """Returns what is declared of one column. Raises ValueError unless that is exactly one form."""
         ways = [name in categories, name in bounds, name in dropped]
         if sum(ways) > 1:
             kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]

@@ -65,6 +65,7 @@ class Schema:
 
     @classmethod
     def _from_plain(cls, plain: Any) -> Schema:
+        """Returns the schema of a parsed file. Raises ValueError, with everything that is wrong."""
         check_format(plain, "tightdp_schema", FORMAT, "`tightdp schema`")
         if "draft" in plain:
             raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")

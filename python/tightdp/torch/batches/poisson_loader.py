@@ -33,8 +33,9 @@ SAFE_OPTIONS = (
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
-"""Numbers, in place of a draw's, under which records are read outside of draws: the first record of the data set, the
-first look at whether anything is kept, and the first trial of an audit. Later looks and trials count down."""
+"""Numbers, in place of a draw's, under which records are read outside of draws. They stand for the first record of the
+data set, the first look at whether anything is kept, and the first trial of an audit. Later looks and trials count
+down."""
 
 REPEATED_RECORDS = 8
 """Number of records that are read three times each, to see whether anything is kept between them."""

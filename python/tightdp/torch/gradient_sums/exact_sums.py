@@ -18,8 +18,9 @@ from .per_example_gradients import PerExampleGradients, check_vectorizes
 class ExactSums(IntegerSums):
     """Integer sums of clipped gradients.
 
-    Each record becomes a vector of multiples of the plan's grid whose norm is at most the bound, in exact arithmetic,
-    so the sums do not depend on how the batch is cut or in what order it is added (docs/theory/clipping.md, section 7).
+    Each record becomes a vector of multiples of the plan's grid whose norm is at most the bound, in exact arithmetic.
+    The sums then depend neither on how the batch is cut nor on the order in which it is added (docs/theory/clipping.md,
+    section 7).
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:

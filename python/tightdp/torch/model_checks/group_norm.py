@@ -21,7 +21,7 @@ def replace_batch_norm(model: Any, groups: int = 32) -> Any:
     them has to be trained again. There are as many groups of channels as the greatest common divisor of ``groups`` and
     the channels allows, each of two channels or more.
 
-    If the model is itself a batch norm, the layer that takes its place is returned. Raises TypeError for what is no
+    If the model is itself a batch norm, the layer that takes its place is returned. Raises TypeError unless it is a
     module, and ValueError for a batch norm that has not seen its first batch and does not know its channels.
 
     >>> import torch

@@ -53,5 +53,6 @@ def _find_alternative(module: Any) -> str | None:
 
 
 def _list_parametrizations(module: Any) -> tuple[Any, ...]:
-    """Returns the modules, such as ``weight_norm``, that compute a weight; empty if it is no list of them."""
+    """Returns the modules, such as ``weight_norm``, that compute a weight; empty for anything other than a list of
+    them."""
     return tuple(module) if isinstance(module, ParametrizationList) else ()
