@@ -151,7 +151,7 @@ def sweep(n):
     lower, upper = dp.epsilon_batch(*(x[some] for x in settings), device="cuda")
     low, up = dp.epsilon_batch(*(x[some] for x in settings))
     assert (np.maximum(low, lower) <= np.minimum(up, upper)).all()
-    kernel, best = cuda.required(), 0.0
+    kernel, best = cuda.require_module(), 0.0
     for tolerance in (1e-11, 1e-8):
         rates = []
         for _ in range(3):

@@ -75,21 +75,10 @@ def frequent_values(
     (('north', 'south'), True)
     """
     epsilon, delta = _check.positive("epsilon", epsilon), _check.open_unit("delta", delta)
-    if delta < 1e-300:
-        raise ValueError(f"delta must be a number in [1e-300, 1), got {delta!r}")
-    failing = ApproximateDP(0.0, SHARE * delta)
-    sigma = float(calibrate(lambda z: Gaussian(z) + failing, epsilon=epsilon, delta=delta))
-    if sigma > MOST_NOISE:
-        raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
-    if isinstance(values, (str, bytes)):
-        raise TypeError("values must be a sequence of values, one for each record, got one text")
-    if isinstance(values, Mapping) or hasattr(values, "columns") or len(getattr(values, "shape", ())) > 1:
-        raise TypeError(f"values must be one column, one value for each record, got {type(values).__name__}")
-    for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
-        if not np.iterable(given):
-            raise TypeError(f"{name} must be a sequence of {accepted}, got {given!r}")
+    spent = _calibrate_noise(epsilon, delta)
+    _check_values(values, missing)
     counts = count_values(map(convert_value_to_text, values), missing)
-    charged, spent = Gaussian(sigma) + failing, NoiseShare(sigma, failing.nominal_delta)
+    charged = Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
     _, least = compute_noise_and_threshold(1, *spent)
     book = open_ledger(ledger)
     gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(spend_from_ledger, book, charged, note))
@@ -106,3 +95,25 @@ def frequent_values(
         ledger=name_of(book),
     )
     return FrequentValues(kept, least, charged, privacy, statement)
+
+
+def _calibrate_noise(epsilon: float, delta: float) -> NoiseShare:
+    """Returns the noise of the counts for this guarantee, and the part of delta for values of one record alone."""
+    if delta < 1e-300:
+        raise ValueError(f"delta must be a number in [1e-300, 1), got {delta!r}")
+    failing = ApproximateDP(0.0, SHARE * delta)
+    sigma = float(calibrate(lambda z: Gaussian(z) + failing, epsilon=epsilon, delta=delta))
+    if sigma > MOST_NOISE:
+        raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
+    return NoiseShare(sigma, failing.nominal_delta)
+
+
+def _check_values(values: Any, missing: Any) -> None:
+    """Raises TypeError unless these are one column of values, and texts that stand for a missing one."""
+    if isinstance(values, (str, bytes)):
+        raise TypeError("values must be a sequence of values, one for each record, got one text")
+    if isinstance(values, Mapping) or hasattr(values, "columns") or len(getattr(values, "shape", ())) > 1:
+        raise TypeError(f"values must be one column, one value for each record, got {type(values).__name__}")
+    for name, given, accepted in (("values", values, "values, one for each record"), ("missing", missing, "texts")):
+        if not np.iterable(given):
+            raise TypeError(f"{name} must be a sequence of {accepted}, got {given!r}")

@@ -115,7 +115,7 @@ def accuracy(
     counts = _count_before_charge(_count_right_and_wrong, true, predicted)
     noisy, charged, privacy, sigma, statement = _release_counts(
         2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
-        epsilon, delta, noise_multiplier, rng, ledger, note,
+        epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
     )  # fmt: skip
     # The interval of a population may fail by the noise or by the sample, with half of the probability each.
     failing = 1 - confidence
@@ -169,7 +169,7 @@ def confusion_matrix(
     noisy, charged, privacy, sigma, statement = _release_counts(
         size**2, counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
         {"labels": f"declared: {list_values([str(label) for label in known])}"},
-        epsilon, delta, noise_multiplier, rng, ledger, note,
+        epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
     )  # fmt: skip
     wide = _half_width(sigma, (1 - confidence) / size**2)
     return ConfusionMatrix(noisy.reshape(size, size), tuple(known), wide, charged, privacy, statement)
@@ -225,6 +225,7 @@ def _release_counts(
     subject: str,
     released: tuple[str, ...],
     public: dict[str, str],
+    *,
     epsilon: float | None,
     delta: float,
     noise_multiplier: float | None,

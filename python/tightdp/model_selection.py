@@ -174,16 +174,9 @@ class PrivateSearchCV(BaseEstimator):
                 each._rehearse_for(width, max(2, len(classes)))
             spend_from_ledger(book, convert_to_ledger_charge(charge, target.delta), "PrivateSearchCV.fit")
         if blocks is None:
-            outside = source.bernoulli(self.holdout, records)
-            inner, outer = (_TablePart(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
-            trained = records - int(outside.sum())
+            inner, outer = self._split_table(X, labels, source)
         else:
-            stream = source.stream()
-            within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
-            inner, outer = (_TablePart(SelectedRows(counted, rows), None) for rows in (within, beyond))
-            trained = int(within.counts.sum())
-        if not trained:
-            raise ValueError("holdout must leave records to train on: all were held out. The charge stands")
+            inner, outer = self._split_blocks(counted, source)
         # Labels that are not declared are learned from all records, and not from the records of one part.
         self._make_runs(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
@@ -192,6 +185,32 @@ class PrivateSearchCV(BaseEstimator):
         self.statement_ = self._build_statement(target.delta, name_of(book))
         self._account_for(self.best_estimator_, target)
         return self
+
+    def _split_table(self, X: Any, labels: NDArray[Any], source: RandomSource) -> tuple[_TablePart, _TablePart]:
+        """Returns the records to train on, and those that are held out at random."""
+        outside = source.bernoulli(self.holdout, len(labels))
+        _require_records_to_train(len(labels) - int(outside.sum()))
+        inner, outer = (_TablePart(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
+        return inner, outer
+
+    def _split_blocks(self, counted: Blocks, source: RandomSource) -> tuple[_TablePart, _TablePart]:
+        """Returns views of the blocks on the records to train on, and on those that are held out at random."""
+        stream, lengths = source.stream(), cast(Lengths, counted.lengths)
+        within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
+        _require_records_to_train(int(within.counts.sum()))
+        return _TablePart(SelectedRows(counted, within), None), _TablePart(SelectedRows(counted, beyond), None)
+
+    def _scan_labelled_blocks(
+        self, blocks: Blocks, algorithms: Sequence[Any], learned: bool
+    ) -> tuple[Blocks, NDArray[Any]]:
+        """Returns the blocks with counted records, and the set of their labels."""
+        check_width(self, blocks, blocks.width, reset=True)
+        for each in algorithms:
+            check_records(each, True)
+        if learned:
+            check_typed(blocks)
+        counted, seen = scan_blocks(blocks, read_block_labels)
+        return counted, np.unique(np.concatenate(seen))
 
     def _check_labelled_table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
         """Returns the labels of a table in memory, the set of them, and the number of its columns."""
@@ -380,6 +399,12 @@ class _PaidBudget:
 
     def charge(self) -> Composition:
         return Composition()
+
+
+def _require_records_to_train(number: int) -> None:
+    """Raises ValueError if no record is left to train on."""
+    if not number:
+        raise ValueError("holdout must leave records to train on: all were held out. The charge stands")
 
 
 def draw_another_run(mean: float, coins: ExactCoins) -> bool:

@@ -39,8 +39,8 @@ class DPAGD:
 
     Parameters
     ----------
-    selections : how many private selections the run may make, inner retries included
-    share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1)
+    selections : how many private selections the run may make, inner retries included.
+    share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1).
     max_norm : L2 bound on one record's gradient
     max_loss : one record's loss is clipped to [0, max_loss] in selections. If the clip is too low, giving up the
         smaller class costs little: keep it well above the loss of a wrong but unsure prediction

@@ -33,7 +33,7 @@ def paired(
     scores_with, scores_without : one number for each run, any function of what the run released; NaN counts as +inf.
         The score function must not be chosen by looking at these runs.
     confidence : of the limits, in (0, 1)
-    delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu
+    delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu.
     thresholds : fixed before the runs; each is tried in both directions, and they share 1 - confidence equally (union
         bound). None chooses one from the first ``holdout`` part of the scores, and judges it on the others alone
     holdout : in (0, 1)

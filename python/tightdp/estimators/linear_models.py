@@ -171,6 +171,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         sample_weight: Any = None,
         largest: float = 1.0,
         again: bool = False,
+        *,
         classes: Any = None,
         note: str = "fit",
         **given: Any,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.driver import Callback, check_fit_settings, check_records, fit, make_random_source, open_ledger
+from ..algorithms.driver import Callback, Fit, check_fit_settings, check_records, fit, make_random_source, open_ledger
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import check_feasible, compute_total_charge, rehearse_plan
 from ..algorithms.shared.algorithm import Algorithm
@@ -141,10 +141,10 @@ class PrivateEstimator(NestedParameters):
             records = self._prepare_stream(blocks, largest, again, **given)
         if not again:
             self._model: Any = self._make_untrained_model()
-        ledger, before = open_ledger(self.ledger), self._opened
-        rest = None if before is None else before[0]
+        ledger, opened = open_ledger(self.ledger), self._opened
+        rest = None if opened is None else opened[0]
         del self._opened
-        runs, apart = self._runs if again else NONE
+        runs, _ = self._runs if again else NONE
         run = fit(
             self._model,
             records,
@@ -160,25 +160,13 @@ class PrivateEstimator(NestedParameters):
             note=note,
             initial=self._w if again else None,
         )
-        account = RunsAccount(run.charged, run.history)
-        if before is not None:
-            account = RunsAccount(before[0].charge, before[1] + run.history)
-        if again:
-            account = RunsAccount(self.charged_, self.history_).add_run(account, disjoint)
-        self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
-        self._w: Vector = run.parameters
-        self.history_: tuple[Mechanism, ...] = account.history
-        self.charged_: Composition = account.charged
-        delta = Target.from_arguments(None, self.delta).delta
-        self.privacy_: Bound = run.privacy if account.charged == run.charged else account.charged.epsilon(delta)
-        self.public_size_ = run.size
-        self.n_iter_ = len(account.history)
+        self._keep_run(run, opened, again, disjoint)
         made = stated.build_fit_statement(
             f"{type(self).__name__}, trained by {stated.describe_algorithm(algorithm)}",
             self,
             self._list_target_facts(),
             privacy=self.privacy_,
-            charged=account.charged,
+            charged=self.charged_,
             size=run.size,
             largest_weight=largest if weighted else None,
             parameters=len(run.parameters),
@@ -187,6 +175,25 @@ class PrivateEstimator(NestedParameters):
         )
         self.statement_: Statement = stated.join_statements(self.statement_, made) if again else made
         return self
+
+    def _keep_run(
+        self, run: Fit, opened: tuple[LabelRelease, tuple[Mechanism, ...]] | None, again: bool, disjoint: bool
+    ) -> None:
+        """Keeps the parameters of a run, and its account with the release of labels and with the runs before it."""
+        account = RunsAccount(run.charged, run.history)
+        if opened is not None:
+            account = RunsAccount(opened[0].charge, opened[1] + run.history)
+        if again:
+            account = RunsAccount(self.charged_, self.history_).add_run(account, disjoint)
+        runs, apart = self._runs if again else NONE
+        self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
+        self._w: Vector = run.parameters
+        self.history_: tuple[Mechanism, ...] = account.history
+        self.charged_: Composition = account.charged
+        delta = Target.from_arguments(None, self.delta).delta
+        self.privacy_: Bound = run.privacy if account.charged == run.charged else account.charged.epsilon(delta)
+        self.public_size_ = run.size
+        self.n_iter_ = len(account.history)
 
     def _check_fixed(self, again: bool, **given: Any) -> None:
         """Raises ValueError if a run that goes on would need another model, which would be ignored."""

@@ -150,7 +150,7 @@ class Oracle:
         size = self.public.size
         grid = dense.grid_for(max_norm, center, scale, self.public.records)
         part = partial(_sum_clipped_gradients, self.model, w, max_norm, center, scale, grid)
-        return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale)
+        return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
 
     def record_count_query(self) -> Query:
         """Returns the query of the number of records, each counted by its weight. Sensitivity: 1."""
@@ -210,6 +210,7 @@ class Oracle:
         sensitivity: float,
         grid: float,
         q: float = 1.0,
+        *,
         scale: Vector | None = None,
         scores: bool = False,
     ) -> Query:

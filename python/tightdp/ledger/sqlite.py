@@ -39,6 +39,10 @@ class SQLite:
 
     @contextmanager
     def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
+        """Yields a function that runs statements of one transaction, which is committed at the end and else undone.
+
+        Errors say whether the ledger was changed: undone, done, or not known.
+        """
         self._check_files(create)
         uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE
         try:

@@ -111,7 +111,7 @@ def sum_clipped_products(
     bound, norm, moved = max_norm / grid, 0.0, None
     if center is not None or scale is not None:
         bound, (norm, moved) = max_norm, _prepare_center_and_scale(layers, grid, center, scale)
-    _run_kernel(layers, moved, bound, 1 / grid, norm, normalize, taken, weights, None, out)
+    _run_kernel(layers, moved, bound, 1 / grid, norm, normalize=normalize, taken=taken, weights=weights, out=out)
     return out
 
 
@@ -147,7 +147,7 @@ def add_products(
 def compute_norms(layers: Sequence[Layer]) -> Vector:
     """|g_k|, never rounded down and a function of record k alone; 0 for a record that contributes nothing."""
     out = np.zeros(len(layers[0].errors))
-    _run_kernel(layers, None, 1.0, 1.0, 0.0, False, None, None, out, None)
+    _run_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
     return out
 
 
@@ -180,12 +180,14 @@ def _run_kernel(
     bound: float,
     inverse_grid: float,
     center_norm: float,
-    normalize: bool,
-    taken: NDArray[np.bool_] | None,
-    weights: Vector | None,
-    found: Vector | None,
-    out: Integers | None,
+    *,
+    normalize: bool = False,
+    taken: NDArray[np.bool_] | None = None,
+    weights: Vector | None = None,
+    found: Vector | None = None,
+    out: Integers | None = None,
 ) -> None:
+    """Calls the compiled kernel, which writes the norms of gradients to ``found``, or adds their sum to ``out``."""
     given = [
         (
             np.ascontiguousarray(layer.inputs),

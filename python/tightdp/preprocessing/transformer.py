@@ -186,6 +186,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         self.privacy_: Bound = charge.epsilon(delta)
 
     def _build_statement(self, delta: float, from_seed: bool, ledger: str | None) -> Statement:
+        """Returns the statement of a fit, with the columns as public facts."""
         released, public = self._list_facts()
         columns = {"columns": f"their number, {self.n_features_in_}, and their order"}
         if self._types:

@@ -36,7 +36,7 @@ def draw_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
     frame = _PlotFrame(most, -low)
     mark = (epsilon, math.log10(max(delta, LEAST_DELTA)) - low) if epsilon <= most else None
     return frame.draw_figure("delta (curve) at each epsilon", "epsilon", "delta", x, scale_to_axis(lower),
-                             scale_to_axis(higher), _place_ticks(most), ticks, mark)  # fmt: skip
+                             scale_to_axis(higher), x_ticks=_place_ticks(most), y_ticks=ticks, mark=mark)  # fmt: skip
 
 
 def draw_tradeoff(x: Vector, curve: Curve) -> str:
@@ -45,7 +45,7 @@ def draw_tradeoff(x: Vector, curve: Curve) -> str:
     guessing = (0.0, 1.0), (1.0, 0.0)
     frame = _PlotFrame(1.0, 1.0)
     return frame.draw_figure("least errors of any test", "false accusations", "missed", x, curve.lower, curve.upper,
-                        ticks, ticks, None, guessing)  # fmt: skip
+                             x_ticks=ticks, y_ticks=ticks, reference=guessing)  # fmt: skip
 
 
 def _place_ticks(most: float) -> list[tuple[float, str]]:
@@ -73,9 +73,10 @@ class _PlotFrame:
         x: Vector,
         lower: Vector,
         higher: Vector,
+        *,
         x_ticks: list[tuple[float, str]],
         y_ticks: list[tuple[float, str]],
-        mark: tuple[float, float] | None,
+        mark: tuple[float, float] | None = None,
         reference: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> str:
         """Draws axes, the band between two curves and its edges, and a marked point if there is one."""

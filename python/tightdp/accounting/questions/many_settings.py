@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ... import _check, _device
 from ..._core import Stop, check_arithmetic, contour_epsilon_batch
@@ -55,13 +56,7 @@ def epsilon_batch(
     threads = _check.count("threads", threads)
     asked = Question.from_options(Composition(), width=width)
     number = _device.parse_device_number(device)
-    try:
-        columns = np.broadcast_arrays(sigma, q, count, target)
-    except ValueError:
-        shapes = [array.shape for array in (sigma, q, count, target)]
-        raise ValueError(f"steps and the other arguments must broadcast together, got shapes {shapes}") from None
-    shape = columns[0].shape
-    sigma, q, count, target = (np.ascontiguousarray(column).ravel() for column in columns)
+    shape, (sigma, q, count, target) = _broadcast_settings(sigma, q, count, target)
     safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
     lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
     if number is not None:
@@ -79,16 +74,31 @@ def epsilon_batch(
         run = PoissonSampled(Gaussian(float(sigma[i])), float(q[i])) * int(count[i])
         return asked.replace_composition(run).epsilon(float(target[i]))
 
+    rest = np.flatnonzero(~narrow)
+    for i, bound in zip(rest, _ask_in_threads(ask_single_setting, rest, threads), strict=True):
+        lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
+    return Curve(lower.reshape(shape), upper.reshape(shape))
+
+
+def _broadcast_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int, ...], Iterator[NDArray[np.float64]]]:
+    """Returns the common shape of the arguments, and each of them in that shape, flattened."""
+    try:
+        columns = np.broadcast_arrays(*settings)
+    except ValueError:
+        shapes = [array.shape for array in settings]
+        raise ValueError(f"steps and the other arguments must broadcast together, got shapes {shapes}") from None
+    return columns[0].shape, (np.ascontiguousarray(column).ravel() for column in columns)
+
+
+def _ask_in_threads(ask: Callable[[int], Bound], places: NDArray[np.intp], threads: int) -> list[Bound]:
+    """Returns the answers for these places, in order. An error, or a signal, makes all threads stop soon."""
     from concurrent.futures import ThreadPoolExecutor  # its import takes a tenth of the package's
 
-    rest = np.flatnonzero(~narrow)
     stop = Stop()
     with ThreadPoolExecutor(threads, initializer=stop.watch) as pool:  # the engines release the interpreter's lock
         try:
-            for i, bound in zip(rest, pool.map(ask_single_setting, rest), strict=True):
-                lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
+            return list(pool.map(ask, places))
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return Curve(lower.reshape(shape), upper.reshape(shape))

@@ -142,16 +142,7 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     if test is not None and columns:  # what is wrong with it is said before anything is spent
         encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json))
-    classifier: Any = regressor or MODELS[arguments.model](
-        _build_algorithm(arguments.algorithm, arguments.set),
-        epsilon=arguments.epsilon,
-        delta=arguments.delta,
-        classes=labels if labels == LEARN else np.array(labels),
-        public_size=arguments.public_size,
-        regularization=arguments.regularization or 0.0,
-        random_state=arguments.seed,
-        callback=lambda done, total: progress(done, total),
-    )
+    classifier: Any = regressor or _make_classifier(arguments, labels, progress)
     if place is None:
         return _print_charge(arguments, planned, classifier, X, int(kept.sum()))
     try:
@@ -168,13 +159,7 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
     statement = model.statement
-    try:
-        model.save(place)
-    except OSError as error:
-        print(json.dumps(model.to_dict(), allow_nan=False))
-        raise OSError(
-            f"--out {out}: {error.strerror}. The model, which cost budget, is on standard output: keep it"
-        ) from error
+    _save_model(model, place, out)
     files.put_in_place(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
@@ -184,6 +169,17 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
     print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _describe_result(statement, private))
     return 0
+
+
+def _save_model(model: TableModel, place: Path, out: Path) -> None:
+    """Writes the model to ``place``, or to standard output if that fails, because its budget is spent."""
+    try:
+        model.save(place)
+    except OSError as error:
+        print(json.dumps(model.to_dict(), allow_nan=False))
+        raise OSError(
+            f"--out {out}: {error.strerror}. The model, which cost budget, is on standard output: keep it"
+        ) from error
 
 
 def _print_charge(
@@ -236,6 +232,22 @@ def _read_known_labels(
         _print_note(f"no record has the label {name!r}")
     known = np.array([labels[0] if skip else y for y, skip in zip(rows.get_column(label), undeclared, strict=True)])
     return known, ~undeclared
+
+
+def _make_classifier(
+    arguments: argparse.Namespace, labels: tuple[str, ...] | Literal["learn"], progress: ProgressBar
+) -> Any:
+    """Returns the classifier that is asked for, which draws its progress."""
+    return MODELS[arguments.model](
+        _build_algorithm(arguments.algorithm, arguments.set),
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        classes=labels if labels == LEARN else np.array(labels),
+        public_size=arguments.public_size,
+        regularization=arguments.regularization or 0.0,
+        random_state=arguments.seed,
+        callback=lambda done, total: progress(done, total),  # a function, of which copies of the model keep this one
+    )
 
 
 def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:

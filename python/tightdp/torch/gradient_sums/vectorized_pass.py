@@ -38,7 +38,7 @@ def run_side_by_side() -> Iterator[None]:
 
 
 def _tell_transformers() -> None:
-    """Registers the functions that make whole masks, if ``transformers`` is loaded and has the registry."""
+    """Registers the functions that make complete masks, if ``transformers`` is loaded and has the registry."""
     masks: Any = getattr(sys.modules.get("transformers.masking_utils"), "ALL_MASK_ATTENTION_FUNCTIONS", None)
     for kind in () if masks is None else _MAKE_MASKS:
         if not hasattr(masks[kind], "makes_full_masks"):

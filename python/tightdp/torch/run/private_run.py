@@ -242,7 +242,7 @@ class PrivateRun:
             self._account.spend()
             sums = self._begin_sums(parameters)
             losses = self._losses
-            with self._run_records_apart(loss_fn, values=sums.is_one_by_one) as loss:
+            with self._run_isolated_pass(loss_fn, values=sums.is_one_by_one) as loss:
                 if losses is not None:
                     losses.begin_step()
                     loss = losses.watch_losses(loss)
@@ -419,7 +419,7 @@ class PrivateRun:
             yield collated_batch.move_batch(part, device), records
 
     @contextmanager
-    def _run_records_apart(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
+    def _run_isolated_pass(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
         """Yields the loss function for one pass of records through the model, which must keep nothing of them.
 
         The global generators are seeded for this pass.
@@ -438,7 +438,7 @@ class PrivateRun:
         with self._world.run_together("the norms of all records"):
             sums = self._begin_sums(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
-            with self._run_records_apart(loss_fn, values=sums.is_one_by_one) as loss:
+            with self._run_isolated_pass(loss_fn, values=sums.is_one_by_one) as loss:
                 for part, records in parts:
                     places = next(batch._places, None)
                     sums.candidates.note_norms(sums.find_norms(self.model, loss, part, records, places))
@@ -458,7 +458,7 @@ class PrivateRun:
             for part, records in held or self._move_parts(self.loader.read_first_record()):
                 check_first_record(self.model, loss_fn, parameters, part, records)
                 sums = self._sum_maker.make_step_sums(parameters)
-                with self._run_records_apart(loss_fn) as loss:
+                with self._run_isolated_pass(loss_fn) as loss:
                     sums.check(self.model, loss, part, records)
                 self._look_at_gradients(loss_fn, sums, part, records, new=new)
                 self._sums, self._names = sums, tuple(parameters)

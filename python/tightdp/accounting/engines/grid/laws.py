@@ -175,7 +175,9 @@ def _build_unsampled(mechanism: m.Mechanism, direction: Direction) -> BoundingDi
 
 def _bound_tiny_noise() -> BoundingDistributions:
     """Bounds discrete noise below ``GRID_LEAST_SCALE``: all but e^-1e199 of its outputs have losses above 1e200."""
-    return BoundingDistributions(_build_from_atoms([], [], [], 1.0, 1.0), (_build_from_atoms([1e200], [0.0], [4 * U]),))
+    return BoundingDistributions(
+        _build_from_atoms([], [], [], infinity=1.0, minus_infinity=1.0), (_build_from_atoms([1e200], [0.0], [4 * U]),)
+    )
 
 
 def _as_exact(found: GridLaw) -> BoundingDistributions:
@@ -289,6 +291,7 @@ def _build_from_atoms(
     losses: Sequence[float] | NDArray[np.float64],
     log_masses: Sequence[float] | NDArray[np.float64],
     relative: Sequence[float] | NDArray[np.float64],
+    *,
     infinity: float = 0.0,
     minus_infinity: float = 0.0,
     infinity_relative: float = 0.0,
@@ -317,7 +320,17 @@ def _build_from_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0,
     mass = 0.5 * (beyond.lo + beyond.hi)
     error = (beyond.hi - beyond.lo) / mass if mass > 0 else 0.0
     heaviest = max(zip(logs, middles, strict=True), default=(0.0, 0.0))[1]
-    return _build_from_atoms(middles, logs, relative, mass, mass, error, slack, heaviest, width)
+    return _build_from_atoms(
+        middles,
+        logs,
+        relative,
+        infinity=mass,
+        minus_infinity=mass,
+        infinity_relative=error,
+        slack=slack,
+        anchor=heaviest,
+        step=width,
+    )
 
 
 def _build_replaced_class(pair: ReplacedClass) -> BoundingDistributions:
@@ -352,5 +365,15 @@ def _build_from_complete_pair(pair: CompletePair) -> GridLaw:
     gaps = np.diff(y)
     even = len(gaps) > 0 and np.ptp(gaps) <= 1e-12 * float(np.abs(y).max())
     step = float(y[-1] - y[0]) / len(gaps) if even else 0.0
-    ends = pair.infinity, pair.hidden, pair.relative_ends
-    return _build_from_atoms(y, logs, relative, *ends, pair.slack, heaviest, step, GRID_USER_TOTAL)
+    return _build_from_atoms(
+        y,
+        logs,
+        relative,
+        infinity=pair.infinity,
+        minus_infinity=pair.hidden,
+        infinity_relative=pair.relative_ends,
+        slack=pair.slack,
+        anchor=heaviest,
+        step=step,
+        total=GRID_USER_TOTAL,
+    )
