@@ -53,7 +53,7 @@ from .records.blocks import Blocks, Lengths, Unweighted
 from .records.decoded_copies import cache_decoded_blocks
 from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
-from .records.views import MappedBlocks, RandomSubset, SelectedRows
+from .records.views import MappedBlocks, RandomSubset, SelectedRows, View
 from .release.noise import RandomSource
 from .selections_and_groups import RepeatAndSelect
 from .statement import Statement
@@ -142,15 +142,8 @@ class PrivateSearchCV(BaseEstimator):
             )
             records = len(labels)
         else:
-            width = blocks.width
-            check_width(self, blocks, width, reset=True)
-            for each in algorithms:
-                check_records(each, True)
-            if must_learn(declared):
-                check_typed(blocks)
-            counted, seen = scan_blocks(blocks, read_block_labels)
-            lengths = cast(Lengths, counted.block_lengths)
-            classes, records = np.unique(np.concatenate(seen)), int(lengths.sum())
+            counted, classes = self._scan_labelled_blocks(blocks, algorithms, must_learn(declared))
+            width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
         present = np.repeat(classes, 3)  # repeated so often that they do not look like measurements
         if declared is not None and not must_learn(declared):
             classes = read_labels("classes", declared)[1]
@@ -193,16 +186,16 @@ class PrivateSearchCV(BaseEstimator):
         inner, outer = (_TablePart(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
         return inner, outer
 
-    def _split_blocks(self, counted: Blocks, source: RandomSource) -> tuple[_TablePart, _TablePart]:
+    def _split_blocks(self, counted: View, source: RandomSource) -> tuple[_TablePart, _TablePart]:
         """Returns views of the blocks on the records to train on, and on those that are held out at random."""
-        stream, lengths = source.stream(), cast(Lengths, counted.lengths)
+        stream, lengths = source.stream(), cast(Lengths, counted.block_lengths)
         within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
         _require_records_to_train(int(within.counts.sum()))
         return _TablePart(SelectedRows(counted, within), None), _TablePart(SelectedRows(counted, beyond), None)
 
     def _scan_labelled_blocks(
         self, blocks: Blocks, algorithms: Sequence[Any], learned: bool
-    ) -> tuple[Blocks, NDArray[Any]]:
+    ) -> tuple[View, NDArray[Any]]:
         """Returns the blocks with counted records, and the set of their labels."""
         check_width(self, blocks, blocks.width, reset=True)
         for each in algorithms:
