@@ -10,7 +10,9 @@ from statistics import NormalDist
 MOST_NOISE = 2.0**32
 """Largest standard deviation of a count's noise, in records: no table has so many."""
 LEAST = 5e-301
-"""Smallest probability of failure: down to it the normal tail that gives the threshold is accurate."""
+"""Smallest accepted probability that the value of a single record is released.
+
+For smaller ones the computed tail of the normal distribution, from which the threshold follows, is not accurate."""
 
 
 def count_values(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:

@@ -37,8 +37,9 @@ DIGITS = re.compile(r"[+-]?[0-9]+")
 CODE = re.compile(r"0[0-9]+")
 """Digits after a zero, with which a number does not begin: a postal code, or the number of an account."""
 FEWEST = 20
-"""Number of records from which it means something that all values of a column differ. The ages of fewer people often
-differ."""
+"""Smallest number of records for which a column whose values all differ is taken for an identifier.
+
+In fewer records even ages often all differ."""
 Values = tuple[str, ...] | Literal["learn"]
 """Labels, or the categories of a column; "learn" here and below if they are to be learned with noise."""
 _FORMS: tuple[Mapping[str, Any], ...] = (
@@ -142,8 +143,10 @@ def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
 
 
 def find_identifiers(rows: Rows, label: str) -> list[str]:
-    """Returns the columns of texts or integers in which no two records have the same value, such as numbers of patients
-    or cards, and names. Numbers with decimals are measurements."""
+    """Returns the columns of texts or integers in which no value occurs twice, such as patient numbers and names.
+
+    Numbers with decimals are measurements, and no identifiers.
+    """
     return [name for name, cells in rows.columns.items() if name != label and _is_identifier(cells, rows.decimal)]
 
 
@@ -157,14 +160,16 @@ def _is_identifier(cells: list[str], decimal: str) -> bool:
 
 
 def _draft_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
-    """Returns bounds for numbers, with a number for missing ones, and categories for a few texts that come back. Any
-    other column is to be dropped."""
+    """Returns the draft of one column: bounds for numbers, categories for few distinct texts, or else that it is dropped.
+
+    Bounds come with a number for missing cells if some cells are missing.
+    """
     known = [cell for cell in cells if cell.lower() not in MISSING]
     numbers = [parse_cell_number(cell, decimal) for cell in known]
     finite = [number for number in numbers if number is not None and np.isfinite(number)]
     if finite and len(finite) == len(known) and not any(CODE.fullmatch(cell) for cell in known):
         low, high = min(finite), max(finite)
-        flag = set(finite) <= {0.0, 1.0}  # which a definition will say as well, and learning would cost
+        flag = set(finite) <= {0.0, 1.0}  # a definition says the bounds, and learning them would cost budget
         found: dict[str, Any] = {"bounds": LEARN if learn else [low, high if low < high else low + 1.0]}
         if learn and flag:
             found["bounds"] = [0, 1]
