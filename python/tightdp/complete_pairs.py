@@ -1,9 +1,9 @@
 """Complete pairs of distributions: all masses of P and of Q, as rounded numbers.
 
 A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_table`` makes one
-complete pair that dominates all of them, and one that all of them dominate. These dominations still hold after the pairs
-are reversed, sampled, allocated or composed, because P and Q each add up to 1 (docs/theory/conversions.md section 10,
-Lemma).
+complete pair that dominates all of them, and one that all of them dominate. These dominations still hold after the
+pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (docs/theory/conversions.md section
+10, Lemma).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-9
 """Largest distance from 1 of a sum of probabilities that is taken to be 1."""
 SMALL_ERROR = 1e-6
-"""Errors of the losses up to this are recorded as ``slack``, like roundings. Larger errors move the losses themselves."""
+"""Largest error of the losses that is recorded as ``slack``, like roundings. Larger errors move the losses themselves."""
 _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
 """Relative error of a probability that a user gives."""

@@ -160,7 +160,7 @@ def _is_identifier(cells: list[str], decimal: str) -> bool:
 
 
 def _draft_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
-    """Returns the draft of one column: bounds for numbers, categories for few distinct texts, or else that it is dropped.
+    """Drafts one column: bounds for numbers, categories for few distinct texts, or else that it is dropped.
 
     Bounds come with a number for missing cells if some cells are missing.
     """
