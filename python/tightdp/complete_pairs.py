@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-9
 """Largest distance from 1 of a sum of probabilities that is taken to be 1."""
 SMALL_ERROR = 1e-6
-"""Largest error of the losses that is recorded as ``slack``, like roundings. Larger errors move the losses themselves."""
+"""Largest error of the losses that is recorded as ``slack``, like roundings. Larger errors move the losses."""
 _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
 """Relative error of a probability that a user gives."""
