@@ -53,7 +53,7 @@ from .records.blocks import Blocks, Lengths, Unweighted
 from .records.decoded_copies import cache_decoded_blocks
 from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
-from .records.views import MappedBlocks, RandomSubset, SelectedRows
+from .records.views import MappedBlocks, RandomSubset, SelectedRows, View
 from .release.noise import RandomSource
 from .selections_and_groups import RepeatAndSelect
 from .statement import Statement
@@ -186,7 +186,7 @@ class PrivateSearchCV(BaseEstimator):
         inner, outer = (_TablePart(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
         return inner, outer
 
-    def _split_blocks(self, counted: Blocks, source: RandomSource) -> tuple[_TablePart, _TablePart]:
+    def _split_blocks(self, counted: View, source: RandomSource) -> tuple[_TablePart, _TablePart]:
         """Returns views of the blocks on the records to train on, and on those that are held out at random."""
         stream, lengths = source.stream(), cast(Lengths, counted.lengths)
         within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
@@ -195,7 +195,7 @@ class PrivateSearchCV(BaseEstimator):
 
     def _scan_labelled_blocks(
         self, blocks: Blocks, algorithms: Sequence[Any], learned: bool
-    ) -> tuple[Blocks, NDArray[Any]]:
+    ) -> tuple[View, NDArray[Any]]:
         """Returns the blocks with counted records, and the set of their labels."""
         check_width(self, blocks, blocks.width, reset=True)
         for each in algorithms:
