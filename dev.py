@@ -181,6 +181,10 @@ def docs() -> None:
     """Builds the site into build/docs; a warning is an error."""
     pip("install", ".[docs]")
     run(BIN / "python", "-m", "sphinx", "-q", "-E", "--fail-on-warning", "--keep-going", "docs", "build/docs")
+    if shutil.which("em++"):
+        run(BIN / "python", "tools/calculator.py", "build/docs/_static")
+    else:
+        print("The calculator is left out: it needs emscripten (Debian's package of that name).", flush=True)
 
 
 def cuda() -> None:

@@ -65,6 +65,8 @@ def interleaved(
     return [statistics.median(t) for t in times]
 
 
+MARKERS = "osD^v<>PX*"
+"""Markers of lines and scatters, in order, so that they can be told apart without colour."""
 Points = tuple[Sequence[Any], Sequence[float], Sequence[float] | None]
 """Arguments, values and their errors; arguments are numbers, or names that stand side by side."""
 
@@ -85,12 +87,16 @@ def draw(
             axes.set_xticks(range(len(names)), names, rotation=60, fontsize=7)
         for i, (label, (at, values, errors)) in enumerate(lines.items()):
             places = [k + 0.1 * (i - 0.5 * len(lines)) for k in range(len(at))] if side_by_side else at
-            marker = "o" if joined or label.startswith("tightdp") else "s"
+            marker = MARKERS[i % len(MARKERS)]
             fmt = f"{marker}-" if joined and not side_by_side else marker
-            axes.errorbar(places, values, errors, fmt=fmt, ms=4, lw=0.8, label=label)
+            filled = None if joined or label.startswith("tightdp") else "none"  # peers are hollow
+            axes.errorbar(places, values, errors, fmt=fmt, ms=5, mfc=filled, lw=0.8, label=label)
         axes.set(title=title, xlabel=x, ylabel=y, **scales)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7, ncols=1 + (len(lines) > 6))
+        if len(lines) > 6:  # a legend beside the points covers none
+            axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        else:
+            axes.legend(fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     print(f"written: {path}")

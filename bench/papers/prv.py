@@ -71,7 +71,7 @@ def ask_default(task: Cell) -> tuple[float, float]:
 def ask_prv(task: Cell) -> tuple[float, float]:
     bound = run_of(task).epsilon(
         task["delta"], neighbors="remove", engine="prv", eps_error=task["mesh"],
-        delta_error=task["delta"] * DELTA_ERROR / DELTA, max_bytes=2**31,
+        delta_error=task["delta"] * DELTA_ERROR / DELTA,
     )  # fmt: skip
     return bound.lower, bound.upper
 

@@ -40,6 +40,15 @@ from .selections_and_groups import group_composition as _group_composition
 _Composable._open_question = _Question.from_options
 _Composable._see_as_group = _group_composition
 
+
+def _draw_curves(run: _Composable, **options: _typing.Any) -> _typing.Any:
+    from . import plots
+
+    return plots.privacy(run, **options)
+
+
+_Composable._draw_curves = _draw_curves
+
 if _typing.TYPE_CHECKING:
     from . import audit as audit
     from . import cuda as cuda

@@ -1,8 +1,9 @@
 """Complete pairs of distributions: all masses of P and of Q, as rounded numbers.
 
 A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_table`` makes one
-complete pair that dominates all of them, and one that all of them dominate. Both stay so when they are reversed,
-sampled, allocated or composed, because P and Q each add up to 1 (docs/theory/conversions.md section 10, Lemma).
+complete pair that dominates all of them, and one that all of them dominate. These dominations still hold after the pairs
+are reversed, sampled, allocated or composed, because P and Q each add up to 1 (docs/theory/conversions.md section 10,
+Lemma).
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-9
 """Largest distance from 1 of a sum of probabilities that is taken to be 1."""
 SMALL_ERROR = 1e-6
-"""Loss errors up to this stay with the losses as their slack, as roundings do. Larger ones move the losses."""
+"""Errors of the losses up to this are recorded as ``slack``, like roundings. Larger errors move the losses themselves."""
 _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
 """Relative error of a probability that a user gives."""
 _KNOWN_WIDTH = 2.0**-30
-"""Relative width up to which one number stands for a range of Q's mass where P has none."""
+"""Largest relative width of a range, for Q's mass where P has none, that one number replaces."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompletePair:
     """Two distributions P and Q, given by the privacy losses of their outcomes.
 
-    Losses ascend strictly and are known up to ``slack``; P's ``masses`` are known up to ``relative``, and Q has
-    ``masses`` e^-loss. ``infinity`` is P's mass where Q has none and ``hidden`` Q's mass where P has none, both known
-    up to ``relative_ends``.
+    Losses ascend strictly, and each has an error of at most ``slack``. P's ``masses`` have a relative error of at most
+    ``relative``, and Q's masses are ``masses * exp(-losses)``. ``infinity`` is P's mass where Q has none; ``hidden`` is
+    Q's mass where P has none. Both have a relative error of at most ``relative_ends``.
     """
 
     losses: Array
@@ -67,7 +68,10 @@ class LossTable(NamedTuple):
 
 
 def bound_hidden(losses: Array, masses: Array, error: float) -> tuple[float, float]:
-    """Returns bounds of 1 minus the sum of Q's masses if every loss is within ``error``. They may be negative."""
+    """Returns a lower and an upper bound of 1 minus the sum of Q's masses. They may be negative.
+
+    Each given loss differs from the true one by at most ``error``.
+    """
     found, rounding = _sum_q_masses(losses, masses)
     with np.errstate(over="ignore"):
         least = 1 - (found + rounding) * float(np.exp(error)) * (1 + 4 * _ULP)
@@ -101,10 +105,10 @@ def bound_table(table: LossTable, hidden: float | None, error: float) -> tuple[C
 
 
 def _bound_stated_hidden(stated: float | None, least: float, most: float) -> tuple[float, float]:
-    """Returns bounds of Q's mass where P has none, which is between ``least`` and ``most``.
+    """Returns bounds of Q's mass where P has none. By the losses it is between ``least`` and ``most``.
 
-    A stated mass that agrees with the losses is believed if they leave it no more than ``TOLERANCE``. A stated mass of
-    at least ``most`` is an upper bound.
+    A stated mass between these two is taken as exact if ``most`` exceeds it by at most ``TOLERANCE``. A stated mass of
+    at least ``most`` is taken as an upper bound.
     """
     low, high = max(least, 0.0), max(most, 0.0)
     if stated is None:
@@ -136,7 +140,11 @@ def _raise_losses(table: LossTable, hidden: float, error: float) -> CompletePair
 
 
 def _reduce_losses(table: LossTable, hidden: float, error: float) -> CompletePair:
-    """Returns a pair below every pair whose losses are within ``error`` and whose Q hides ``hidden`` or more."""
+    """Returns a pair that is dominated by every pair that the table may stand for.
+
+    The losses of these pairs differ from the table's by at most ``error``, and their Q has a mass of at least
+    ``hidden`` where P has none.
+    """
     low, high = (
         LossTable(table.losses - error, table.masses, table.infinity),
         LossTable(table.losses + error, table.masses, 0.0),
@@ -151,10 +159,10 @@ def _reduce_losses(table: LossTable, hidden: float, error: float) -> CompletePai
 def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
     """Returns a complete pair that bounds others from below.
 
-    Every pair with a curve above that of ``low`` and a reversed curve above that of ``high`` dominates it
-    (docs/theory/conversions.md section 10, Theorem 2). It has the losses of ``low`` right of the point where the curves
-    cross, and the losses of ``high`` left of it. At the point itself one atom has the rest of both distributions; its
-    loss is known up to ``slack``.
+    The returned pair is dominated by every pair whose curve is above that of ``low`` and whose reversed curve is above
+    that of ``high`` (docs/theory/conversions.md section 10, Theorem 2). Right of the point where the two curves cross,
+    it has the losses of ``low``, and left of that point the losses of ``high``. One atom at the point itself has the
+    rest of both distributions. The loss of this atom has an error of at most ``slack``.
     """
     (a, p_a, infinity), (b, p_b, _) = low, high
     with np.errstate(over="ignore", under="ignore"):

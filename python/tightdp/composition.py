@@ -10,6 +10,7 @@ from .bound import Bound, Curve
 from .options import Neighbors, Options, accept_question_options
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
@@ -47,6 +48,8 @@ class Composable:
     know nothing of the engines that answer."""
     _see_as_group: ClassVar[Callable[[Composition, int], Composition]]
     """The composition as a group of records sees it; handed in as well."""
+    _draw_curves: ClassVar[Callable[..., Figure]]
+    """Figure of the curves, ``plots.privacy``; handed in as well."""
 
     def _to_composition(self) -> Composition:
         """Returns the composition of this mechanism, or this composition itself."""
@@ -160,6 +163,18 @@ class Composable:
         with ``neighbors="add"`` that it is not. The answer is at most min(prior, 1 - prior).
         """
         return self._to_question(options).bayes_risk(prior)
+
+    def plot(self, **options: Any) -> Figure:
+        """Draws the privacy profile beside the trade-off curve, with the band between the bounds.
+
+        ``options`` are those of ``tightdp.plots.privacy``: ``least_delta``, ``points``, ``title``, ``dark``, and those
+        of a question. Returns a matplotlib ``Figure``, and raises ImportError where matplotlib is missing.
+
+        >>> figure = dp.Gaussian(2.0).plot(points=9)
+        >>> figure.get_suptitle()
+        'Gaussian(2.0) * 1'
+        """
+        return Composable._draw_curves(self, **options)
 
 
 class Mechanism(Composable):

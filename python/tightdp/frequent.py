@@ -26,7 +26,9 @@ from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
 
 SHARE = 0.5
-"""Share of delta for the case that a value of one record alone is released. The threshold depends on its logarithm."""
+"""Share of delta that covers the release of a value which only one record has.
+
+The threshold depends on the logarithm of this share."""
 
 
 class FrequentValues(NamedTuple):
@@ -35,7 +37,7 @@ class FrequentValues(NamedTuple):
     values: tuple[str, ...]
     """The values, sorted, so that their order reveals nothing."""
     threshold: int
-    """The least noisy count of a value that is released."""
+    """A value is released if its noisy count is at least this."""
     charged: Composition
     privacy: Bound
     """Bound on epsilon at the delta asked for."""
@@ -60,13 +62,14 @@ def frequent_values(
     ----------
     values : one for each record; ``str`` makes a text of each, and whole floats are written as integers
     epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the case that a
-        value of one record alone reaches the threshold
+        value which only one record has reaches the threshold
     missing : texts that stand for no value
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
-    ledger : is charged first, with ``note``. It needs a ``failure`` of more than delta/2
+    ledger : a ledger that is charged first, with ``note``. It must have been created with a ``failure``, the
+        probability of failing that it may spend, of more than delta/2
 
-    A record adds one to one count. The noise of a count is a rounded normal number, sampled exactly. The time that it
-    takes depends on the number of different values, and is not protected.
+    A record adds one to one count. The noise of a count is a rounded normal number, sampled exactly. The running time
+    of this function depends on the number of different values, and this is not protected.
 
     >>> import tightdp as dp
     >>> clinics = ["north"] * 600 + ["south"] * 400 + ["Clinic of Jane Doe"]
@@ -98,7 +101,7 @@ def frequent_values(
 
 
 def _calibrate_noise(epsilon: float, delta: float) -> NoiseShare:
-    """Returns the noise of the counts for this guarantee, and the part of delta for values of one record alone."""
+    """Returns the noise of the counts, and the part of delta that covers values which only one record has."""
     if delta < 1e-300:
         raise ValueError(f"delta must be a number in [1e-300, 1), got {delta!r}")
     failing = ApproximateDP(0.0, SHARE * delta)

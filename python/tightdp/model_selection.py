@@ -143,7 +143,7 @@ class PrivateSearchCV(BaseEstimator):
             records = len(labels)
         else:
             counted, classes = self._scan_labelled_blocks(blocks, algorithms, must_learn(declared))
-            width, records = blocks.width, int(cast(Lengths, counted.lengths).sum())
+            width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
         present = np.repeat(classes, 3)  # repeated so often that they do not look like measurements
         if declared is not None and not must_learn(declared):
             classes = read_labels("classes", declared)[1]
@@ -188,7 +188,7 @@ class PrivateSearchCV(BaseEstimator):
 
     def _split_blocks(self, counted: View, source: RandomSource) -> tuple[_TablePart, _TablePart]:
         """Returns views of the blocks on the records to train on, and on those that are held out at random."""
-        stream, lengths = source.stream(), cast(Lengths, counted.lengths)
+        stream, lengths = source.stream(), cast(Lengths, counted.block_lengths)
         within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
         _require_records_to_train(int(within.counts.sum()))
         return _TablePart(SelectedRows(counted, within), None), _TablePart(SelectedRows(counted, beyond), None)
@@ -419,7 +419,7 @@ def build_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
     def evaluate_predictions(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
             made = X if last is model else MappedBlocks(X, model._transform_block)
-            return sum(made.map(Unweighted(partial(_count_right_predictions, last))), np.zeros(1, np.int64))
+            return sum(made.map_each_block(Unweighted(partial(_count_right_predictions, last))), np.zeros(1, np.int64))
         if y is None or not len(y):
             return np.zeros(1, np.int64)
         return _count_right_predictions(last, X if last is model else model._transform_values(X), y)

@@ -23,7 +23,7 @@ WIDTH, EPS_ERROR, DELTA_ERROR = 1e-6, 0.01, 1e-10
 than usual deltas."""
 
 
-class AnswerOptions(TypedDict, total=False):
+class AccuracyOptions(TypedDict, total=False):
     """Keywords for the engine that answers, and for the width of its answer."""
 
     engine: str
@@ -32,7 +32,7 @@ class AnswerOptions(TypedDict, total=False):
     delta_error: float
 
 
-class Options(AnswerOptions, total=False):
+class Options(AccuracyOptions, total=False):
     """The keywords of every question. ``accounting/questions/question.py`` checks them."""
 
     neighbors: Neighbors

@@ -5,8 +5,8 @@ Needs matplotlib: ``pip install matplotlib``.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,32 +21,92 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000")
-"""Colours that colour-blind readers can tell apart, too (Okabe and Ito 2008;
-tests/accounting/questions/test_plots.py)."""
-_GUESSING_COLOUR = "#9a9a9a"
+WIDTH = 1e-3
+"""Relative width that a figure asks for unless told otherwise: a tenth of what the eye sees (``_THIN_WIDTH``)."""
+POINTS = 81
+"""Number of points of a curve unless told otherwise."""
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""Markers of the runs, in order, so that they can be told apart without colour."""
+_DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+"""Dashes of the runs, in order. Eight runs have eight pairs of dash and marker."""
 _THIN_WIDTH = 0.01
 """Width below which a band is as thin as its line: relative for a profile, absolute for a trade-off curve."""
 _PIECES = 10
 """Number of chunks in which a profile is computed, so that progress can be shown."""
 _MOST_POINTS = 10_000
 """Largest number of points of a curve, each of which is a question. A figure as wide as a page has fewer pixels."""
+_LEAST_ALPHA = 1e-9
+"""Smallest type I error that is asked about in place of 0, where the answer takes seconds: the eye sees no difference,
+because the curve is continuous there."""
+_LONGEST_LABEL = 44
+"""Largest number of characters of a legend's entry."""
+
+
+@dataclass(frozen=True)
+class _Scheme:
+    """Colours of a figure. Its ground is transparent, so that it lies on a page of either kind."""
+
+    runs: tuple[str, ...]
+    text: str
+    note: str
+    grid: str
+    guessing: str
+
+
+_LIGHT = _Scheme(
+    ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000", "#56b4e9", "#8c1d40"),
+    text="#000000",
+    note="#444444",
+    grid="#dddddd",
+    guessing="#8a8a8a",
+)
+"""Colours on a light ground: Okabe and Ito's (2008) but for their yellow, which is too light, and a dark red."""
+_DARK = _Scheme(
+    ("#4aa3df", "#ff8a4c", "#2fd6a0", "#f0a8d0", "#ffd166", "#ffffff", "#9ad7ff", "#b07cff"),
+    text="#e6e6e6",
+    note="#bbbbbb",
+    grid="#3a3d42",
+    guessing="#909090",
+)
+"""Colours on a dark ground: the same hues, lighter. Tests hold both to the distances that colour-blind readers need
+(tests/accounting/questions/test_plots.py)."""
 
 
 def privacy(
     run: Composable | Mapping[str, Composable],
     *,
     least_delta: float = 1e-12,
-    points: int = 161,
+    points: int = POINTS,
     title: str | None = None,
+    dark: bool = False,
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Figure:
-    """Draws the privacy profile beside the trade-off curve, of one run or of several by name.
+    """Draws the privacy profile beside the trade-off curve, of one run or of several.
 
-    ``progress``, if given, is called with the number of finished pieces of the curves, and the number of all.
-    ``options`` are those of ``Composition.epsilon``.
+    Parameters
+    ----------
+    run : mechanism or composition, or a mapping of names to them; up to eight can be told apart in grey
+    least_delta : where the profile ends, in (0, 1)
+    points : number of points of each curve, an integer in [2, 10000]
+    title : text above the figure; by default the mechanisms of a single run
+    dark : whether the figure is for a dark page; the ground is transparent in either case
+    progress : called with the number of finished pieces of the curves, and the number of all
+    options : those of ``Composition.epsilon``; ``width`` is 1e-3 here unless given
+
+    Returns
+    -------
+    A matplotlib ``Figure``: ``figure.savefig("privacy.svg")`` writes it.
+
+    Raises
+    ------
+    ImportError without matplotlib, ValueError for an option out of its range.
+
+    >>> figure = privacy(dp.Gaussian(2.0) * 3, points=9)
+    >>> [axes.get_title() for axes in figure.axes]
+    ['Privacy profile', 'Trade-off curve']
     """
+    scheme = _DARK if _check_flag("dark", dark) else _LIGHT
     figure = _make_figure()
     left, right = figure.subplots(1, 2)
     runs = _name_runs(run)
@@ -58,11 +118,19 @@ def privacy(
         if progress is not None:
             progress(done, total)
 
-    _draw_profiles(runs, left, least_delta, points, report_progress, options)
-    _draw_tradeoffs(runs, right, points, report_progress, options)
+    options = {"width": WIDTH, **options}
+    _draw_profiles(runs, left, least_delta, points, report_progress, options, scheme)
+    _draw_tradeoffs(runs, right, points, report_progress, options, scheme)
+    # One legend below both panels: their runs have the same lines.
+    handles, labels = right.get_legend_handles_labels()
+    for axes in (left, right):
+        axes.get_legend().remove()
+    columns = 1 if max(map(len, labels)) > 60 else min(len(labels), 3)
+    legend = figure.legend(handles, labels, loc="outside lower center", ncols=columns, **_LEGEND)
+    _set_text_colour(legend.get_texts(), scheme)
     if title is None:
         title = write_caption(next(iter(runs.values()))) if len(runs) == 1 else ""
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(title, fontsize=10, color=scheme.text)
     return figure
 
 
@@ -71,16 +139,57 @@ def profile(
     axes: Axes,
     *,
     least_delta: float = 1e-12,
-    points: int = 161,
+    points: int = POINTS,
+    dark: bool = False,
     **options: Any,
 ) -> None:
-    """Draws delta as a function of epsilon, from 0 to the epsilon where all runs' delta is below ``least_delta``."""
-    _draw_profiles(_name_runs(run), axes, least_delta, points, lambda: None, options)
+    """Draws delta as a function of epsilon, from 0 to the epsilon where all runs' delta is below ``least_delta``.
+
+    Parameters
+    ----------
+    run : as for ``privacy``
+    axes : the matplotlib ``Axes`` to draw in; the legend goes below them
+    least_delta, points, dark, options : as for ``privacy``
+
+    >>> from matplotlib.figure import Figure
+    >>> axes = Figure().subplots()
+    >>> profile({"one": dp.Gaussian(2.0), "three": dp.Gaussian(2.0) * 3}, axes, points=9)
+    >>> axes.get_xlabel()
+    'epsilon (nats)'
+    """
+    scheme = _DARK if _check_flag("dark", dark) else _LIGHT
+    _draw_profiles(_name_runs(run), axes, least_delta, points, lambda: None, {"width": WIDTH, **options}, scheme)
 
 
-def tradeoff(run: Composable | Mapping[str, Composable], axes: Axes, *, points: int = 161, **options: Any) -> None:
-    """Draws the least type II error of a test for the record, as a function of its type I error."""
-    _draw_tradeoffs(_name_runs(run), axes, points, lambda: None, options)
+def tradeoff(
+    run: Composable | Mapping[str, Composable], axes: Axes, *, points: int = POINTS, dark: bool = False, **options: Any
+) -> None:
+    """Draws the least type II error of a test for the record, as a function of its type I error.
+
+    Parameters
+    ----------
+    run : as for ``privacy``
+    axes : the matplotlib ``Axes`` to draw in; the legend goes below them
+    points, dark, options : as for ``privacy``; ``width`` is absolute here
+
+    >>> from matplotlib.figure import Figure
+    >>> axes = Figure().subplots()
+    >>> tradeoff(dp.Gaussian(2.0), axes, points=9)
+    >>> axes.get_ylabel()
+    'type II error (probability)'
+    """
+    scheme = _DARK if _check_flag("dark", dark) else _LIGHT
+    _draw_tradeoffs(_name_runs(run), axes, points, lambda: None, {"width": WIDTH, **options}, scheme)
+
+
+_LEGEND: Mapping[str, Any] = {"frameon": False, "fontsize": 8, "handlelength": 3.6}
+"""Settings of a legend: long handles show a whole dash."""
+
+
+def _check_flag(name: str, value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return value
 
 
 def _make_figure() -> Figure:
@@ -89,7 +198,7 @@ def _make_figure() -> Figure:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("tightdp.plots needs matplotlib: pip install matplotlib") from None
-    return Figure(figsize=(10.0, 4.4), dpi=160, layout="constrained")
+    return Figure(figsize=(10.0, 4.8), dpi=160, layout="constrained", facecolor="none")
 
 
 def _name_runs(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
@@ -101,17 +210,25 @@ def _name_runs(run: Composable | Mapping[str, Composable]) -> dict[str, Composit
 
 
 def _draw_profiles(
-    runs: dict[str, Composition], axes: Axes, least: float, points: int, advance: Callable[[], None], options: Any
+    runs: dict[str, Composition],
+    axes: Axes,
+    least: float,
+    points: int,
+    advance: Callable[[], None],
+    options: Any,
+    scheme: _Scheme,
 ) -> None:
     """Draws each run's privacy profile from epsilon 0 to where delta falls below ``least``."""
     least = _check.open_unit("least_delta", least)
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     ends = [run.epsilon(least, **options) for run in runs.values()]
-    last = max(b.upper if np.isfinite(b.upper) else max(2 * _replace_infinity_by_zero(b.lower), 10.0) for b in ends)
-    epsilons = np.linspace(0.0, max(last, 1e-9), points)
+    finite = [b.upper if np.isfinite(b.upper) else max(2 * _replace_infinity_by_zero(b.lower), 10.0) for b in ends]
+    last = max(*finite, 1e-9)
     floor = 0.1 * least  # a bound of 0 has no logarithm
     width = 0.0
-    for (name, run), colour in zip(runs.items(), itertools.cycle(_COLOURS), strict=False):
+    for number, ((name, run), end) in enumerate(zip(runs.items(), ends, strict=True)):
+        # A run's points end where its curve leaves the figure.
+        epsilons = np.linspace(0.0, min(max(end.upper, 1e-9), last), points)
         pieces = []
         for part in np.array_split(epsilons, _PIECES):
             pieces.append(run.profile(part, **options))
@@ -121,59 +238,52 @@ def _draw_profiles(
         lower = np.maximum.accumulate(np.concatenate([piece.lower for piece in pieces])[::-1])[::-1]
         here = _relative_width(lower, upper, least)
         width = max(width, here)
-        _draw_band(
-            axes,
-            epsilons,
-            np.maximum(lower, floor),
-            np.maximum(upper, floor),
-            thin=here < _THIN_WIDTH,
-            name=name,
-            guarantee="upper",
-            colour=colour,
-        )
-    axes.set(xlabel=r"$\varepsilon$", ylabel=r"$\delta(\varepsilon)$", yscale="log", title="Privacy profile")
-    axes.set_xlim(0.0, epsilons[-1])
+        upper, lower = np.maximum(upper, floor), np.maximum(lower, floor)
+        _draw_band(axes, epsilons, upper, lower, here < _THIN_WIDTH, name, number, scheme)
+    axes.set(xlabel="epsilon (nats)", ylabel="delta (probability)", yscale="log", title="Privacy profile")
+    axes.set_xlim(0.0, last)
     axes.set_ylim(least, 1.0)
-    _finish_axes(axes, f"relative width of the band at most {format_up(width, '.1g')}")
+    _finish_axes(axes, f"both bounds at most {_format_percent(width)} apart", scheme)
 
 
 def _draw_tradeoffs(
-    runs: dict[str, Composition], axes: Axes, points: int, advance: Callable[[], None], options: Any
+    runs: dict[str, Composition], axes: Axes, points: int, advance: Callable[[], None], options: Any, scheme: _Scheme
 ) -> None:
     """Draws each run's trade-off curve, and the curve of guessing."""
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     alphas = np.linspace(0.0, 1.0, points)
-    axes.plot([0, 1], [1, 0], color=_GUESSING_COLOUR, lw=1.0, ls=":", label="guessing")
+    alphas[0] = _LEAST_ALPHA
+    axes.plot([0, 1], [1, 0], color=scheme.guessing, lw=1.0, ls=":", label="guessing")
     width = 0.0
-    for (name, run), colour in zip(runs.items(), itertools.cycle(_COLOURS), strict=False):
+    for number, (name, run) in enumerate(runs.items()):
         curve = run.tradeoff(alphas, **options)
         advance()
         here = float(np.max(curve.width, initial=0.0))
         width = max(width, here)
-        _draw_band(
-            axes,
-            alphas,
-            curve.lower,
-            curve.upper,
-            thin=here < _THIN_WIDTH,
-            name=name,
-            guarantee="lower",
-            colour=colour,
-        )
-    axes.set(xlabel=r"type I error $\alpha$", ylabel=r"type II error $\beta(\alpha)$", title="Trade-off curve")
+        _draw_band(axes, alphas, curve.lower, curve.upper, here < _THIN_WIDTH, name, number, scheme)
+    axes.set(xlabel="type I error (probability)", ylabel="type II error (probability)", title="Trade-off curve")
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(0.0, 1.0)
     axes.set_aspect("equal")
-    _finish_axes(axes, f"width of the band at most {format_up(width, '.1g')}")
+    _finish_axes(axes, f"both bounds at most {format_up(width, '.1g')} apart", scheme)
 
 
 def list_suffixes() -> tuple[str, ...]:
-    """Lists the kinds of files that figures can be written to."""
+    """Lists the kinds of files that figures can be written to, such as "png" and "svg".
+
+    >>> "svg" in list_suffixes()
+    True
+    """
     return tuple(_make_figure().canvas.get_supported_filetypes())
 
 
 def _replace_infinity_by_zero(x: float) -> float:
     return x if np.isfinite(x) else 0.0
+
+
+def _format_percent(width: float) -> str:
+    """Returns a relative width as a percentage, rounded up."""
+    return f"{format_up(100 * width, '.1g' if width < 0.1 else '.0f')} %"
 
 
 def _relative_width(lower: Array, upper: Array, least: float) -> float:
@@ -183,36 +293,76 @@ def _relative_width(lower: Array, upper: Array, least: float) -> float:
 
 
 def _draw_band(
-    axes: Axes, x: Array, lower: Array, upper: Array, *, thin: bool, name: str, guarantee: str, colour: str
+    axes: Axes, x: Array, safe: Array, other: Array, thin: bool, name: str, number: int, scheme: _Scheme
 ) -> None:
-    """Fills the band between both bounds, or draws one line if the eye cannot tell them apart.
+    """Draws the bound that protects, and fills the band to the other one unless it is as thin as the line.
 
-    ``guarantee`` names the end that protects: the upper one of a profile, the lower one of a trade-off curve.
+    The bound that protects is the upper one of a profile, and the lower one of a trade-off curve. Colour, dash and
+    marker say which run it is, so that each of the three may be lost.
     """
-    of = f"{name}: " if name else ""
-    if thin:
-        axes.plot(x, upper, color=colour, lw=1.8, label=f"{of}exact (the bounds coincide)")
-        return
-    axes.fill_between(x, lower, upper, color=colour, alpha=0.2, lw=0)
-    for end, curve in (("upper", upper), ("lower", lower)):
-        safe = end == guarantee
-        label = f"{of}{end} bound, the guarantee" if safe else f"{of}{end} bound"
-        axes.plot(x, curve, color=colour, lw=1.8 if safe else 1.2, ls="-" if safe else (0, (4, 3)), label=label)
+    colour = scheme.runs[number % len(scheme.runs)]
+    label = shorten_label(name) if name else "bound that protects"
+    if not thin:
+        axes.fill_between(x, other, safe, color=colour, alpha=0.2, lw=0)
+        label += " (shaded: up to the other bound)"
+    axes.plot(
+        x,
+        safe,
+        color=colour,
+        lw=1.8,
+        ls=_DASHES[number % len(_DASHES)],
+        marker=_MARKERS[number % len(_MARKERS)],
+        ms=5,
+        markevery=(0.02 + 0.035 * (number % 4), 0.14),  # apart from those of other runs, since curves may meet
+        label=label,
+    )
 
 
-def _finish_axes(axes: Axes, note: str) -> None:
-    """Adds a note, a grid and the legend."""
-    axes.text(0.03, 0.04, note, transform=axes.transAxes, fontsize=8, color="#444444")
-    axes.grid(True, which="major", color="#dddddd", lw=0.6)
+def _finish_axes(axes: Axes, note: str, scheme: _Scheme) -> None:
+    """Adds a note, a grid and the legend, and colours what is not a curve."""
+    axes.text(0.98, 0.97, note, transform=axes.transAxes, fontsize=8, color=scheme.note, ha="right", va="top")
+    axes.grid(True, which="major", color=scheme.grid, lw=0.6)
     axes.set_axisbelow(True)
-    axes.legend(loc="upper right", frameon=False, fontsize=8)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.set_facecolor("none")
+    columns = 1 if max(len(text) for text in axes.get_legend_handles_labels()[1]) > 30 else 2
+    legend = axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns, **_LEGEND)
+    axes.tick_params(which="both", colors=scheme.text)
+    _set_text_colour([axes.title, axes.xaxis.label, axes.yaxis.label, *legend.get_texts()], scheme)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side not in ("top", "right"))
+        spine.set_color(scheme.text)
+
+
+def _set_text_colour(texts: list[Any], scheme: _Scheme) -> None:
+    for text in texts:
+        text.set_color(scheme.text)
+
+
+def _drop_argument_names(text: str) -> str:
+    """Returns the text of a composition without the names of the most frequent arguments."""
+    for long, short in (("noise_multiplier=", ""), ("mechanism=", ""), ("sampling_probability=", "")):
+        text = text.replace(long, short)
+    return text
+
+
+def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
+    """Returns ``name`` for a legend: without the names of arguments, and with its middle left out where it is longer
+    than ``most`` characters, an integer of 5 or more.
+
+    >>> shorten_label("PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.01) * 1000", 30)
+    'PoissonSampled…, 0.01) * 1000'
+    """
+    short = _drop_argument_names(name)
+    if len(short) <= most:
+        return short
+    half = (most - 1) // 2
+    return f"{short[:half].rstrip()}…{short[len(short) - half :]}"
 
 
 def write_caption(run: Composable) -> str:
-    """Returns a run's mechanisms as one line of text for a figure."""
-    text = repr(run._to_composition())
-    for long, short in (("noise_multiplier=", ""), ("mechanism=", ""), ("sampling_probability=", "")):
-        text = text.replace(long, short)
-    return text if len(text) <= 110 else text[:107] + "..."
+    """Returns the mechanisms of ``run``, a mechanism or a composition, as one line of text for a figure.
+
+    >>> write_caption(dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000)
+    'PoissonSampled(Gaussian(1.0), 0.01) * 1000'
+    """
+    return shorten_label(repr(run._to_composition()), 110)

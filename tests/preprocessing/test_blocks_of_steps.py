@@ -176,10 +176,12 @@ def test_coins_are_those_of_the_record(table, heads):
     np.testing.assert_array_equal(np.concatenate([x for x, _ in some]), X[wanted])
     assert rows.counts.sum() == len(wanted)
     batches = [np.array([0, 5, len(wanted) - 1]), np.zeros(0, int), np.arange(1000)]
-    for (x, labels), batch in zip(some.gather(batches), batches, strict=True):
+    for (x, labels), batch in zip(some.gather_batches(batches), batches, strict=True):
         np.testing.assert_array_equal(x, X[wanted[batch]])
         np.testing.assert_array_equal(labels, y[wanted[batch]])
-    firsts = some.map(lambda x, y: x[:, 0].tolist(), [np.flatnonzero(np.arange(k) == 0) for k in rows.counts])
+    firsts = some.map_each_block(
+        lambda x, y: x[:, 0].tolist(), [np.flatnonzero(np.arange(k) == 0) for k in rows.counts]
+    )
     expected = [X[rows[i][:1] + start, 0].tolist() for i, start in enumerate([0, 1, 1, 1500])]
     assert list(firsts) == expected and X[wanted[0], 0] in (expected[0] or expected[2])
 

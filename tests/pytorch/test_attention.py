@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 from tightdp.torch import make_run
-from tightdp.torch.onepass.attention import multi_head_attention
+from tightdp.torch.onepass.attention import compute_self_attention
 
 
 @pytest.mark.parametrize("masked", [None, "shared", "own"])
@@ -59,7 +59,7 @@ def test_attention_taken_apart_is_that_of_pytorch(shape, dropped):
     module, x = nn.MultiheadAttention(4, 2, dropout=0.5 if dropped else 0.0), torch.randn(5, 9, 4)
     mask = torch.randn(shape)
     expected = module.eval()(x, x, x, attn_mask=mask, average_attn_weights=False)
-    found = multi_head_attention(
+    found = compute_self_attention(
         F.linear, x, x, x, 4, 2, module.in_proj_weight, module.in_proj_bias, None, None, False, module.dropout,
         module.out_proj.weight, module.out_proj.bias, training=False, attn_mask=mask, average_attn_weights=False,
     )  # fmt: skip

@@ -49,7 +49,7 @@ def test_nothing_is_released_beyond_the_plan():
     before = copied(run.model)
     with pytest.raises(dp.BudgetExceeded):
         run.step(cross_entropy, extra)
-    assert run.steps_ == 10 and not extra.used
+    assert run.steps_ == 10 and not extra.is_used
     assert_unchanged(run.model, before)
 
 

@@ -128,7 +128,7 @@ def test_a_step_has_the_probabilities_and_the_noise_of_its_epoch():
         now = run._account.current_plan
         assert now.mechanism == run.history_[-1]
         assert run.loader.candidates._stages.sampling_probability == now.sampling_probability
-        noise = torch.cat([p.grad.reshape(-1) for p in model.parameters()]).double() * now.divisor / now.deviation
+        noise = torch.cat([p.grad.reshape(-1) for p in model.parameters()]).double() * now.divisor / now.noise_deviation
         assert 1e-7 < stats.chi2(len(noise)).cdf(float((noise**2).sum())) < 1 - 1e-7
 
 

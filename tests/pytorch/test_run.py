@@ -305,3 +305,34 @@ def test_the_statement_counts_what_was_trained_and_is_frozen_now():
     run.step(cross_entropy, next(iter(run.loader)))
     model[0].requires_grad_(False)
     assert f"{numbers} numbers" in str(run.statement_)
+
+
+def test_an_error_of_the_optimizer_leaves_what_it_did_and_the_run_goes_on():
+    class FailsLate(torch.optim.SGD):
+        fails = False
+
+        def step(self, closure=None):
+            super().step()
+            if self.fails:
+                raise RuntimeError("late")
+
+    model, records = mlp(), table(32)
+    optimizer = FailsLate(model.parameters(), lr=0.5)
+    run = private(model, records, optimizer=optimizer, noise_multiplier=1.0, epochs=4)
+    batches = iter(run.loader)
+    run.step(cross_entropy, next(batches))
+    before = [p.detach().clone() for p in model.parameters()]
+    optimizer.fails = True
+    with pytest.raises(RuntimeError, match="late"):
+        run.step(cross_entropy, next(batches))
+    assert run.steps_ == 2
+    assert any((old != new).any() for old, new in zip(before, model.parameters(), strict=True))
+    optimizer.fails = False
+    run.step(cross_entropy, next(batches))
+    assert run.steps_ == 3
+
+
+def test_the_rows_of_a_batch_cannot_be_written():
+    batch = next(iter(private(mlp(), table(32), noise_multiplier=1.0).loader))
+    with pytest.raises(ValueError, match="read-only"):
+        batch.rows[...] = 0

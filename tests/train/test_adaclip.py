@@ -73,14 +73,14 @@ def test_moments_by_hand():
     moments = Moments(settings, 2, 10, q=0.2, noise=3.0)
     s = (0.01 * 4.0) ** 0.25
     b = math.sqrt(s * 2 * s / 2)
-    np.testing.assert_allclose(moments.scale, [b, b])
+    np.testing.assert_allclose(moments.gradient_scale, [b, b])
     released = np.array([5.0, -20.0])
     g = moments.learn_from_release(released)
     np.testing.assert_allclose(g, released / 10)
     np.testing.assert_allclose(moments.center, 0.25 * g)
     variance = 0.5 * 0.2 + 0.5 * (g**2 - (b * 3 / 10) ** 2) * 10 / 0.8
     deviation = np.sqrt(np.clip(variance, 0.01, 4.0))
-    np.testing.assert_allclose(moments.scale, np.sqrt(deviation * deviation.sum() / 2))
+    np.testing.assert_allclose(moments.gradient_scale, np.sqrt(deviation * deviation.sum() / 2))
 
 
 def test_debiasing_finds_the_variance_of_one_record_and_the_printed_one_does_not():
@@ -103,7 +103,7 @@ def test_the_optimal_scale_has_the_least_noise():
     settings = AdaCliP(1, 1, h1=1e-9, h2=1e9, gamma=0.7)
     moments = Moments(settings, 6, 1, 0.1, 1.0)
     moments.variance = variance = rng.uniform(0.1, 5, 6)
-    best = moments.scale
+    best = moments.gradient_scale
     assert (variance / best**2).sum() == pytest.approx(0.7)
     for _ in range(200):
         other = best * np.exp(0.3 * rng.normal(size=6))
@@ -144,9 +144,9 @@ def test_the_printed_lemma_claims_too_little():
 
 def test_equal_bounds_are_dpsgd_with_a_centre():
     moments = Moments(AdaCliP(1, 1, h1=0.25, h2=0.25), 9, 1, 0.1, 1.0)
-    np.testing.assert_allclose(moments.scale, 0.5 * 3)
+    np.testing.assert_allclose(moments.gradient_scale, 0.5 * 3)
     moments.learn_from_release(np.ones(9))
-    np.testing.assert_allclose(moments.scale, 0.5 * 3)
+    np.testing.assert_allclose(moments.gradient_scale, 0.5 * 3)
 
 
 @pytest.mark.parametrize(

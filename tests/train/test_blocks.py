@@ -108,8 +108,8 @@ def test_memory_maps_and_sparse_matrices_are_read_in_blocks(table, tmp_path, dty
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     monkeypatch.setattr("tightdp.records.blocks.BYTES", 1000)
     seen = []
-    passed = Blocks.map
-    monkeypatch.setattr(Blocks, "map", lambda self, *f: seen.append(len(list(self))) or passed(self, *f))
+    passed = Blocks.map_each_block
+    monkeypatch.setattr(Blocks, "map_each_block", lambda self, *f: seen.append(len(list(self))) or passed(self, *f))
     for algorithm in (NoisyGD(steps=3), DPSGD(epochs=1)):
         expected = LogisticRegression(algorithm, **TARGET).fit(X, y)
         assert not seen

@@ -22,7 +22,7 @@ from tightdp.gate.minimum_query import (
     build_objective,
     build_perturbed_query,
 )
-from tightdp.gate.solver import NotReached, minimize
+from tightdp.gate.solver import NotReached, minimize_convex_function
 from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
 from tightdp.train import (
     LinearSVC,
@@ -75,7 +75,7 @@ def test_one_record_moves_the_minimum_by_no_more_than_the_sensitivity(loss, draw
         query = build_minimum_query(Oracle(model, Records(X[:n], y[:n]), public), w, f)
         ends.append(query.evaluate(still))
     assert within(ends[1] - ends[0], query)
-    assert query.sensitivity == pytest.approx(f.lipschitz / (8 * 0.05), rel=1e-5)
+    assert query.sensitivity == pytest.approx(f.largest_gradient_norm / (8 * 0.05), rel=1e-5)
 
 
 def test_minimize_reaches_the_tolerance_from_bad_starts():
@@ -98,7 +98,7 @@ def test_minimize_reaches_the_tolerance_from_bad_starts():
             return lambda t: -float(direction @ Rough(self.w - t * direction).gradient)
 
     for scale in (1e-3, 0.1, 2.0):
-        w = minimize(Rough, scale * g.normal(size=12), 1e-9)
+        w = minimize_convex_function(Rough, scale * g.normal(size=12), 1e-9)
         assert np.linalg.norm(Rough(w).gradient) <= 1e-9 - 1e-10
 
 
@@ -194,7 +194,7 @@ def test_what_the_second_noise_covers():
     """1.5 times the tolerance from either minimum, and a step of the grid in each coordinate."""
     X, y, model, public, f = setting(Logistic(), 2)
     query = build_perturbed_query(Oracle(model, Records(X, y), public), np.zeros(model.size), f)
-    tolerance = SLACK * f.lipschitz
+    tolerance = SLACK * f.largest_gradient_norm
     assert math.sqrt(model.size) * query.noise_grid / 2 <= tolerance / 2
     least = Fraction(3 * tolerance) / Fraction(f.convexity) + Fraction(math.sqrt(model.size)) * Fraction(query.grid)
     assert least <= Fraction(query.cover) <= least * Fraction(103, 100)

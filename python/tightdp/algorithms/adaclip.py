@@ -1,9 +1,11 @@
 """AdaCliP: gradients centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
 
-This departs from the paper in several points, with the reasons in docs/theory/adaclip.md. Noise is added once, to the
-sum, so that an empty batch carries it too, and the divisor is public. The noise's own variance is subtracted from the
-variance estimate at the scale it has there, (b sigma / B)^2. The rest is the variance of a batch mean, and is scaled to
-that of one example. Estimates are averaged before they are confined to [h1, h2], and deviations start at (h1 h2)^(1/4).
+Departures from the paper, each with its reason in docs/theory/adaclip.md:
+
+- Noise is added once, to the sum, so that an empty batch carries it too. The divisor is public.
+- The noise's own variance is subtracted from the variance estimate at the scale it has there, (b sigma / B)^2. The rest
+  is the variance of a batch mean, and is scaled to that of one record.
+- Estimates are averaged before they are confined to [h1, h2]. Deviations start at (h1 h2)^(1/4).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, smallest_share
+from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, compute_smallest_share
 from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, resolve_optimizer
 
@@ -29,10 +31,10 @@ class AdaCliP:
     """Differentially private gradient descent with coordinate-wise adaptive clipping.
 
     Each of ``steps`` steps releases ``b * (sum clip((g - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch that
-    holds each record independently with probability q = batch_size / (public number of records), and takes ``a +
-    released / batch_size`` for the mean gradient. The centre a is a running mean of past estimates. The scales are b_i
-    = sqrt(s_i sum(s) / gamma) for running estimates s_i of the deviation of one record's gradient. Of all b that keep
-    the mean of |(g - a) / b|^2 at gamma, these have the least noise.
+    holds each record independently with probability q = batch_size / (public number of records), and takes
+    ``a + released / batch_size`` for the mean gradient. The centre a is a running mean of past estimates. The
+    scale is b_i = sqrt(s_i sum(s) / gamma) for running estimates s_i of the deviation of one record's gradient. Of all
+    b that keep the mean of |(g - a) / b|^2 at gamma, these have the least noise.
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ class AdaCliP:
         return self.batch_size is None
 
     def resolve_variance_range(self, size: int) -> tuple[float, float]:
-        """h1 and h2 for that many parameters."""
+        """Returns h1 and h2 for ``size`` parameters."""
         start = self.max_norm**2 * self.gamma / size
         h1 = min(start / 2, self.h2 or math.inf) if self.h1 is None else self.h1
         h2 = max(start * 2, h1) if self.h2 is None else self.h2
@@ -98,7 +100,7 @@ class AdaCliP:
             q = limit_batch(self.batch_size, public.records, self.epochs) / public.records
         steps = math.ceil(self.epochs / q)
         noise = resolve_noise_multiplier(
-            lambda noise: RepeatedRelease(q, noise, steps).releases, self.noise_multiplier, target
+            lambda noise: RepeatedRelease(q, noise, steps).composed_releases, self.noise_multiplier, target
         )
         return RepeatedRelease(q, noise, steps)
 
@@ -111,12 +113,12 @@ class AdaCliP:
         optimizer = resolve_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            """Steps along estimates of the mean gradient, from which the next centre and scale are learned."""
+            """Takes steps along estimates of the mean gradient, from which the next centre and scale are learned."""
             step, iterates = optimizer.make_stepper(public.size), TailMean(steps, self.average)
             moments = Moments(self, public.size, batch, q, noise)
             for _ in range(steps):
                 query = oracle.gradient_sum_query(
-                    w, 1.0, sampling_probability=q, center=moments.center, scale=moments.scale
+                    w, 1.0, sampling_probability=q, center=moments.center, scale=moments.gradient_scale
                 )
                 gradient = moments.learn_from_release(gate.release_gaussian(query, noise).value)
                 w = step(w, gradient + public.regularization * w)
@@ -124,13 +126,13 @@ class AdaCliP:
             return iterates.get_mean()
 
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
-        return AlgorithmPlan(FixedPlan(made.releases), run, steps, used)
+        return AlgorithmPlan(FixedPlan(made.composed_releases), run, steps, used)
 
 
 def limit_batch(batch_size: float, records: int, epochs: float) -> float:
     """Returns an expected batch size that has a plan: in place of all records, all but one, or half of a single one,
     and in place of too few, so many that ``epochs`` end."""
-    batch_size = max(batch_size, records * smallest_share(epochs))
+    batch_size = max(batch_size, records * compute_smallest_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 
 
@@ -144,14 +146,14 @@ class Moments:
         self.variance: Vector = np.full(size, math.sqrt(self._low * self._high))
 
     @property
-    def scale(self) -> Vector:
-        """b_i = sqrt(s_i sum(s) / gamma), s confined to its range."""
+    def gradient_scale(self) -> Vector:
+        """Scale of each coordinate, b_i = sqrt(s_i sum(s) / gamma), with s confined to its range."""
         deviation = np.sqrt(np.clip(self.variance, self._low, self._high))
         return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
 
     def learn_from_release(self, released: Vector) -> Vector:
-        """The estimate of the mean gradient in a released sum, which also updates the moments."""
-        options, scale = self._settings, self.scale
+        """Returns the estimate of the mean gradient in a released sum, and updates the moments with it."""
+        options, scale = self._settings, self.gradient_scale
         gradient: Vector = self.center + released / self._expected
         observed = estimate_variance((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
         self.variance = options.beta2 * self.variance + (1 - options.beta2) * observed
@@ -160,10 +162,10 @@ class Moments:
 
 
 def estimate_variance(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
-    """The variance of one record's gradient, from squared distances of the estimate from the centre.
+    """Returns the variance of one record's gradient, from squared distances of the estimate from the centre.
 
-    For Poisson batches E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 where nothing is
-    clipped (docs/theory/adaclip.md, section 3). The estimate is unbiased up to the last term, which is small once m has
-    settled.
+    If nothing is clipped, E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 for Poisson
+    batches (docs/theory/adaclip.md, section 3). So the estimate is unbiased up to the last term, which is small once m
+    has settled.
     """
     return (squares - (scale * noise / expected) ** 2) * (expected / (1 - q))

@@ -1,12 +1,16 @@
 """DP-AGD: gradient descent whose noise and step sizes adapt to what it has seen (Lee and Kifer 2018, Algorithm 2).
 
 Each iteration measures a noisy gradient and privately chooses among ``candidates`` step sizes. When "no step" wins, it
-measures the same gradient again with more budget, and averages. It departs from the paper in several points, with the
-reasons in docs/algorithms/dp-agd.md. Neighbours differ by an added or removed record, since the paper's relation is
-empty at a fixed number of records. The raw running average of a gradient is kept, and a normalised copy gives the
-direction. All measurements are averaged, and the regulariser carries a public constant. The selection adds Gumbel
-noise, four times cheaper than Laplace at equal scale. The budget is asked before every release, and the run is charged
-for its caps exactly, not through zCDP alone."""
+measures the same gradient again with more budget, and averages. Departures from the paper (reasons:
+docs/algorithms/dp-agd.md):
+
+- Neighbours are those of add/remove, since the paper's relation is empty at a fixed number of records.
+- The raw running average of a gradient is kept, and a normalised copy gives the direction. All measurements are
+  averaged.
+- The regulariser carries a public constant.
+- The selection adds Gumbel noise, four times cheaper than Laplace at equal scale.
+- The budget is asked before every release, and the run is charged for its caps exactly, not through zCDP alone.
+"""
 
 from __future__ import annotations
 
@@ -85,12 +89,13 @@ class DPAGD:
         _check.choice("noise", self.noise, ("gumbel", "exponential"))
 
     def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
-        """The selection whose ``selections``-fold zCDP is ``share`` of the run's: rho is 1/(2 nm^2) for a Gaussian,
-        eta^2/8 for Gumbel noise, epsilon^2/2 for exponential noise."""
+        """Returns the selection whose ``selections``-fold zCDP is ``share`` of the run's. The rho of a Gaussian is 1/(2
+        nm^2), of Gumbel noise eta^2/8, and of exponential noise epsilon^2/2."""
         ratio = float(np.sqrt(self.share / (1 - self.share))) / noise_multiplier
         return BoundedRange(2 * ratio) if self.noise == "gumbel" else PureDP(ratio)
 
     def _build_caps(self, noise_multiplier: float) -> Caps:
+        """Returns the caps on gradients and selections."""
         gradients = self.selections / noise_multiplier**2
         return Caps(gradients, [(self._calibrate_selection(noise_multiplier), self.selections)])
 
@@ -116,7 +121,7 @@ class DPAGD:
 
 
 class _Descent:
-    """One run: the current parameters, the current price of a gradient, the current range of steps."""
+    """One run: its current parameters, price of a gradient and range of steps."""
 
     def __init__(
         self,
@@ -132,7 +137,7 @@ class _Descent:
         self._set, self._public, self._oracle, self._gate, self._q = settings, public, oracle, gate, q
         self._w, self._calibrate_selection = w, selection
         self._price = noise_multiplier**-2
-        """1 / noise_multiplier^2 of the next gradient: what it takes from the cap, and its weight in the average."""
+        """1 / noise_multiplier^2 of the next gradient: its cost under the cap, and its weight in the average."""
         self._max_step = settings.max_step
         self._taken: list[float] = []
         self._last: Vector = np.zeros_like(w)
@@ -163,14 +168,17 @@ class _Descent:
             self._price += extra
 
     def _measure_gradient(self, price: float) -> Vector:
-        """An unbiased gradient sum of variance (max_norm^2 / price) per coordinate (and the sampling's own)."""
+        """Releases an unbiased gradient sum of variance (max_norm^2 / price) per coordinate (and the sampling's
+        own)."""
         query = self._oracle.gradient_sum_query(self._w, self._set.max_norm, sampling_probability=self._q)
         return self._gate.release_gaussian(query, price**-0.5).value / self._q
 
     def _compute_penalty(self) -> Vector:
+        """Returns the gradient of the penalty, for a sum over all records."""
         return self._public.records * self._public.regularization * self._w
 
     def _choose_step(self, unit: Vector) -> float:
+        """Selects a step length along a direction privately; 0 stands for no step."""
         steps = np.linspace(0.0, self._max_step, self._set.candidates + 1)
         query: Query = self._oracle.line_loss_query(
             self._w, unit, steps, self._set.max_loss, sampling_probability=self._q
@@ -180,6 +188,7 @@ class _Descent:
         return float(steps[self._gate.release_least_index(query, self._calibrate_selection, offset=penalty).value])
 
     def _note_step(self, step: float) -> None:
+        """Notes a step length, and after each ``every`` steps sets the range of the next ones."""
         self._taken.append(step)
         if len(self._taken) % self._set.every == 0:
             self._max_step = (1 + self._set.stretch) * max(self._taken[-self._set.every :])

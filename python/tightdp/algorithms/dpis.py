@@ -1,9 +1,13 @@
 """DPIS: records drawn in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS 2022), corrected.
 
-This departs from the paper in several points, with the reasons in docs/theory/dpis.md. A record's contribution is the
-unit vector of its gradient times a weight that is fixed before the draw, never one over the realised probability. The
-sum of norms is released over all records and charged as such a release. The number of records is a public constant, and
-the norm bound is confined to a public range. Adaptively chosen noise goes through a filter that is valid for it.
+Departures from the paper, each with its reason in docs/theory/dpis.md:
+
+- A record's contribution is the unit vector of its gradient times a weight that is fixed before the draw, never one
+over
+  the realised probability.
+- The sum of norms is released over all records and charged as such a release.
+- The number of records is a public constant, and the norm bound is confined to a public range.
+- Adaptively chosen noise goes through a filter that is valid for it.
 """
 
 from __future__ import annotations
@@ -27,12 +31,13 @@ from ..models.dense import grid_for
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
-from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, build_sampled_gaussian, smallest_share
+from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, build_sampled_gaussian, compute_smallest_share
 from .shared.importance import TwoStages
 from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, check_stable, resolve_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
+"""(oracle, gate, initial parameters) -> final parameters."""
 Choice = Callable[[int, Vector, float], tuple[float, float]]
 """(epoch, parameters, norm bound) -> (sampling probability, noise multiplier)."""
 
@@ -123,11 +128,11 @@ class DPIS:
         """Returns the batch size over that number of records, in (0, 1]."""
         if self.batch_size is None:
             return FRACTION / 2
-        return min(1.0, max(self.batch_size / records, smallest_share(self.epochs)))
+        return min(1.0, max(self.batch_size / records, compute_smallest_share(self.epochs)))
 
     def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
-        """The steps; with ``norm_share=None`` those of the largest cost, which steer the filter's choice of order and
-        the length of steps."""
+        """Returns the steps of a run. With ``norm_share=None`` they are those of the largest cost, which steer the
+        filter's choice of order and the length of steps."""
         run = _DpisRun(self, public, target)
         run.check_norms()
         q, count = (
@@ -135,7 +140,9 @@ class DPIS:
             self.epochs * run.steps,
         )
         noise = resolve_noise_multiplier(
-            lambda noise: RepeatedRelease(q, noise, count).releases + run.norm_releases, self.noise_multiplier, target
+            lambda noise: RepeatedRelease(q, noise, count).composed_releases + run.norm_releases,
+            self.noise_multiplier,
+            target,
         )
         return RepeatedRelease(q, noise, count)
 
@@ -150,7 +157,7 @@ class DPIS:
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
             return AlgorithmPlan(
-                FixedPlan(made.releases + run.norm_releases),
+                FixedPlan(made.composed_releases + run.norm_releases),
                 run.build_fixed_run(q, noise),
                 count + self.norm_sum_count,
                 used,
@@ -173,7 +180,7 @@ class EpochSettings:
         """The batch size over the public number of records, in (0, 1]."""
         self.steps = math.ceil(1 / self.part)
         """The number of steps in an epoch."""
-        self.norm_noise = settings.norm_noise or max(0.02 * public.records, self._least_norm_noise())
+        self.norm_noise = settings.norm_noise or max(0.02 * public.records, self._find_least_norm_noise())
         """Noise multiplier of each released sum of norms."""
 
     @property
@@ -183,9 +190,9 @@ class EpochSettings:
             Gaussian(self.norm_noise) * self.settings.norm_sum_count if self.settings.norm_sum_count else Composition()
         )
 
-    def _least_norm_noise(self) -> float:
-        """Noise multiplier with which all sums of norms take half of epsilon, in the account that the run has; 0 where
-        no epsilon is given."""
+    def _find_least_norm_noise(self) -> float:
+        """Returns the noise multiplier with which all sums of norms take half of epsilon in the run's account; 0
+        without epsilon."""
         sums, (epsilon, delta, _) = self.settings.norm_sum_count, self.target
         if epsilon is None or not sums:
             return 0.0
@@ -200,7 +207,7 @@ class EpochSettings:
             return
         norms = self.norm_releases + (self.target.beside or Composition())
         if not norms.epsilon(self.target.delta).upper < self.target.epsilon:
-            raise self._too_many_norms()
+            raise self._make_norm_refusal()
 
     def make_filter(self, made: RepeatedRelease) -> FilterBudget:
         """Returns the filter of a run whose share of norms is released, of the order that is best for ``made`` if
@@ -209,16 +216,16 @@ class EpochSettings:
         Raises ValueError if this leaves too little as well, which does not depend on the number of records.
         """
         assert self.target.epsilon is not None
-        for expected in (made.releases + self.norm_releases, None):
+        for expected in (made.composed_releases + self.norm_releases, None):
             budget = FilterBudget(self.target.epsilon, self.target.delta, expected=expected)
             # The steps of an epoch in which all norms are C, with the largest noise: section 6.
             epoch = 2 * math.expm1(min(budget.cost(Gaussian(self.largest_noise / 1.01)), 700.0))
             room = budget.cap * (1 - 1e-6) - self.settings.norm_sum_count * budget.cost(Gaussian(self.norm_noise))
             if self.settings.epochs * epoch <= room:
                 return budget
-        raise self._too_many_norms()
+        raise self._make_norm_refusal()
 
-    def _too_many_norms(self) -> ValueError:
+    def _make_norm_refusal(self) -> ValueError:
         """Returns the error for sums of norms that leave nothing for gradients."""
         return ValueError(
             f"norm_noise must be larger, or epochs fewer: {self.settings.norm_sum_count} sums of norms with "
@@ -226,13 +233,13 @@ class EpochSettings:
         )
 
     def compute_sampling_probability(self, share: float) -> float:
-        """q for a ratio of the mean norm to C."""
+        """Returns q for a ratio of the mean norm to C."""
         return min(1.0, self.part / share)
 
     def choose_share_and_noise(
         self, budget: FilterBudget, epoch: int, released: float, max_norm: float
     ) -> tuple[float, float]:
-        """The share of norms that a released sum tells, and the noise multiplier of the epoch's steps."""
+        """Returns the share of norms by a released sum, and the noise multiplier of the epoch's steps."""
         # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
@@ -243,7 +250,7 @@ class EpochSettings:
         return share, noise
 
     def _choose_noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
-        """sigma / share for the smallest sigma that leaves room for the epochs to come; infinite if it is far beyond
+        """Returns sigma / share for the smallest sigma that leaves room for later epochs; infinity if it is far beyond
         the largest noise."""
         later = self.settings.epochs - epoch - 1
         sums = Gaussian(self.norm_noise)
@@ -252,6 +259,7 @@ class EpochSettings:
         worst = 1.0 if epoch < self.settings.reserve * self.settings.epochs else share
 
         def is_affordable(sigma: float) -> bool:
+            """Tells whether the steps of this epoch, with this sigma, leave enough for later epochs."""
             now = budget.cost(build_sampled_gaussian(sigma / share, self.compute_sampling_probability(share)))
             then = (
                 now
@@ -266,9 +274,11 @@ class EpochSettings:
 
 
 class _DpisRun(EpochSettings):
-    """The steps of a run."""
+    """The steps of a run, with fixed or adaptive settings."""
 
     def build_fixed_run(self, q: float, noise: float) -> Run:
+        """Returns a run with the same sampling probability and noise in all steps."""
+
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return self._run_epochs(
                 oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._resolve_optimizer(q, noise)
@@ -277,19 +287,22 @@ class _DpisRun(EpochSettings):
         return run
 
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
-        """``q`` and ``noise`` at the largest cost. Other norms will have about the same ratio of the two."""
+        """Returns a run whose epochs release the share of norms. ``q`` and ``noise`` are those of the largest cost.
+        Other norms will have about the same ratio of the two."""
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            def choose(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+            def choose_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+                """Releases the sum of norms of an epoch, and returns its sampling probability and noise."""
                 released = gate.release_gaussian(oracle.norm_sum_query(w, max_norm), self.norm_noise).value[0]
                 share, noise = self.choose_share_and_noise(budget, epoch, released, max_norm)
                 return self.compute_sampling_probability(share), noise
 
-            return self._run_epochs(oracle, gate, w, choose, self._resolve_optimizer(q, noise))
+            return self._run_epochs(oracle, gate, w, choose_epoch_settings, self._resolve_optimizer(q, noise))
 
         return run
 
     def _resolve_optimizer(self, q: float, noise: float) -> Optimizer:
+        """Returns the optimizer of the settings, or plain steps whose length follows from ``spread``."""
         options, steps = self.settings, self.settings.epochs * self.steps
         signal = q * self.public.records * math.sqrt(steps) / noise
         return resolve_optimizer(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
@@ -317,18 +330,19 @@ class _DpisRun(EpochSettings):
 def importance_sum_query(
     oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
 ) -> Query:
-    """sum of max_norm g_k / |g_k| over a sample that holds record k with probability q |clip(g_k)| / max_norm.
+    """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability q
+    |clip(g_k)| / max_norm.
 
-    Two stages: candidates by a bound on the norm from when the record was last looked at (all of them afresh with
-    ``refresh``), then by the norm itself. Sensitivity max_norm, sampling probability q: whatever its remembered bound,
-    a record is taken with at most q, and what it adds has norm at most max_norm (docs/theory/dpis.md, section 3).
-    Weights multiply the norms |clip(g_k)|, and not what is added.
+    The sample is drawn in two stages: candidates by a bound on the norm from when the record was last looked at (with
+    ``refresh`` all bounds are made anew), then by the norm itself. Sensitivity: max_norm; sampling probability: q.
+    Whatever its remembered bound, a record is taken with probability q at most, and adds a vector of norm max_norm at
+    most (docs/theory/dpis.md, section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
     grid = grid_for(max_norm, records=oracle.public.records)
     stages = TwoStages(q, max_norm, reach, floor)
 
-    def evaluate(source: RandomSource) -> Integers:
+    def evaluate_importance_sum(source: RandomSource) -> Integers:
         """Draws candidates by bounds on their norms, thins them by the norms themselves, and sums the gradients."""
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
@@ -343,4 +357,4 @@ def importance_sum_query(
         oracle.state["norm bounds"] = hats
         return gradients.sum_unit_gradients(max_norm, taken, grid=grid)
 
-    return Query((oracle.public.size,), max_norm, q, grid, evaluate)
+    return Query((oracle.public.size,), max_norm, q, grid, evaluate_importance_sum)

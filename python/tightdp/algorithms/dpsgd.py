@@ -15,7 +15,7 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
-from .shared.algorithm import AlgorithmPlan, batch_size, smallest_share
+from .shared.algorithm import AlgorithmPlan, batch_size, compute_smallest_share
 from .shared.centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
 from .shared.descent import build_descent
 from .shared.optimizers import Optimizer, check_optimizer
@@ -72,7 +72,7 @@ class DPSGD:
         """Plans steps on Poisson samples, and one release of the centre if features are centred."""
         q = FRACTION
         if self.batch_size is not None:
-            q = min(1.0, max(self.batch_size / public.records, smallest_share(self.epochs)))
+            q = min(1.0, max(self.batch_size / public.records, compute_smallest_share(self.epochs)))
         steps = math.ceil(self.epochs / q)
         share = self.center if can_be_centered(public) else 0.0
 

@@ -31,10 +31,11 @@ from .record_count import release_count_and_plan
 from .shared.algorithm import Algorithm, check_length
 
 Callback = Callable[[int, int | None], object]
+"""(releases so far, their total or None) -> anything."""
 
 
 class Fit(NamedTuple):
-    """A private fit: all of it may be published."""
+    """A private fit. All of it may be published."""
 
     parameters: Vector
     privacy: Bound
@@ -149,7 +150,8 @@ def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
 
 
 def open_ledger(ledger: Any) -> Ledger | None:
-    """Returns the ledger that an estimator was given, as it is or by its path or URL; None if it was given none."""
+    """Returns the ledger that an estimator was given, as it is or by its path or URL; None if it was given no
+    ledger."""
     return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
 
 
@@ -177,12 +179,13 @@ def _prepare_records(X: Any, y: Any, weights: Any, declared: float | None) -> Re
 
 
 def make_batch_source(random_state: Any) -> RandomSource:
-    """A source for batches alone: its k-th stream is the k-th batch, whatever else is drawn, so that batches can be
-    gathered before their steps."""
+    """Returns a source for batches alone. Its k-th stream is the k-th batch, whatever else is drawn, so that batches
+    can be gathered before their steps."""
     return SecureRandom() if random_state is None else Philox(int(random_state), 2**63)
 
 
 def make_random_source(random_state: Any) -> RandomSource:
+    """Returns the source of an estimator's ``random_state``. TypeError or ValueError unless that is None or a seed."""
     if random_state is None:
         return SecureRandom()
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):

@@ -27,8 +27,8 @@ from .shared.step_length import STRIDE, check_stable, choose_plain_steps, choose
 FEWEST, MOST = 20, 150
 """Range of the number of steps. Below 20 the last half has too few iterates to average; 150 bounds the time."""
 LONGEST = 2.0
-"""Momentum is chosen to keep the learning rate below this: a logistic loss is smooth with constant |x|^2/4, and one-hot
-rows have |x|^2 of some 10."""
+"""Largest learning rate; momentum is chosen to keep below it. A logistic loss is smooth with constant |x|^2/4, and
+one-hot rows have |x|^2 of some 10."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,13 @@ class NoisyGD:
         """Plans full-batch steps, and one release of the centre if features are centred."""
 
         def compute_length(total: float) -> float:
+            """Returns the total length of the steps, for a total noise multiplier."""
             return choose_total_length(public, public.records / total, self.max_norm, self.spread)
 
         share = self.center if can_be_centered(public) else 0.0
 
         def compose_releases(noise: float, steps: int) -> Composition:
+            """Returns the composition of the steps and of the centre's release."""
             full = Gaussian(noise) * steps
             return full + Gaussian(compute_center_noise(noise, 1.0, steps, share)) if share else full
 
@@ -128,5 +130,5 @@ def _choose_momentum(stride: float, steps: int) -> float:
 
 
 def _find_step_count(holds: Callable[[int], bool]) -> int:
-    """The least number of steps in the range for which ``holds``, or the most there are."""
+    """Returns the least number of steps in the range for which ``holds``, or the largest one."""
     return next((k for k in range(FEWEST, MOST) if holds(k)), MOST)

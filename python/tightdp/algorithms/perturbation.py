@@ -57,6 +57,7 @@ class OutputPerturbation:
         _check.replace_fields(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
+        """Plans the release of one minimum with noise."""
         f = build_objective(public, self.max_norm)
         noise = resolve_noise_multiplier(Gaussian, self.noise_multiplier, target)
 
@@ -76,9 +77,9 @@ class ObjectivePerturbation:
 
     Two classes only; the noise follows from epsilon, at most 1400, and delta. Guarantee: (epsilon, delta)-DP,
     add/remove one record, of which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta
-    being the loss's largest second derivative times max_norm^2. Kifer, Smith and Thakurta (2012) use a tail bound,
-    where this uses the exact Gaussian curve, without the factor two that losses of either slope would need. The minimum
-    may be approximate: a second, small Gaussian covers the error (Iyengar et al. 2019).
+    being the loss's largest second derivative times max_norm^2. Departures from Kifer, Smith and Thakurta (2012): the
+    exact Gaussian curve replaces a tail bound, without the factor two that losses of either slope would need. The
+    minimum may be approximate, because a second, small Gaussian covers its error (Iyengar et al. 2019).
     """
 
     max_norm: float = 1.0
@@ -94,7 +95,7 @@ class ObjectivePerturbation:
         f = build_objective(public, self.max_norm)
         if f.loss.outputs != 1:
             raise ValueError("classes must be two: objective perturbation needs losses of one score")
-        least = f.curvature / math.expm1(CURVATURE_SHARE * epsilon)
+        least = f.largest_curvature / math.expm1(CURVATURE_SHARE * epsilon)
         return dataclasses.replace(f, convexity=max(f.convexity, least))
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
@@ -102,7 +103,7 @@ class ObjectivePerturbation:
         if target.epsilon is None:
             raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
         f = self.choose_objective(public, target.epsilon)
-        left = target.epsilon - math.log1p(f.curvature / f.convexity) * (1 + 1e-12)
+        left = target.epsilon - math.log1p(f.largest_curvature / f.convexity) * (1 + 1e-12)
         noise = float(calibrate(Gaussian, epsilon=(1 - COVER) * left, delta=(1 - COVER) * target.delta))
         cover = float(calibrate(Gaussian, epsilon=COVER * left, delta=COVER * target.delta))
         charge = ApproximateDP(target.epsilon, target.delta)

@@ -1,4 +1,4 @@
-"""The number of records where it is not public: one more release, and a plan that rests on it.
+"""The number of records if it is not public: one more release, and a plan that rests on it.
 
 Under "add or remove" the number of records is as private as a record. Where the caller names no public one, a noisy
 count is released first and stands for it from then on. A plan that a released count chose must cost the same whatever
@@ -41,14 +41,15 @@ PLAIN_SHARE = 0.02
 """Share of epsilon and delta for the count if only the (epsilon, delta) of the rest is known. Its noise is then 240
 records at epsilon 1 and delta 1e-5."""
 FREED = 1e-3
-"""Part of the count's mu^2 that is not spent: it pays for ``SLACK``."""
+"""Part of the count's mu^2 that is not spent, because it pays for ``SLACK``."""
 SLACK = 1e-7
 """Relative excess of the cap on Gaussians over what a reference plan spends: calibrated to 1e-9, plans for different
 counts differ by less."""
 REFERENCE = 10**6
-"""The number of records of the plan that says what any plan will cost; no other number may cost more."""
+"""Number of records of the plan that says what any plan will cost. A plan for another number may not cost more."""
 NUMBERS = (REFERENCE, 1)
-"""Numbers of records for which settings are tried before a count is charged: it may be followed by any plan."""
+"""Numbers of records for which settings are tried before a count is charged, because the count may be followed by any
+plan."""
 MOST_EPSILON = 1e4
 """Largest epsilon that the count's noise is computed from, for an algorithm that brings its own, tiny noise."""
 
@@ -87,7 +88,7 @@ def release_count_and_plan(
 
 
 def rehearse_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
-    """Runs a plan up to its first release, without a record: raises what it would raise after a charge.
+    """Runs a plan up to its first release, without a record. Raises what it would otherwise raise after a charge.
 
     ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
 
@@ -98,9 +99,10 @@ def rehearse_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
 
 
 def stop_before_payment(budget: ReleaseBudget, run: Callable[[Gate], object]) -> None:
-    """Runs up to where the first release would be paid for, and raises what is raised before that."""
+    """Runs up to where the first release would be paid for. Raises any error that comes before."""
 
     def stop_here() -> None:
+        """Ends the rehearsal in place of a payment."""
         raise _FirstReleaseReached
 
     with suppress(_FirstReleaseReached):
@@ -108,7 +110,7 @@ def stop_before_payment(budget: ReleaseBudget, run: Callable[[Gate], object]) ->
 
 
 class _FirstReleaseReached(Exception):
-    """The first release would be made."""
+    """Ends a rehearsal at its first release."""
 
 
 def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
@@ -127,6 +129,7 @@ def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle:
 
 
 def _explain_missing_plan(algorithm: Algorithm, records: str, error: Exception) -> str:
+    """Returns the text of the error for settings without a plan for that number of records."""
     return (
         f"public_size must be given, a public number of records, or other settings: {algorithm!r} has no plan for "
         f"{records}: {error}"
@@ -169,6 +172,7 @@ def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
     def check_plan(plan: AlgorithmPlan) -> ReleaseBudget:
+        """Returns the budget of a plan. ValueError if its charge is above the target."""
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget
@@ -177,8 +181,8 @@ def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple
 
 
 def _divide_by_caps(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
-    """The rest is held to the caps that a reference plan fills: Gaussians by the sum of 1/noise_multiplier^2, every
-    other mechanism by its count."""
+    """Divides the target by the caps that a reference plan fills: Gaussians by the sum of 1/noise_multiplier^2, every
+    other mechanism by its count. The rest is held to these caps."""
     reference = dataclasses.replace(facts, records=REFERENCE)
     epsilon = target.epsilon
     if epsilon is None:
@@ -189,6 +193,7 @@ def _divide_by_caps(algorithm: Algorithm, facts: Public, target: Target) -> tupl
     charge = algorithm.plan(reference, target).budget.charge()
 
     def build_reference_caps() -> Caps:
+        """Returns the caps of the reference plan, with ``SLACK``."""
         gaussians, others = split_off_gaussians(charge)
         return Caps(gaussians * (1 + SLACK), others)
 

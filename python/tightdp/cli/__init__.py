@@ -13,6 +13,7 @@ from typing import NoReturn
 from .._core import __version__
 from ..accounting.running_accounts.filters import BudgetExceeded
 
+# The commands and their help, by the folder of their modules.
 _ACCOUNTING = {
     "epsilon": "bounds on epsilon at a given delta",
     "delta": "bounds on delta at a given epsilon",
@@ -35,14 +36,16 @@ _OTHERS = {
     "completion": "a script that completes commands and options in the shell",
 }
 _FOLDERS = {".accounting": _ACCOUNTING, ".tables": _TABLES, "": _OTHERS}
-"""Folders of this package, and the commands whose modules they hold."""
+"""Folders of this package, and the commands whose modules are in each."""
 COMMANDS = {name: summary for commands in _FOLDERS.values() for name, summary in commands.items()}
+"""The help of each command, by its name."""
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors take one line, and say how to get help."""
 
     def error(self, message: str) -> NoReturn:
+        """Prints the error in one line, and exits with 2."""
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 

@@ -7,9 +7,9 @@ import time
 from typing import TextIO
 
 WIDTH = 30
-"""Characters of the bar."""
+"""Length of the bar in characters."""
 INTERVAL = 0.1
-"""Seconds between two redraws: often enough to look alive, and too rarely to cost time."""
+"""Least number of seconds between two redraws: often enough to look alive, and too rarely to cost time."""
 
 
 class ProgressBar:

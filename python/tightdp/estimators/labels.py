@@ -1,6 +1,6 @@
-"""Labels that are learned: those of many records are released with noise, and charged, before a model is trained.
+"""Learns the labels of a classifier: a first release, which is charged, finds the labels that many records have.
 
-Statement and proof: docs/theory/frequent.md, section 3.
+It compares noisy counts with a threshold. Statement and proof: docs/theory/frequent.md, section 3.
 """
 
 from __future__ import annotations
@@ -25,19 +25,24 @@ from ..records.text import NO_VALUE, convert_to_text
 from ..release.noise import Philox, RandomSource, SecureRandom
 
 LEARN = "learn"
+"""The value of ``classes`` for which labels are learned."""
 SHARE = 0.01
-"""Share of the budget, as mu^2, for the labels: at epsilon 1 and delta 1e-5 their counts have noise of 37 records, and
+"""Share of the budget, as mu^2, for the labels. At epsilon 1 and delta 1e-5 their counts have noise of 37 records, and
 a label needs about 190."""
+# The error for a charge that grows with the number of labels.
 UNKNOWN = "classes must be declared with this algorithm, whose cost depends on their number: it would be {}"
 STREAM = 2**62
-"""The first stream of a seeded source for labels: the run's noise has those from 0 on."""
+"""First stream of a seeded source for labels. The run's noise has the streams from 0 on."""
 
 
 class LabelRelease(NamedTuple):
-    """A run that begins with the release of its labels: fixed before a record is looked at."""
+    """The division of a run's budget between the release of its labels and the rest of the run.
+
+    It is decided before any record is read.
+    """
 
     spent: NoiseShare
-    """Budget of the labels."""
+    """Budget of the release of the labels."""
     epsilon: float | None
     delta: float
     """Target of the rest of the run."""
@@ -54,9 +59,10 @@ def must_learn(classes: Any) -> bool:
 
 
 def require_typed_labels(labels: Any) -> Any:
-    """Labels whose type no record decides: those of an array or a column, and the texts of Python objects there.
+    """Returns the labels as an array whose type does not depend on single records.
 
-    TypeError for what has no type, such as a list: one text in it would make texts of all.
+    An array or a column keeps its type, and Python objects in it become texts. Raises TypeError for labels without a
+    declared type, such as a list, because a single text in a list would turn all of its labels into texts.
     """
     if not hasattr(labels, "dtype"):
         raise TypeError(
@@ -68,7 +74,7 @@ def require_typed_labels(labels: Any) -> Any:
 
 
 def check_typed(blocks: Blocks) -> None:
-    """Raises ValueError for blocks that find out the type of their labels as they read."""
+    """Raises ValueError for blocks that learn the type of their labels only as they read them."""
     if not blocks.typed:
         raise ValueError(
             "classes must be declared for CSV files in blocks, where the labels of all records decide their type. "
@@ -84,8 +90,11 @@ def compute_label_charge(spent: NoiseShare) -> Composition:
 def plan_label_release(
     rest: Callable[[float | None, float], Composition], target: Target, spent: NoiseShare | None
 ) -> LabelRelease:
-    """Divides a budget. ``rest`` is what training is charged for an epsilon and a delta; ``spent`` is what the labels
-    may spend beside ``target``, where a pipeline divides, and None where it is a part of the target."""
+    """Divides a budget between the release of the labels and training.
+
+    ``rest(epsilon, delta)`` returns the charge of training. ``spent`` is the labels' own budget, in addition to
+    ``target``, if a pipeline has divided the budget. It is None if the labels are paid from ``target``.
+    """
     if spent is not None:
         compute_noise_and_threshold(1, *spent)
         return LabelRelease(spent, target.epsilon, target.delta, build_caps(rest(target.epsilon, target.delta)))
@@ -94,10 +103,12 @@ def plan_label_release(
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
     own = NoiseShare(noise, FAILURE * target.delta)
     compute_noise_and_threshold(1, *own)
-    # Half of delta: training that is known by its epsilon and delta alone leaves some for the labels.
+    # Training gets half of delta. Some algorithms are known only to be (epsilon, delta)-DP and would use up all of
+    # delta, so that nothing would be left for the labels.
     part = target.delta / 2
 
     def plan_for_epsilon(epsilon: float) -> LabelRelease:
+        """Returns the run whose training gets this epsilon."""
         return LabelRelease(own, epsilon, part, build_caps(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
@@ -109,7 +120,10 @@ def plan_label_release(
 def release_labels(
     counts: Callable[[], Counter[str]], spent: NoiseShare, random_state: Any
 ) -> tuple[tuple[str, ...], tuple[Mechanism, ...]]:
-    """The labels that are frequent, as texts, and what their release was; the caller has paid for it."""
+    """Returns the frequent labels, as texts, and the mechanisms that released them.
+
+    The caller must have charged for the release.
+    """
     source: RandomSource = SecureRandom() if random_state is None else Philox(int(random_state), STREAM)
     gate = Gate(FixedPlan(compute_label_charge(spent)), source)
     (found,) = gate.release_frequent_values(1, lambda: [counts()], spent).value
@@ -117,7 +131,10 @@ def release_labels(
 
 
 def select_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
-    """The labels that these texts spell, in the order and of the type of ``present``: nothing of the others."""
+    """Returns the labels of ``present`` whose text is in ``texts``, in the same order and of the same type.
+
+    The result reveals nothing about the other labels. Raises ValueError if fewer than two labels are left.
+    """
     known = frozenset(texts)
     kept = [label for label in present.tolist() if convert_to_text(label) in known]
     if len(kept) < 2:
@@ -125,7 +142,8 @@ def select_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]
             f"classes must be declared where labels have few records: {len(kept)} of them reached the threshold of "
             "learned ones, which is paid for, and a classifier needs two"
         )
-    # A type of texts would tell the length of the longest label there is.
+    # NumPy's text types have a fixed width. That of ``present`` would reveal the length of the longest label, even of
+    # one that is not released.
     return np.array(kept) if present.dtype.kind in "US" else np.array(kept, dtype=present.dtype)
 
 
@@ -141,16 +159,21 @@ def count_labels(labels: NDArray[Any]) -> Counter[str]:
 
 
 def find_class_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Returns the places of labels among the classes, and which labels are not among them (their place is 0)."""
+    """Returns the index of each label in the sorted classes, and a mask of the labels that are none of the classes.
+
+    The index of these is 0.
+    """
     others = ~np.isin(labels, classes)
     return np.where(others, 0, np.searchsorted(classes, labels)), others
 
 
 def find_indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """Returns the places of labels among the classes, which a first pass has found. Raises RuntimeError for any other
-    label: it would be trained on as one of the classes."""
+    """Returns the index of each label in the sorted classes that a first pass found.
+
+    Raises RuntimeError for a label that is none of them, because training would take it for another one.
+    """
     try:
-        if len(classes) == 2:  # the quicker way, for every pass makes this
+        if len(classes) == 2:  # a faster comparison, since each pass over the data computes this
             found = np.asarray(labels == classes[1], dtype=np.intp)
         else:
             found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
@@ -163,5 +186,5 @@ def find_indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp
 
 
 def exclude_records(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
-    """Features in which some records are made to contribute nothing."""
+    """Returns the features with NaN in the rows of ``others``, so that these records contribute nothing."""
     return np.where(others[:, None], features.dtype.type(np.nan), features) if others.any() else features

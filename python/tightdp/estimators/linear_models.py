@@ -1,5 +1,4 @@
-"""scikit-learn classifiers whose ``fit`` is private: the driver that joins a model, an algorithm, a budget and a
-gate."""
+"""scikit-learn classifiers whose ``fit`` is private."""
 
 from __future__ import annotations
 
@@ -42,6 +41,7 @@ from .private_estimator import PrivateEstimator
 from .shared import statements as stated
 from .shared.sklearn_interface import ClassifierMixin, validate_data
 
+# A hint for errors about labels that may be places of declared ones.
 PLACES = (
     ". It holds whole numbers, as VotingClassifier, StackingClassifier and BaggingClassifier hand them on in place of "
     "texts: inside of them declare classes=[0, 1, ...], the places of the sorted texts"
@@ -118,7 +118,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         count up to ``max_sample_weight``, which they require. Raises ``ValueError`` or ``TypeError``, naming the
         argument and its range, before anything is released.
         """
-        return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
+        return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, disjoint: bool = False
@@ -130,7 +130,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         only, and the charge is that of the most expensive call (docs/theory/blocks.md, section 4). You answer for this
         statement. ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
         """
-        return self._train(
+        return self._train_model(
             X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), classes=classes, disjoint=bool(disjoint)
         )
 
@@ -152,14 +152,16 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self._rehearse_run(features, self._build_model(features, classes), found.epsilon, found.delta)
 
     def _plan_labels(self, features: int) -> LabelRelease:
-        """The budget of a run that learns its labels."""
+        """Returns the budget of a run that learns its labels."""
         target = Target.from_arguments(self.epsilon, self.delta)
         return plan_label_release(partial(self._compute_charge, self._build_model(features, 2)), target, self._spent)
 
     def _loss(self, classes: int) -> Loss:
+        """Returns the loss for so many classes."""
         raise NotImplementedError
 
     def _build_model(self, features: int, classes: int) -> Model:
+        """Returns the model for so many features and classes."""
         raise NotImplementedError
 
     def _prepare_array(
@@ -174,7 +176,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         note: str = "fit",
         **given: Any,
     ) -> Records:
-        """Features within bounds, labels as indices into ``classes_``, and relative weights."""
+        """Returns records with features within bounds, labels as indices into ``classes_``, and relative weights."""
         values = validate_data(self, X, reset=not again)
         features = scale_to_bounds(self._declared_bounds(values.shape[1], values.dtype, again), values)
         learning = must_learn(self.classes) or must_learn(classes)
@@ -220,6 +222,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return stated.describe_labels(self.classes_, how, self.class_weight)
 
     def _check_fixed(self, again: bool, classes: Any = None, **given: Any) -> None:
+        """Raises ValueError if a run that goes on declares other classes than the last fit."""
         super()._check_fixed(again)
         declared = classes if self.classes is None else self.classes
         if not again or (declared is None and not self._own):  # which goes on with those that there are
@@ -233,8 +236,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _set_classes(
         self, present: NDArray[Any], again: bool, classes: Any, counts: Callable[[], Counter[str]], note: str
     ) -> None:
-        """Sets ``classes_``. Raises ValueError for fewer than two classes, and for labels that were not declared. If
-        the classes are learned, this pays for the whole run and releases them."""
+        """Sets ``classes_``. ValueError for fewer than two classes, and for labels that are not declared. If labels are
+        learned, it pays for the whole run and releases them."""
         if not again:
             given = self.classes if self.classes is not None else classes
             self._own, self._declared, self._learned = self.classes is not None, given is not None, must_learn(given)
@@ -294,14 +297,14 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return weights if largest == 0 else weights / largest
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
+        """Returns scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
         if is_sparse(X):
             return np.concatenate([self.decision_function(part) for part in split_sparse_rows(X)])
         z = self._compute_scores(X)
         return z[:, 0] if z.shape[1] == 1 else z
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row, shape (n,)."""
+        """Returns the likeliest class of each row, shape (n,)."""
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
@@ -324,6 +327,7 @@ class LinearClassifier(PrivateClassifier):
         return table[:, -1] if self._model.intercept else np.zeros(len(table))
 
     def _get_table(self) -> Vector:
+        """Returns the parameters with a row for each score."""
         return np.reshape(self._require_parameters(), (self._model.loss.outputs, -1))
 
 
@@ -334,7 +338,7 @@ class Probabilities(PrivateClassifier):
         return Logistic() if classes == 2 else Multinomial(classes)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities, shape (n, classes)."""
+        """Returns probabilities, shape (n, classes)."""
         z = self.decision_function(X)
         if z.ndim == 1:
             z = np.column_stack([np.zeros_like(z), z])
@@ -342,7 +346,7 @@ class Probabilities(PrivateClassifier):
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Logarithms of ``predict_proba``."""
+        """Returns logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 

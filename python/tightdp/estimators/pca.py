@@ -117,7 +117,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Coordinates in the components, shape (n, n_components), in the dtype of X."""
+        """Returns coordinates in the components, shape (n, n_components), in the dtype of X."""
         if not hasattr(self, "components_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if is_sparse(X):
@@ -127,8 +127,8 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
 
 
 def _choose_constant(max_norm: float) -> tuple[float, float]:
-    """Bound on the norm of rows with a constant behind them, and the constant: half of ``max_norm``, on the grid of the
-    rows. A larger one makes all noise larger, and a smaller one that of the mean."""
+    """Returns a bound on the norm of rows with a constant behind them, and the constant: half of ``max_norm``, on the
+    grid of the rows. A larger constant makes all noise larger, and a smaller one that of the mean."""
     length = exact_bound("max_norm", max_norm * math.sqrt(1.25))
     grid = grid_below(length, DIGITS)
     return length, math.floor(max_norm / 2 / grid) * grid
@@ -136,7 +136,7 @@ def _choose_constant(max_norm: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _FeaturePreparation:
-    """Records of features, and of a constant behind them where there is one."""
+    """A function that makes records of features, with a constant behind them if there is one."""
 
     constant: float | None
 

@@ -19,8 +19,8 @@ from .shared.sklearn_interface import validate_labels
 
 
 def read_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The labels, and the sorted set of them. Errors do not quote a label, which may belong to one record alone. Those
-    of a list must be of one kind: none is changed to go with another."""
+    """Returns the labels, and their sorted set. Errors do not quote a label, which may belong to one record alone. The
+    labels of a list must be of one kind, because no label is changed to go with another."""
     try:
         if isinstance(given, (list, tuple)):
             given = as_labels_of_one_kind(given)
@@ -36,25 +36,25 @@ def read_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[An
 
 
 def read_block_labels(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
-    """The labels of a block."""
+    """Returns the different labels of a block."""
     return read_labels("y", targets, few=True)[1]
 
 
 def count_block_labels(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
-    """The labels of a block, and how many records have each."""
+    """Returns the different labels of a block, and the number of records that have each."""
     labels, present = read_labels("y", targets, few=True)
     return present, count_labels(labels)
 
 
 LARGE = 10.0
-"""Features that are larger than this are surely not scaled: noise is sized for features in [0, 1]."""
+"""Features above this are surely not scaled: noise is sized for features in [0, 1]."""
 LOOKED_AT = 1000
-"""Records that are looked at for large features: the first ones, since it is about the columns."""
+"""Number of records, the first ones, that are looked at for large features, which are a matter of the columns."""
 
 
 def warn_of_large(features: Array) -> None:
-    """Warns where half of the records have a large feature: clipped to one norm, they say little but how large it is.
-    The warning follows from the records, and is for whoever holds them."""
+    """Warns if half of the records have a large feature. Clipped to one norm, such records say little but how large
+    that feature is. The warning follows from the records, and is for whoever holds them."""
     with np.errstate(invalid="ignore"):
         large = np.asarray((np.abs(features[:LOOKED_AT]) > LARGE).any(axis=1))
     if 2 * np.count_nonzero(large) > len(large):
@@ -76,7 +76,7 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def resolve_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
-    """The checked bounds of so many features."""
+    """Returns the checked bounds of so many features; None without bounds."""
     if given is None:
         return None
     try:
@@ -95,7 +95,7 @@ def resolve_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | Non
 
 
 def broadcast_bounds(given: Any, width: int) -> Pair | None:
-    """Bounds that ``resolve_bounds`` accepted as doubles of their own, one for each feature."""
+    """Returns bounds that ``resolve_bounds`` accepted as doubles of their own, one for each feature."""
     if given is None:
         return None
     low, high = (np.array(np.broadcast_to(_check.reals("bounds", each), (width,))) for each in given)
@@ -110,6 +110,7 @@ def is_same_pair(one: Pair | None, other: Pair | None) -> bool:
 
 
 def scale_to_bounds(bounds: Bounds | None, features: Array) -> Array:
+    """Returns features clipped to their bounds and mapped to [0, 1]; unchanged without bounds."""
     if bounds is None:
         return features
     low, high, span = bounds
@@ -121,7 +122,7 @@ def scale_to_bounds(bounds: Bounds | None, features: Array) -> Array:
 
 @dataclass(frozen=True)
 class LabelPreparation:
-    """Records of a block: features within bounds, and labels as indices into the classes."""
+    """A function that makes the records of a block: features within bounds, and labels as indices into the classes."""
 
     bounds: Bounds | None
     classes: NDArray[Any]

@@ -36,17 +36,17 @@ from .shared.ownership import check_free
 from .shared.sklearn_interface import NotFittedError, validate_data
 
 NONE = 0, 0
-"""Runs before the first, and those among them on records of their own."""
+"""Number of runs before the first one, and of those among them on records of their own."""
 
 
 def _shift_seed(random_state: Any, runs: int) -> Any:
-    """A seed for a run after so many, whose noise is then not that of the first."""
+    """Returns a seed for a run after so many runs, so that its noise differs from that of the first."""
     return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
 
 
 @dataclass(eq=False, repr=False)
 class PrivateEstimator(NestedParameters):
-    """The parameters, the run and the account; a subclass says what targets are."""
+    """The parameters, the run and the account of an estimator. A subclass says what targets are."""
 
     algorithm: Algorithm | None = None
     epsilon: float | None = None
@@ -70,11 +70,11 @@ class PrivateEstimator(NestedParameters):
         raise NotImplementedError
 
     def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
-        """Returns the records of blocks likewise, after one pass that checks them."""
+        """Returns the records of blocks in the same way, after one pass that checks them."""
         raise NotImplementedError
 
     def _make_untrained_model(self) -> Model:
-        """The model of the data that were checked last."""
+        """Returns the model of the data that were checked last."""
         raise NotImplementedError
 
     def _list_target_facts(self) -> stated.TargetFacts:
@@ -85,7 +85,7 @@ class PrivateEstimator(NestedParameters):
         return self._default() if self.algorithm is None else self.algorithm
 
     def _compute_charge(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
-        """The ``charged`` of ``driver.fit`` of that model, whatever the records."""
+        """Returns the ``charged`` of ``driver.fit`` of that model, which is the same for any records."""
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
         regularization = _check.nonnegative("regularization", self.regularization)
         linear = model if isinstance(model, LinearModel) else None
@@ -96,11 +96,13 @@ class PrivateEstimator(NestedParameters):
         return charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        """Raises what a run would raise about its settings after a charge: for whoever charges before it begins."""
+        """Raises the errors that a run would raise about its settings after a charge, for callers that charge before it
+        begins."""
         raise NotImplementedError
 
     def _rehearse_run(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
-        """Raises what a run of this model would raise about its settings, on no records and before any charge."""
+        """Raises the errors that a run of this model would raise about its settings, on no records and before any
+        charge."""
         make_random_source(self.random_state)
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
         linear = model if isinstance(model, LinearModel) else None
@@ -113,10 +115,10 @@ class PrivateEstimator(NestedParameters):
 
     @fit_on_a_copy
     @cache_decoded_blocks
-    def _train(
+    def _train_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
-        """A run. ``again`` goes on from the last one, and adds to its account."""
+        """Runs the algorithm once. ``again`` continues from the last run, and adds to its account."""
         check_free(self)
         algorithm = self._get_algorithm()
         check_fit_settings(algorithm, self.callback)
@@ -202,11 +204,11 @@ class PrivateEstimator(NestedParameters):
         self._settings: dict[str, NDArray[Any]] = settings
 
     def _scale_features(self, features: Array) -> Array:
-        """Features within the bounds of the last fit."""
+        """Returns features within the bounds of the last fit."""
         return scale_to_bounds(resolve_bounds(self.bounds_, features.shape[1], features.dtype), features)
 
     def _declared_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
-        """The bounds of this fit, which predictions will use, whatever is set afterwards."""
+        """Returns the bounds of this fit, which predictions will use, whatever is set afterwards."""
         bounds, pair = resolve_bounds(self.bounds, width, np.dtype(dtype)), broadcast_bounds(self.bounds, width)
         if again and not is_same_pair(pair, self.bounds_):
             raise ValueError("bounds must be those of the last fit: its parameters are for these")
@@ -214,12 +216,13 @@ class PrivateEstimator(NestedParameters):
         return bounds
 
     def _require_parameters(self) -> Vector:
+        """Returns the trained parameters. NotFittedError before ``fit``."""
         if not hasattr(self, "_w"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         return self._w
 
     def _compute_scores(self, X: Any) -> Vector:
-        """Returns the model's scores of rows, (n, outputs). Raises ValueError unless all features are finite."""
+        """Returns the model's scores of rows, (n, outputs). ValueError if a feature is not finite."""
         w = self._require_parameters()
         features = validate_data(self, X, reset=False)
         if not np.isfinite(features).all():

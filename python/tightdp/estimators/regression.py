@@ -154,14 +154,15 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         return _Settings(noise, penalty, bound, _MomentPreparation(inputs, output, constant))
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        """Raises what ``fit`` would raise about the settings, for whoever charges before it begins."""
+        """Raises the errors that ``fit`` would raise about the settings, for callers that charge before it begins."""
         make_random_source(self.random_state)
         noise, _, bound, rows = self._check_settings(features)
         query = second_moment_query(rows(np.zeros((0, features)), np.zeros(0)), bound)
         stop_before_payment(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
+        """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not
+        finite."""
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if is_sparse(X):
@@ -174,7 +175,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _MomentPreparation:
-    """Records (features, 1, target), as mapped, of features and targets."""
+    """A function that makes records (features, 1, target), as mapped, of features and targets."""
 
     inputs: Scale
     output: Scale
@@ -197,6 +198,7 @@ class _Settings(NamedTuple):
 
 
 def validate_targets(y: Any, records: int) -> NDArray[np.float64]:
+    """Returns targets as doubles. ValueError unless there is a finite number for each record."""
     values = validate_numbers(y)
     if len(values) != records:
         raise ValueError(f"y must have one number for each record: got {len(values)} for {records} records")
@@ -209,8 +211,8 @@ def validate_block_targets(features: NDArray[Any], targets: NDArray[Any]) -> Non
 
 
 def convert_checked_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
-    """The targets of a block that ``validate_block_targets`` has checked. RuntimeError for others, which a later pass
-    found."""
+    """Returns the targets of a block that ``validate_block_targets`` has checked, as doubles. RuntimeError if a later
+    pass found others."""
     try:
         found = targets.astype(np.float64)
     except (TypeError, ValueError, OverflowError):  # which would quote one
@@ -221,10 +223,10 @@ def convert_checked_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _solve_for_weights(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
-    """The weights of the features, and the constant if there is one, that minimise the estimated squared error.
+    """Returns the weights of the features, and the constant if there is one, that minimise the estimated squared error.
 
-    The constant has no penalty. Noise alone may make an eigenvalue as small as one likes, or negative: none is taken
-    to be below the noise's deviation.
+    The constant has no penalty. Noise alone may make an eigenvalue arbitrarily small or negative, so eigenvalues below
+    the noise's deviation are raised to it.
     """
     a, b = moment[:-1, :-1].copy(), moment[:-1, -1]
     a[np.arange(size), np.arange(size)] += penalty

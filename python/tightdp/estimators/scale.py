@@ -1,4 +1,4 @@
-"""Public bounds of numbers, and the map of what lies between them to [-1, 1]."""
+"""Public bounds of numbers, and the map from the interval between them to [-1, 1]."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ the largest double."""
 
 
 class Scale(NamedTuple):
-    """Public bounds, to which values are clipped, and what maps them to [-1, 1]."""
+    """Public bounds, to which values are clipped, and the map from them to [-1, 1]."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -24,7 +24,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def from_bounds(cls, name: str, bounds: Any, size: int) -> Scale:
-        """None leaves values as they are."""
+        """Returns the scale of checked bounds. With None values stay as they are."""
         if bounds is None:
             return cls(*(np.full(size, each) for each in (-np.inf, np.inf, 0.0, 1.0)))
         try:
@@ -41,8 +41,9 @@ class Scale(NamedTuple):
         return cls(low, high, (low + high) / 2, (high - low) / 2)
 
     def clip_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns values clipped to the bounds."""
         return np.asarray(np.clip(values, self.low, self.high))
 
     def map_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """NaN stays."""
+        """Returns values clipped and mapped to [-1, 1]. NaN stays NaN."""
         return np.asarray((self.clip_values(values) - self.middle) / self.half)

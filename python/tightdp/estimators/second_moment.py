@@ -1,4 +1,4 @@
-"""The second moment of clipped rows, released once: what ``DPPCA`` and ``Ridge`` are made of.
+"""The second moment of clipped rows, released once, which ``DPPCA`` and ``Ridge`` are computed from.
 
 Statement and proof: docs/theory/adaclip.md, section 5.
 """
@@ -51,6 +51,7 @@ class SecondMoment:
         return Target.from_arguments(self.epsilon, self.delta).delta
 
     def _resolve_noise(self) -> float:
+        """Returns the noise multiplier of the moment, which ``epsilon`` and ``delta`` determine if it is not given."""
         return resolve_noise_multiplier(
             Gaussian, self.noise_multiplier, Target.from_arguments(self.epsilon, self.delta)
         )
@@ -58,7 +59,7 @@ class SecondMoment:
     def _release_moment(
         self, query: Query, noise: float, source: RandomSource
     ) -> tuple[NDArray[np.float64], str | None]:
-        """The moment with noise, and the name of the ledger that was charged before."""
+        """Returns the moment with noise, and the name of the ledger that was charged before."""
         budget, ledger = FixedPlan(Gaussian(noise)), open_ledger(self.ledger)
         gate = Gate(
             budget, source, pay=partial(spend_from_ledger, ledger, budget.charge(), f"{type(self).__name__}.fit")
@@ -71,8 +72,8 @@ class SecondMoment:
 
 
 def second_moment_query(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
-    """sum of x x^T over rows clipped to ``max_norm``, as the vector of its diagonal and what is above it. ``size`` is
-    the number of features, where it is not that of the stream.
+    """Returns the query of the sum of x x^T over rows clipped to ``max_norm``, as a vector of its diagonal and the
+    entries above it. ``size`` is the number of features, if it is not that of the stream.
 
     With ``scale`` 1 on the diagonal and 1/sqrt(2) above, the norm of the scaled vector is the Frobenius norm, so the
     sensitivity is max_norm^2: docs/theory/adaclip.md, section 5.
@@ -82,12 +83,12 @@ def second_moment_query(records: Records | Stream, max_norm: float, size: int | 
     length = size * (size + 1) // 2
     part = partial(_sum_outer_products, max_norm, unit)
 
-    def evaluate(source: RandomSource) -> Integers:
+    def evaluate_second_moment(source: RandomSource) -> Integers:
         return part(records) if isinstance(records, Records) else records.sum_over_batch(part, length, source)
 
     scale = np.full(length, np.nextafter(math.sqrt(0.5), 1))
     scale[:size] = 1
-    return Query((length,), math.nextafter(max_norm**2, math.inf), 1.0, unit**2, evaluate, scale)
+    return Query((length,), math.nextafter(max_norm**2, math.inf), 1.0, unit**2, evaluate_second_moment, scale)
 
 
 def _sum_outer_products(max_norm: float, unit: float, records: Records) -> Integers:
@@ -99,12 +100,12 @@ def _sum_outer_products(max_norm: float, unit: float, records: Records) -> Integ
 
 
 def pack_symmetric(matrix: NDArray[Any]) -> NDArray[Any]:
-    """The diagonal of a symmetric matrix, then what is above it."""
+    """Returns the diagonal of a symmetric matrix, then the entries above it."""
     return np.concatenate([np.diag(matrix), matrix[np.triu_indices(len(matrix), 1)]])
 
 
 def unpack_symmetric(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """The inverse of ``pack_symmetric``."""
+    """Returns the symmetric matrix that ``pack_symmetric`` made a vector of."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:]
     matrix += matrix.T

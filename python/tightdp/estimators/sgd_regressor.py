@@ -62,11 +62,11 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Trains privately on features ``(n, d)`` and numbers ``(n,)``, or on ``Blocks``, which hold both; otherwise as
         ``fit`` of ``LogisticRegression``."""
-        return self._train(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
+        return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, disjoint: bool = False) -> Any:
         """Continues from the last fit; as ``partial_fit`` of ``LogisticRegression``."""
-        return self._train(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
+        return self._train_model(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """Returns the charge of ``fit`` on records of ``n_features`` features, without a look at a record."""
@@ -84,14 +84,15 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return self._compute_line()[1]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """The expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not finite."""
+        """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not
+        finite."""
         if is_sparse(X):
             return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
         scores, target = self._compute_scores(X)[:, 0], self._get_target_scale()
         return np.asarray(scores * target.half[0] + target.middle[0])
 
     def _compute_line(self) -> tuple[NDArray[np.float64], float]:
-        """The coefficients in the units of X and y."""
+        """Returns the coefficients and the intercept in the units of X and y."""
         w, target, width = self._require_parameters(), self._get_target_scale(), self.n_features_in_
         constant = w[width] if self._model.intercept else 0.0
         bounds = resolve_bounds(self.bounds_, width, np.dtype(np.float64))
@@ -103,6 +104,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return slopes * target.half[0], float(constant * target.half[0] + target.middle[0])
 
     def _set_target_scale(self, again: bool) -> Scale:
+        """Returns the scale of the target, and keeps its bounds. ValueError if a run that goes on has others."""
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
         scale = Scale.from_bounds("target_bounds", self.target_bounds, 1)

@@ -32,7 +32,7 @@ class Target(NamedTuple):
     epsilon: float | None
     delta: float
     beside: Composition | None = None
-    """Releases before the plan is made that count towards the guarantee; None if nothing is released before."""
+    """Releases before the plan is made that count towards the guarantee; None if nothing was released."""
 
     @classmethod
     def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:
@@ -49,7 +49,7 @@ class ReleaseBudget(Protocol):
         """Pays for one release, or raises ``BudgetExceeded`` and pays nothing; atomic among threads."""
 
     def charge(self) -> Composition:
-        """The most that the whole run can cost, fixed before it starts."""
+        """Returns the most that the whole run can cost, which is fixed before it starts."""
 
 
 class Caps(CappedFilter):
@@ -71,20 +71,20 @@ class Caps(CappedFilter):
 
 
 class FixedPlan(Caps):
-    """Each mechanism a fixed number of times, in any order."""
+    """A budget for each mechanism a fixed number of times, in any order."""
 
     def __init__(self, releases: Mechanism | Composition) -> None:
         super().__init__(0.0, releases._to_composition().parts)
 
 
 def split_off_gaussians(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
-    """The sum of 1/noise_multiplier^2 over Gaussians on all records, and everything else."""
+    """Returns the sum of 1/noise_multiplier^2 over Gaussians on all records, and everything else."""
     squares = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
     return squares, [(m, k) for m, k in charge.parts if not isinstance(m, Gaussian)]
 
 
 class BudgetWithinCaps:
-    """A plan's own budget and the caps that it must not exceed: both are asked. The charge is that of the caps."""
+    """A plan's own budget and the caps that it must not exceed. Both are asked, and the charge is that of the caps."""
 
     def __init__(self, plan: ReleaseBudget, caps: ReleaseBudget) -> None:
         self._plan, self._caps = plan, caps
@@ -99,7 +99,7 @@ class BudgetWithinCaps:
 
 
 class FilterBudget(PrivacyFilter):
-    """Any adaptive sequence within (``epsilon``, ``delta``), by a Renyi filter."""
+    """A budget for any adaptive sequence within (``epsilon``, ``delta``), by a Renyi filter."""
 
     def charge(self) -> Composition:
         return ApproximateDP(self.epsilon, self.delta) * 1
@@ -114,8 +114,8 @@ def check_noise_or_epsilon(noise_multiplier: float | None, target: Target) -> No
 def resolve_noise_multiplier(
     plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
 ) -> float:
-    """The noise multiplier of a run: the algorithm's own, or the smallest with which ``plan``, together with what is
-    released beside it, meets the target. ValueError for one of its own that is not a positive number."""
+    """Returns the noise multiplier of a run: the algorithm's own, or the smallest with which ``plan`` and the releases
+    beside it meet the target. ValueError if the algorithm's own is not a positive number."""
     own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     if target.epsilon is None:
         if own is None:

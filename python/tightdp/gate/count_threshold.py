@@ -1,4 +1,4 @@
-"""When a value is frequent: the threshold that noisy counts must reach (docs/theory/frequent.md)."""
+"""The threshold that the noisy count of a value must reach for the value to be released (docs/theory/frequent.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from statistics import NormalDist
 MOST_NOISE = 2.0**32
 """Largest standard deviation of a count's noise, in records: no table has so many."""
 LEAST = 5e-301
-"""Smallest probability of failure: down to it the normal tail that gives the threshold is accurate."""
+"""Smallest accepted probability that the value of a single record is released.
+
+For smaller ones the computed tail of the normal distribution, from which the threshold follows, is not accurate."""
 
 
 def count_values(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
@@ -39,7 +41,8 @@ def compute_noise_and_threshold(columns: int, noise_multiplier: float, failure: 
 
 
 def find_threshold(sigma: float, failure: float) -> int:
-    """The least T with P(1 + floor(sigma Z + 1/2) >= T) <= failure, Z standard normal; never less."""
+    """Returns the least T, or a larger one, with P(1 + floor(sigma Z + 1/2) >= T) <= failure for a standard normal
+    Z."""
     least = max(2, math.ceil(1.5 - sigma * NormalDist().inv_cdf(failure)) - 2) if failure < 0.5 else 2
     while 0.5 * math.erfc((least - 1.5) / sigma / math.sqrt(2)) * (1 + 1e-9) > failure:
         least += 1

@@ -70,7 +70,7 @@ class Gate:
             return tuple(self._history)
 
     def release_gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
-        """The query's value + N(0, (noise_multiplier * sensitivity)^2 I), rounded to the query's grid.
+        """Releases the query's value + N(0, (noise_multiplier * sensitivity)^2 I), rounded to the query's grid.
 
         With the query's ``scale``, the deviation is that times the coordinate's scale. An empty batch releases the
         noise alone.
@@ -86,7 +86,7 @@ class Gate:
     def release_least_index(
         self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0
     ) -> Release[int]:
-        """The index of (about) the smallest of score + ``offset``, the latter public and rounded to the grid.
+        """Releases the index of (about) the smallest score + ``offset``. The offset is public, and rounded to the grid.
 
         ``BoundedRange(eta)`` is the exponential mechanism: scores with Gumbel noise of scale sensitivity / eta.
         ``PureDP(epsilon)`` is permute-and-flip: scores with exponential noise of scale sensitivity / epsilon. These
@@ -109,9 +109,9 @@ class Gate:
     def release_frequent_values(
         self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: NoiseShare
     ) -> Release[list[tuple[str, ...]]]:
-        """The values of each column whose noisy counts reach a threshold, which a value of one record alone reaches
-        with a probability of at most ``spent.failure`` in all columns (docs/theory/frequent.md, section 2).
-        ``counts`` makes the true ones, how many records have each value, of so many columns."""
+        """Releases the values of each column whose noisy counts reach a threshold. A value of one record alone reaches
+        it with a probability of at most ``spent.failure`` in all columns (docs/theory/frequent.md, section 2).
+        ``counts`` returns, for each of ``columns`` columns, the number of records that have each value."""
         sigma, least = compute_noise_and_threshold(columns, *spent)
         mechanism = self._spend(Gaussian(spent.noise_multiplier))
         self._spend(ApproximateDP(0.0, spent.failure))
@@ -126,9 +126,9 @@ class Gate:
     def release_perturbed_minimum(
         self, query: PerturbedQuery, noise_multiplier: float, cover: float, charge: ApproximateDP
     ) -> Release[Vector]:
-        """A minimum whose objective carries N(0, (noise_multiplier * sensitivity)^2 I), rounded to a grid, plus noise
-        of ``cover`` times the largest error of the computed minimum. The caller states the cost, ``charge``; the proof
-        is in docs/theory/perturbation.md."""
+        """Releases the minimum of an objective that carries N(0, (noise_multiplier * sensitivity)^2 I), rounded to a
+        grid, plus noise of ``cover`` times the largest error of the computed minimum. The caller states the cost,
+        ``charge``; the proof is in docs/theory/perturbation.md."""
         inside = _convert_to_grid_units(noise_multiplier, query.sensitivity, query.noise_grid)
         outside = _convert_to_grid_units(cover, query.cover, query.grid)
         spent = self._spend(charge)
@@ -139,7 +139,7 @@ class Gate:
         return self._finish_release(value.astype(np.float64) * query.grid, spent)
 
     def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
-        """floor(deviation Z + 1/2) to each value, Z standard normals on the real line; modulo 2^64."""
+        """Adds floor(deviation Z + 1/2) to each value, modulo 2^64, for standard normals Z on the real line."""
         add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
@@ -155,6 +155,7 @@ class Gate:
         return mechanism
 
     def _finish_release(self, value: T, mechanism: Mechanism) -> Release[T]:
+        """Reports progress, and returns the value with its mechanism."""
         if self._callback is not None:
             self._callback(len(self._history))
         return Release(value, mechanism)
@@ -192,7 +193,7 @@ def _choose_shift_and_deviation(query: Query, noise_multiplier: float) -> tuple[
 
 
 def _convert_to_grid_units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
-    """noise_multiplier * sensitivity / grid, never rounded down."""
+    """Returns noise_multiplier * sensitivity / grid, never rounded down."""
     deviation = math.nextafter(noise_multiplier * sensitivity, math.inf) / grid
     if not deviation <= MOST:
         weight = f"{noise_multiplier:g} times one record's weight"

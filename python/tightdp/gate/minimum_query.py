@@ -25,30 +25,31 @@ from ..models.model import Vector
 from ..models.records import Array, Records
 from ..release.noise import Philox, RandomSource
 from .oracle import CHUNK, Integers, Oracle, Public, Query
-from .solver import NotReached, euclidean_norm, minimize, sum_products
+from .solver import NotReached, euclidean_norm, minimize_convex_function, sum_products
 
 SLACK = 1e-6
 """Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
 rounding of a gradient (``ObjectivePoint.error``) for up to some 10^7 records, and negligible beside any useful
 noise."""
 OUTWARD = 1 + 2.0**-40
-"""Covers the rounding of the few products that make a constant."""
+"""Factor on a constant that is larger than the roundings of the few products that make it."""
 MOST_REGULARIZATION = 1e100
-"""Squares of numbers that are as much larger overflow in the search for the minimum."""
+"""Largest regularization. Squares of larger numbers overflow in the search for the minimum."""
 BLOCK = 256
-"""Records whose gradients are added up in plain floating point: fewer are slower, and more lose digits
+"""Number of records whose gradients are added up in plain floating point: fewer are slower, and more lose digits
 (docs/theory/perturbation.md, section 4)."""
 EPS = 2.0**-53
+"""Largest relative rounding error of one operation in doubles."""
 STAGE, STAGE_PASSES = 0.1, 300
 """Tolerance, over one record's largest gradient, and passes over the data of a minimum that is only a starting
 point."""
 COVER_BITS = 6
-"""Binary digits of the distance that the second noise covers: truncation adds a 64th to it."""
+"""Binary digits of the distance that the second noise covers. Truncation to them adds a 64th to the distance."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """F's public constants, on which the proofs rest, none rounded down."""
+    """F's public constants, on which the proofs rest. No constant is rounded down."""
 
     loss: Loss
     max_norm: float
@@ -56,28 +57,29 @@ class Objective:
     """N times the regularization."""
 
     @property
-    def lipschitz(self) -> float:
+    def largest_gradient_norm(self) -> float:
         """Largest gradient norm of one record's loss."""
         return self.loss.lipschitz * self.max_norm * OUTWARD
 
     @property
-    def curvature(self) -> float:
+    def largest_curvature(self) -> float:
         """Largest eigenvalue of the Hessian of one record's loss."""
         return self.loss.curvature * self.max_norm**2 * OUTWARD
 
     @property
-    def tolerance(self) -> float:
+    def gradient_tolerance(self) -> float:
         """Gradient norm of F at a computed minimum."""
-        return SLACK * self.lipschitz
+        return SLACK * self.largest_gradient_norm
 
 
 @dataclass(frozen=True)
 class PerturbedQuery:
-    """The minimum with a noise vector b that the gate brings, in two parts of docs/theory/perturbation.md, section 3.
+    """The minimum with a noise vector b that the gate brings, in the two parts of docs/theory/perturbation.md, section
+    3.
 
-    b is integers times ``noise_grid``: in units of ``sensitivity`` it is what makes the true minimum private.
-    ``cover`` bounds how far apart the computed minima for two neighbours may be where the true ones agree, which a
-    second noise covers. The value is integers times ``grid``.
+    b is integers times ``noise_grid``. In units of ``sensitivity`` it makes the true minimum private. ``cover`` bounds
+    the distance of the computed minima of two neighbours whose true minima agree, and a second noise covers it. The
+    value is integers times ``grid``.
     """
 
     shape: tuple[int, ...]
@@ -89,7 +91,7 @@ class PerturbedQuery:
 
 
 def build_objective(public: Public, max_norm: float) -> Objective:
-    """F for a public description. ValueError if the model, the loss or the regularization does not allow it."""
+    """Returns F for a public description. ValueError if the model, the loss or the regularization does not allow it."""
     if public.loss is None or not math.isfinite(max(public.loss.curvature, public.loss.lipschitz)):
         raise ValueError(
             "algorithm needs a linear model with a smooth loss of bounded slope: logistic, or a hinge with huber > 0"
@@ -102,45 +104,50 @@ def build_objective(public: Public, max_norm: float) -> Objective:
 
 
 def build_minimum_query(oracle: Oracle, w: Vector, f: Objective) -> Query:
-    """The minimum with b = 0, from the starting point ``w``. Sensitivity: lipschitz/convexity for the true minimum,
-    twice the tolerance over the convexity for the computed one, and a grid step a coordinate."""
-    distance = (f.lipschitz + 2 * f.tolerance) / f.convexity * OUTWARD
+    """Returns the query of the minimum with b = 0, from the starting point ``w``. The sensitivity is the largest
+    gradient norm over the convexity for the true minimum, twice the tolerance over the convexity for the computed one,
+    and a grid step for each coordinate."""
+    distance = (f.largest_gradient_norm + 2 * f.gradient_tolerance) / f.convexity * OUTWARD
     grid = grid_below(distance)
     sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
 
-    def evaluate(source: RandomSource) -> Integers:
+    def evaluate_minimum(source: RandomSource) -> Integers:
         return truncate_to_grid(_find_minimum(oracle, w, f, np.zeros_like(w), source), grid)
 
-    return Query(w.shape, sensitivity, 1.0, grid, evaluate)
+    return Query(w.shape, sensitivity, 1.0, grid, evaluate_minimum)
 
 
 def build_perturbed_query(oracle: Oracle, w: Vector, f: Objective) -> PerturbedQuery:
-    """The minimum with the gate's b."""
+    """Returns the query of the minimum with the noise vector b that the gate brings."""
     side = math.sqrt(w.size)
-    noise_grid = grid_below(f.tolerance / side, 0)  # so that rounding moves b by at most half the tolerance
-    distance = 3 * f.tolerance / f.convexity * OUTWARD
+    noise_grid = grid_below(f.gradient_tolerance / side, 0)  # so that rounding moves b by at most half the tolerance
+    distance = 3 * f.gradient_tolerance / f.convexity * OUTWARD
     grid = grid_below(distance / side, COVER_BITS)
     cover = (distance + side * grid) * OUTWARD
 
-    def evaluate(source: RandomSource, b: Vector) -> Integers:
+    def evaluate_perturbed_minimum(source: RandomSource, b: Vector) -> Integers:
         return truncate_to_grid(_find_minimum(oracle, w, f, b, source), grid)
 
-    return PerturbedQuery(w.shape, f.lipschitz, noise_grid, cover, grid, evaluate)
+    return PerturbedQuery(w.shape, f.largest_gradient_norm, noise_grid, cover, grid, evaluate_perturbed_minimum)
 
 
 def _find_minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: RandomSource) -> Vector:
+    """Returns the minimum of the objective with the noise vector ``b``, from ``w`` and by way of smoother losses."""
     _, records = oracle.draw_batch(source, 1.0)
     data = _scale_records(records, f.max_norm, w.size // f.loss.outputs)
     for stage in _list_smoother_losses(f.loss):
         smoother = dataclasses.replace(f, loss=stage)
         # Only the last minimum is certified. The others are starting points, and need not be accurate.
         with contextlib.suppress(NotReached):
-            w = minimize(partial(ObjectivePoint, smoother, data, b), w, STAGE * f.lipschitz, STAGE_PASSES)
-    return minimize(partial(ObjectivePoint, f, data, b), w, f.tolerance)
+            w = minimize_convex_function(
+                partial(ObjectivePoint, smoother, data, b), w, STAGE * f.largest_gradient_norm, STAGE_PASSES
+            )
+    return minimize_convex_function(partial(ObjectivePoint, f, data, b), w, f.gradient_tolerance)
 
 
 def _list_smoother_losses(loss: Loss) -> list[Hinge]:
-    """Wider roundings of a hinge to begin with: on a narrow one Newton's method sees few records near the kink."""
+    """Returns wider roundings of a hinge, to begin with: on a narrow one Newton's method sees few records near the
+    kink."""
     if not isinstance(loss, Hinge):
         return []
     widths = [0.5**k for k in range(0, 60, 2) if 0.5**k > loss.h]
@@ -155,12 +162,12 @@ class OrderedTable:
         self._columns = [np.ascontiguousarray(x[i : i + BLOCK].T) for i in range(0, len(x), BLOCK)]
 
     def compute_scores(self, w: Vector, outputs: int) -> Array:
-        """x_k . w for each row and output, shape (n, outputs)."""
+        """Returns x_k . w for each row and output, shape (n, outputs)."""
         return apply_affine_map(self._x, w.reshape(outputs, -1), None)
 
     def sum_weighted_rows(self, weights: Array) -> Vector:
-        """weights^T x, flat: the sums of ``BLOCK`` records in floating point, and their sum with its rounding errors
-        summed beside it (Ogita, Rump and Oishi 2005, Sum2)."""
+        """Returns weights^T x, flat. ``BLOCK`` records at a time are added in floating point, and the blocks with the
+        rounding errors of their sum added beside it (Ogita, Rump and Oishi 2005, Sum2)."""
         total = np.zeros((self._x.shape[1], weights.shape[1]))
         lost = np.zeros_like(total)
         for i, columns in enumerate(self._columns):
@@ -192,7 +199,7 @@ class MinimumRecords(NamedTuple):
 
 
 class ObjectivePoint:
-    """F at one w: its gradient, how far that may be from the true one, and its second derivative."""
+    """F at one w: its gradient, a bound on the distance of that from the true one, and its second derivative."""
 
     def __init__(self, f: Objective, data: MinimumRecords, b: Vector, w: Vector) -> None:
         self._f, self._data = f, data
@@ -203,6 +210,7 @@ class ObjectivePoint:
         self.error = self._bound_rounding(euclidean_norm(summed))
 
     def multiply_by_hessian(self, v: Vector) -> Vector:
+        """Returns the Hessian of F at this point times v."""
         z, data = self._curved_records
         bend = self._f.loss.multiply_by_curvature(z, data.targets, data.table.compute_scores(v, z.shape[1]))
         return data.table.sum_weighted_rows(data.apply_weights(bend)) + self._f.convexity * v
@@ -237,22 +245,23 @@ class ObjectivePoint:
         size, outputs = euclidean_norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
         rest = summed + euclidean_norm(self._b) + f.convexity * size
-        plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 5) * f.lipschitz) + 4 * rest
+        plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 5) * f.largest_gradient_norm) + 4 * rest
         return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 
     def _bound_residual_shift(self, error: float) -> float:
-        """Sum of how far an error of the scores can move the residuals, with what rounds a residual itself."""
+        """Bounds the sum of the distances by which an error of the scores, and their own rounding, can move the
+        residuals."""
         f = self._f
         worst = len(self._z) * f.loss.curvature * error
-        if worst * f.max_norm <= 0.1 * f.tolerance or not isinstance(f.loss, (Logistic, Hinge)):
+        if worst * f.max_norm <= 0.1 * f.gradient_tolerance or not isinstance(f.loss, (Logistic, Hinge)):
             return worst
         low, high = (f.loss.differentiate_by_scores(self._z + s * error, self._data.targets) for s in (-1, 1))
         return min(worst, float(np.sqrt(((high - low) ** 2).sum(axis=1)).sum()))
 
 
 def _scale_records(records: Records, max_norm: float, width: int) -> MinimumRecords:
-    """The finite records in float64, in an order of their own, with the intercept's 1 as a last column where ``width``
-    asks for one, each row scaled down to ``max_norm``."""
+    """Returns the finite records in float64, in an order of their own, each row scaled down to ``max_norm``. If
+    ``width`` asks for one column more, it holds the intercept's 1."""
     order, own = _order_records(records), records.features.shape[1]
     features = np.ones((len(order), width))
     for start in range(0, len(features), CHUNK):
@@ -264,9 +273,9 @@ def _scale_records(records: Records, max_norm: float, width: int) -> MinimumReco
 
 
 def _order_records(records: Records) -> NDArray[np.intp]:
-    """Returns the finite records' row numbers, sorted by a hash of features and target, and by features and target
-    themselves where unequal records share a hash. Equal records are sorted by their weights. Floating-point sums in
-    this order do not depend on the order of the rows."""
+    """Returns the row numbers of the finite records, sorted by a hash of features and target. Unequal records with one
+    hash are sorted by features and target themselves, and equal records by their weights. Floating-point sums in this
+    order do not depend on the order of the rows."""
     words = records.features.view(f"u{records.features.itemsize}")
     targets = records.targets.astype(np.uint64)
     odd = Philox(0).integers(words.shape[1] + 1) | np.uint64(1)
@@ -276,6 +285,7 @@ def _order_records(records: Records) -> NDArray[np.intp]:
     order = order[np.lexsort((weights[order], keys[order]))]
 
     def list_exact_keys(rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """Returns features and targets as whole numbers, a row for each record."""
         return np.column_stack([words[rows].astype(np.uint64), targets[rows]])
 
     same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])

@@ -25,10 +25,11 @@ from ..release.noise import RandomSource
 from ..release.sampling import draw_poisson_sample
 
 CHUNK = 8192
-"""Records whose gradients are held at once: 32 MB for each layer of 1,000 units in float32."""
+"""Number of records whose gradients are held at once: 32 MB for each layer of 1,000 units in float32."""
 
 
 Integers = NDArray[np.int64]
+"""Integers of a sum, modulo 2^64."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,9 @@ class Oracle:
         center: Vector | None = None,
         scale: Vector | None = None,
     ) -> Query:
-        """sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) over a Poisson batch. Sensitivity:
-        max_norm, as no weight is above 1. The sum is not divided by the scale: the noise is multiplied by it.
+        """Returns the query of sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) over a Poisson
+        batch. Sensitivity: max_norm, as no weight is above 1. The sum is not divided by the scale: the noise is
+        multiplied by it.
 
         ``center`` and ``scale`` must come from past releases or public knowledge; ``scale`` is positive.
         """
@@ -151,35 +153,36 @@ class Oracle:
         return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
 
     def record_count_query(self) -> Query:
-        """The number of records, each counted by its weight. Sensitivity 1."""
+        """Returns the query of the number of records, each counted by its weight. Sensitivity: 1."""
         grid = grid_below(1.0)
 
-        def evaluate(source: RandomSource) -> Integers:
+        def evaluate_record_count(source: RandomSource) -> Integers:
             if self._records.has_weights:
                 return self.sum_over_batch(partial(_sum_weights, grid), 1, source)
             return np.array([len(self._records) * int(1 / grid)], np.int64)
 
-        return Query((1,), 1.0, 1.0, grid, evaluate)
+        return Query((1,), 1.0, 1.0, grid, evaluate_record_count)
 
     def feature_sum_query(self, max_norm: float) -> Query:
-        """sum_k weight_k clip(x_k, max_norm) over the features of all records. Sensitivity: max_norm."""
+        """Returns the query of sum_k weight_k clip(x_k, max_norm) over the features of all records. Sensitivity:
+        max_norm."""
         grid = grid_below(max_norm)
         return self._build_sum_query(
             partial(_sum_clipped_features, max_norm, grid), (self._records.width,), max_norm, grid
         )
 
     def center_features(self, center: Vector) -> Oracle:
-        """An oracle over the same records with ``center`` subtracted from their features: a public function of a
-        record and past releases, so that nothing is revealed by it. Its ``state`` is new."""
+        """Returns an oracle over the same records with ``center`` subtracted from their features. This is a public
+        function of a record and past releases, so it reveals nothing. The new oracle's ``state`` is empty."""
         return Oracle(self.model, self._records.center_features(center), self.public, self._sampler)
 
     def build_empty_oracle(self, public: Public) -> Oracle:
-        """An oracle over no records of as many features."""
+        """Returns an oracle over no records, with the same number of features."""
         nothing = Records(np.zeros((0, self._records.width)), np.zeros(0))
         return Oracle(self.model, nothing, public, self._sampler)
 
     def norm_sum_query(self, w: Vector, max_norm: float) -> Query:
-        """sum_k weight_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
+        """Returns the query of sum_k weight_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
         return norm_sum_query(
             max_norm,
             lambda grid, source: self.sum_over_batch(
@@ -190,7 +193,8 @@ class Oracle:
     def line_loss_query(
         self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
     ) -> Query:
-        """Query for sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s, shape (steps,).
+        """Returns the query of sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s, shape
+        (steps,).
 
         One record adds between 0 and ``max_loss`` to every entry, so the scores are monotone, and noise of scale
         max_loss / eta is enough for the gate's selections (docs/theory/selection.md).
@@ -212,14 +216,15 @@ class Oracle:
     ) -> Query:
         """Makes the query for the sum of ``part`` over a sample, whose value is in units of ``grid``."""
 
-        def evaluate(source: RandomSource) -> Integers:
+        def evaluate_sum(source: RandomSource) -> Integers:
             return self.sum_over_batch(part, shape[0], source, q)
 
-        return Query(shape, sensitivity, q, grid, evaluate, scale, scores)
+        return Query(shape, sensitivity, q, grid, evaluate_sum, scale, scores)
 
 
 def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:
-    """sum_k min(|g_k|, max_norm), shape (1,): ``total`` adds up norms clipped to the grid it is given."""
+    """Returns the query of sum_k min(|g_k|, max_norm), shape (1,). ``total`` adds up norms clipped to the grid it
+    gets."""
     grid = grid_below(max_norm, COARSE)
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
@@ -228,6 +233,7 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
 
 
 def _compute_gradients(model: Model, w: Vector, records: Records) -> Gradients:
+    """Returns the gradients of some records, without warnings of overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         return model.compute_gradients(w, records)
 
@@ -246,11 +252,13 @@ def _sum_clipped_gradients(
 
 
 def _sum_weights(grid: float, records: Records) -> Integers:
+    """Sums the weights of some records, in units of ``grid``."""
     weights = np.ones(len(records)) if records.weights is None else records.weights
     return np.array([clip_to_grid(weights, 1.0, grid).sum()], np.int64)
 
 
 def _sum_clipped_features(max_norm: float, grid: float, records: Records) -> Integers:
+    """Sums the clipped features of some records, in units of ``grid``."""
     total = np.zeros(records.width, np.int64)
     for piece in records.split_into_pieces(CHUNK):
         rows = clip_rows(piece.features.astype(np.float64), max_norm, grid, piece.weights)
@@ -259,6 +267,7 @@ def _sum_clipped_features(max_norm: float, grid: float, records: Records) -> Int
 
 
 def _sum_clipped_norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
+    """Sums the clipped norms of the gradients of some records, in units of ``grid``."""
     found = clip_to_grid(_compute_gradients(model, w, records).clip_norms(max_norm), max_norm, grid)
     return np.array([found.sum()], np.int64)
 
@@ -266,6 +275,7 @@ def _sum_clipped_norms(model: Model, w: Vector, max_norm: float, grid: float, re
 def _sum_line_losses(
     model: Model, w: Vector, direction: Vector, steps: Vector, max_loss: float, grid: float, records: Records
 ) -> Integers:
+    """Sums the clipped losses of some records at each step along a line, in units of ``grid``."""
     with np.errstate(over="ignore", invalid="ignore"):
         losses = model.compute_line_losses(w, direction, steps, records)
         return np.array([clip_to_grid(each, max_loss, grid, records.weights).sum() for each in losses], np.int64)

@@ -24,8 +24,8 @@ class SearchRun(NamedTuple):
 
 
 def find_covering_run(charges: Sequence[Composition], epsilon: float, delta: float) -> SearchRun:
-    """Returns one run that covers each of the ``charges``, all of them (``epsilon``, ``delta``)-DP, and its score
-    (docs/theory/tuning.md, section 2)."""
+    """Returns one run, with its score, that covers each of the ``charges``, each of which is (``epsilon``,
+    ``delta``)-DP (docs/theory/tuning.md, section 2)."""
     parts = [split_off_gaussians(charge) for charge in charges]
     squares, others = max(squares for squares, _ in parts), parts[0][1]
     if squares > 0 and all(each == others for _, each in parts):
@@ -36,7 +36,7 @@ def find_covering_run(charges: Sequence[Composition], epsilon: float, delta: flo
 
 
 def check_covered(charge: Composition, cover: Composition) -> None:
-    """Raises AssertionError unless a run was charged what was planned for it."""
+    """Raises AssertionError unless a run's charge is within the one that was planned for it."""
     squares, others = split_off_gaussians(charge)
     most, allowed = split_off_gaussians(cover)
     known = all(isinstance(m, ApproximateDP) and m.nominal_epsilon for m, _ in allowed) and not most
@@ -45,8 +45,8 @@ def check_covered(charge: Composition, cover: Composition) -> None:
 
 
 def convert_to_ledger_charge(charge: Composition, delta: float) -> Composition:
-    """Returns the charge for a ledger: a search over mechanisms that may fail, which have no Renyi divergence, is
-    charged by its guarantee."""
+    """Returns the charge for a ledger. A search over mechanisms that may fail has no Renyi divergence, and is charged
+    by its guarantee."""
     inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
     if any(isinstance(m, ApproximateDP) for m in inside):
         return ApproximateDP(charge.epsilon(delta).upper, delta) * 1
@@ -54,5 +54,6 @@ def convert_to_ledger_charge(charge: Composition, delta: float) -> Composition:
 
 
 def compute_fewest_records(holdout: float, delta: float) -> int:
-    """The least number of records that are all held out with probability ``NEVER * delta`` at most (section 3)."""
+    """Returns the least number of records that are all held out with probability ``NEVER * delta`` at most (section
+    3)."""
     return math.ceil((math.log(delta) + math.log(NEVER)) / math.log(holdout) * (1 + 1e-9)) + 1

@@ -13,7 +13,7 @@ from fractions import Fraction
 from ..release.noise import RandomSource
 
 BATCH = 128
-"""Words drawn at once: an ordinary choice needs fewer."""
+"""Number of words drawn at once. An ordinary choice needs fewer."""
 
 
 class ExactCoins:
@@ -24,11 +24,13 @@ class ExactCoins:
 
     @staticmethod
     def _stream_words(source: RandomSource) -> Iterator[int]:
+        """Yields random words of 64 bits."""
         while True:
             yield from source.integers(BATCH).tolist()
 
     def flip_with_probability(self, a: int, c: int) -> bool:
-        """True with probability a/c, for 0 <= a <= c: a uniform number, 64 binary digits at a time, is below it."""
+        """Returns True with probability a/c, for 0 <= a <= c. It compares a uniform number with a/c, 64 binary digits
+        at a time."""
         while a < c:
             digits, a = divmod(a << 64, c)
             word = next(self._words)
@@ -37,21 +39,22 @@ class ExactCoins:
         return True
 
     def flip_exponential(self, x: Fraction) -> bool:
-        """True with probability exp(-x), for x >= 0: one coin of exp(-1) for each whole unit, and one of the rest."""
+        """Returns True with probability exp(-x), for x >= 0: one coin of exp(-1) for each whole unit, and one for the
+        rest."""
         return all(
             self._flip_small_exponential(1, 1) for _ in range(x.numerator // x.denominator)
         ) and self._flip_small_exponential(x.numerator % x.denominator, x.denominator)
 
     def _flip_small_exponential(self, a: int, c: int) -> bool:
-        """exp(-a/c) for a <= c: coins a/c, a/2c, a/3c, ... until one fails; the first m succeed with probability
-        (a/c)^m / m!, so their number is even with this one."""
+        """Returns True with probability exp(-a/c), for a <= c. Coins a/c, a/2c, a/3c, ... are flipped until one fails.
+        The first m succeed with probability (a/c)^m / m!, so their number is even with probability exp(-a/c)."""
         k = 1
         while self.flip_with_probability(a, c * k):
             k += 1
         return k % 2 == 1
 
     def draw_index(self, n: int) -> int:
-        """Uniform on 0, ..., n - 1."""
+        """Returns a uniform number among 0, ..., n - 1."""
         bits = (n - 1).bit_length()
         while True:
             found = next(self._words) >> (64 - bits) if bits else 0
@@ -60,8 +63,8 @@ class ExactCoins:
 
 
 def exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
-    """An index j with probability proportional to exp(-rate * scores[j]): proposed uniformly, then accepted with
-    exp(-rate * (scores[j] - least)), so that a proposal is accepted at least once in len(scores) times."""
+    """Returns an index j with probability proportional to exp(-rate * scores[j]). It is proposed uniformly and accepted
+    with exp(-rate * (scores[j] - least)), so that a proposal is accepted at least once in len(scores) times."""
     least = min(scores)
     while True:
         j = coins.draw_index(len(scores))
@@ -70,8 +73,9 @@ def exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoi
 
 
 def permute_and_flip(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
-    """The index of the smallest score minus exponential noise of mean 1/rate (McKenna and Sheldon 2020, Ding et al.
-    2021): one coin of exp(-rate * (score - least)) each, and a uniform choice among those that came up."""
+    """Returns the index of the smallest score minus exponential noise of mean 1/rate (McKenna and Sheldon 2020, Ding et
+    al. 2021): one coin of exp(-rate * (score - least)) for each score, and a uniform choice among those that came
+    up."""
     least = min(scores)
     up = [j for j, score in enumerate(scores) if coins.flip_exponential(rate * (score - least))]
     return up[coins.draw_index(len(up))]

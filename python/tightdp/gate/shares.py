@@ -12,15 +12,15 @@ from .budget import Caps, split_off_gaussians
 
 T = TypeVar("T")
 CLOSE = 1e-6
-"""Part of the target that may be left unspent: an evaluation may take a second, and each more brings a digit or two."""
+"""Part of the target that may be left unspent. An evaluation may take a second, and each more brings a digit or two."""
 MOST = 12
-"""Proportional steps, of which three to five are usual."""
+"""Largest number of proportional steps. Three to five are usual."""
 SLACK = 1e-7
-"""Relative excess of the cap on a step's Gaussians over the planned noise. The number of features or labels may be
-known only by releases, and noise is calibrated to 1e-9 for any number of them."""
+"""Relative excess of the cap on a step's Gaussians over the planned sum. The number of features or labels may be known
+only by releases, and noise is calibrated to 1e-9 for any number of them."""
 FAILURE = 0.1
-"""Share of delta for the event that a category or a label of one record alone is released, which no noise covers. The
-threshold depends on its logarithm."""
+"""Share of delta for the event that a category or a label of one record alone is released. Noise does not cover this
+event, and the threshold depends on the share's logarithm."""
 
 
 class NoiseShare(NamedTuple):
@@ -30,7 +30,7 @@ class NoiseShare(NamedTuple):
     failure: float
 
     def divide_equally(self, among: int) -> NoiseShare:
-        """One part of ``among`` equal ones."""
+        """Returns one of ``among`` equal parts."""
         return NoiseShare(self.noise_multiplier * among**0.5 * (1 + 2.0**-50), self.failure / among * (1 - 2.0**-50))
 
 
@@ -40,9 +40,8 @@ def plan_with_remaining_budget(
     """Returns the plan for about the largest epsilon of one step with which the ``whole`` meets (``epsilon``,
     ``delta``).
 
-    ``whole`` is what ``plan(e)`` costs together with everything else. ``start`` is a guess of e. The guess affects no
-    guarantee, because the bound of the returned plan was checked. Raises ValueError if no plan meets the target, or if
-    a step refuses.
+    ``whole`` returns the cost of ``plan(e)`` together with everything else. ``start`` is a guess of e. Nothing rests on
+    the guess, because the returned plan was asked for its bound. ValueError if no e will do, or a step refuses.
     """
     e = start
     for _ in range(MOST):

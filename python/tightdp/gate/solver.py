@@ -20,12 +20,12 @@ MOST_TRIALS = 50
 
 
 def sum_products(a: Array, b: Array) -> float:
-    """a . b in an order that is the same for any number of threads, unlike that of BLAS."""
+    """Returns a . b in an order that is the same for any number of threads, unlike that of BLAS."""
     return float((a * b).sum())
 
 
 def euclidean_norm(a: Array) -> float:
-    """|a|, the same for any number of threads."""
+    """Returns |a|, the same for any number of threads."""
     return math.sqrt(sum_products(a, a))
 
 
@@ -37,24 +37,26 @@ class SolverPoint(Protocol):
     """Largest distance of ``gradient`` from the true one, rounding included."""
 
     def multiply_by_hessian(self, v: Vector) -> Vector:
-        """The Hessian times v."""
+        """Returns the Hessian times v."""
 
     def differentiate_along(self, direction: Vector) -> Callable[[float], float]:
-        """t -> the derivative of the function at w - t * direction by t, which grows with t."""
+        """Returns t -> the derivative by t of the function at w - t * direction, which grows with t."""
 
 
 class NotReached(RuntimeError):
     """The minimum was not certified within the passes that are allowed."""
 
 
-def minimize(at: Callable[[Vector], SolverPoint], start: Vector, tolerance: float, most: int = MOST) -> Vector:
-    """A point at which the true gradient has norm at most ``tolerance``.
+def minimize_convex_function(
+    at: Callable[[Vector], SolverPoint], start: Vector, tolerance: float, most: int = MOST
+) -> Vector:
+    """Returns a point at which the true gradient has norm at most ``tolerance``.
 
     Newton's method with conjugate gradients for its linear systems and a line search along each step (Nocedal and
     Wright 2006, chapter 7). Only the result is certified: the computed gradient and its error bound are together within
     the tolerance, however w was found.
 
-    Raises ``NotReached`` after ``most`` passes; the message says how far it came.
+    Raises ``NotReached`` after ``most`` passes. The message gives the norm that was reached.
     """
     w, passes = np.copy(start), 1
     point = at(w)
@@ -77,7 +79,7 @@ def minimize(at: Callable[[Vector], SolverPoint], start: Vector, tolerance: floa
 
 
 def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int]:
-    """H^-1 g to a residual of norm ``accuracy``, by conjugate gradients, and the number of products with H."""
+    """Returns H^-1 g to a residual of norm ``accuracy``, by conjugate gradients, and the number of products with H."""
     residual = point.gradient.copy()
     x = np.zeros_like(residual)
     p = residual.copy()
@@ -97,7 +99,7 @@ def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int
 
 
 def _search_step_length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
-    """A t at which the slope is at most half of that at 0, and the number of slopes computed."""
+    """Returns a t at which the slope is at most half of that at 0, and the number of slopes computed."""
     low, high, t, trial = 0.0, math.inf, 1.0, 0
     while trial < MOST_TRIALS:
         trial += 1

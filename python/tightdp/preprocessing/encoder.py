@@ -105,7 +105,7 @@ class OneHotEncoder(PrivateTransformer):
 
     def _transform_values(self, values: list[list[str]]) -> NDArray[np.float64]:
         columns = [Category("", known) for known in self.categories_]
-        blocks = [column.encode(cells) for column, cells in zip(columns, values, strict=True)]
+        blocks = [column.encode_values(cells) for column, cells in zip(columns, values, strict=True)]
         return np.column_stack(blocks)
 
     def _has_text_outputs(self) -> bool:

@@ -19,10 +19,12 @@ T = TypeVar("T")
 Block = tuple[NDArray[Any], NDArray[Any]]
 """Features (n, width) in float32 or float64, and n targets."""
 Rows = NDArray[np.intp]
+"""Numbers of rows."""
 Lengths = NDArray[np.int64]
 """The number of records of each block."""
 BYTES = 2**25
-"""Bytes of a block's features: enough for the threads, and a small part of any machine's memory."""
+"""Size of a block's features in bytes: enough for the threads, and a small part of any machine's memory."""
+# Errors that several modules raise.
 WEIGHTS = "sample_weight must be finite numbers >= 0, and not all zero"
 CHANGED = "X must have the same records in the same blocks at each pass, and they have changed"
 
@@ -40,12 +42,12 @@ class Blocks(ABC):
     width: int
     dtype: Any = np.float64
     columns: Sequence[Any] | None = None
-    """The names of the features, where they have any."""
+    """Names of the features, or None."""
     texts: Mapping[int, Any] = MappingProxyType({})
     """The places and names of columns of text: ``dtype`` is then object, and only what encodes text takes such
     blocks."""
     ahead = True
-    """Whether the batches of several steps are gathered in one pass; if not, chosen rows can be read without one."""
+    """Whether the batches of several steps are gathered in one pass. If not, chosen rows can be read without a pass."""
     weighted = False
     """Whether records have weights, which multiply their losses."""
     typed = True
@@ -53,13 +55,13 @@ class Blocks(ABC):
     remote = False
     """Whether sums over batches are computed where the blocks are."""
     copied = False
-    """Whether a fit copies them to a temporary file at its first pass, which is faster if they take long to make."""
+    """Whether a fit copies the blocks to a temporary file at its first pass, because they take long to make."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """The blocks, from the first one on."""
+        """Yields the blocks, from the first one on."""
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
@@ -71,7 +73,7 @@ class Blocks(ABC):
         """
         many = 0
         for i, given in enumerate(self):
-            x, y = self.form(*given)
+            x, y = self.block_form(*given)
             if lengths is not None:
                 check_block_unchanged(len(y), int(lengths[i]) if i < len(lengths) else None)
             yield function(x, y) if rows is None else function(x[rows[i]], y[rows[i]])
@@ -79,14 +81,14 @@ class Blocks(ABC):
         if lengths is not None:
             check_block_unchanged(many, len(lengths))
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        """The records of each batch, given by the ascending numbers of its rows among all; one pass for all batches.
-        RuntimeError where the blocks have other ``lengths``."""
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        """Yields the records of each batch, which is given by the ascending numbers of its rows among all records. One
+        pass serves all batches. RuntimeError if the blocks have other ``lengths``."""
         rows = np.concatenate(batches)
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         features, targets, begin, first = [], [], 0, 0
-        for block in self.map(keep_block, None, lengths):
+        for block in self.map_each_block(keep_block, None, lengths):
             end = int(np.searchsorted(ascending, first + len(block[1])))
             here = ascending[begin:end] - first
             features.append(block[0][here])
@@ -99,22 +101,22 @@ class Blocks(ABC):
             yield x[batch], y[batch]
 
     @property
-    def form(self) -> BlockForm:
-        """Returns the check of a block."""
+    def block_form(self) -> BlockForm:
+        """The check of a block, which says what shape and type all blocks have."""
         return BlockForm(self.width, np.dtype(self.dtype), bool(self.weighted))
 
 
 @dataclass(frozen=True)
 class BlockForm:
-    """The shape and type of all blocks of a data set."""
+    """The shape and type of all blocks of a data set. It is called to check a block."""
 
     width: int
     dtype: np.dtype[Any]
     weighted: bool = False
 
     def __call__(self, features: Any, targets: Any, weights: Any = None) -> Block:
-        """One block as arrays, weights beside their targets. ValueError for another number of columns, of targets or of
-        weights."""
+        """Returns one block as arrays, with the weights beside their targets. ValueError for another number of columns,
+        of targets or of weights."""
         x, y = convert_to_dense(features, self.dtype), as_targets(targets)
         if x.ndim != 2 or x.shape[1] != self.width:
             raise ValueError(f"X must be blocks of shape (records, {self.width}), got one of shape {x.shape}")
@@ -126,7 +128,7 @@ class BlockForm:
 
 
 def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
-    """A block as it is."""
+    """Returns a block as it is."""
     return features, targets
 
 
@@ -137,14 +139,14 @@ def check_block_unchanged(found: int, wanted: int | None) -> None:
 
 
 def join_weights(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
-    """Targets and weights as one array."""
+    """Returns targets and weights as one array."""
     both = np.empty(len(targets), [("target", targets.dtype), ("weight", np.float64)])
     both["target"], both["weight"] = targets, weights
     return both
 
 
 def split_weights(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """The inverse of ``join_weights``; None for targets without weights."""
+    """Returns targets and weights, which ``join_weights`` joined; None in place of weights that are missing."""
     return (targets, None) if targets.dtype.names is None else (targets["target"], targets["weight"])
 
 
@@ -159,7 +161,8 @@ class Unweighted:
 
 
 def validate_weights(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
-    """Sample weights: one finite number >= 0 for each record, ``some`` of them above 0. Errors quote none."""
+    """Returns sample weights: one finite number >= 0 for each record, ``some`` of them above 0. Errors quote no
+    weight."""
     try:
         weights = np.asarray(given)
         if weights.dtype.kind == "O" and not any(isinstance(x, (str, bytes)) for x in weights.flat):
@@ -180,7 +183,7 @@ def validate_weights(given: Any, records: int, *, some: bool = True) -> NDArray[
 
 def resolve_largest_weight(declared: Any, weighted: bool) -> float:
     """Returns the declared largest weight of a record, or 1 if records have no weights. Raises ValueError if it is
-    missing or not positive."""
+    missing or not a positive number."""
     if declared is not None:
         return _check.positive("max_sample_weight", declared)
     if weighted:
@@ -192,13 +195,14 @@ def resolve_largest_weight(declared: Any, weighted: bool) -> float:
 
 
 def scale_weights(weights: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
-    """Returns weights over the largest, confined to [0, 1]: no quotient of a number by a larger one rounds above 1."""
+    """Returns weights over the largest, confined to [0, 1]: a quotient of a number by a larger one never rounds above
+    1."""
     return np.minimum(weights, largest) / largest
 
 
 def convert_to_dense(features: Any, dtype: Any) -> NDArray[Any]:
-    """Rows of X as an array of numbers, or of objects where ``dtype`` says so; those of a sparse matrix with their
-    zeros, what a data frame lacks as NaN."""
+    """Returns rows of X as an array of numbers, or of objects if ``dtype`` says so. Sparse rows get their zeros, and
+    missing cells of a data frame become NaN."""
     if hasattr(features, "iloc"):
         features = features.to_numpy(dtype=dtype, na_value=np.nan)
     if dtype.kind == "O":
@@ -208,11 +212,11 @@ def convert_to_dense(features: Any, dtype: Any) -> NDArray[Any]:
 
 
 def count_block_rows(width: int, dtype: np.dtype[Any], rows: int | None) -> int:
-    """The number of rows of a block: as given, or so many as have ``BYTES``."""
+    """Returns the number of rows of a block: ``rows``, or as many as have ``BYTES``."""
     each = 32 if dtype.kind == "O" else dtype.itemsize  # a float as an object, and its place
     return rows or max(1, BYTES // (max(1, width) * each))
 
 
 def choose_float_type(kind: Any) -> np.dtype[Any]:
-    """float32 for numbers that it holds, else float64."""
+    """Returns float32 for a type of numbers that it holds, else float64."""
     return np.dtype(np.float32 if np.dtype(kind) in (np.float16, np.float32) else np.float64)

@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from .text import convert_to_text
 
 NESTED = (list, tuple, dict, set, np.ndarray)
-"""Types that no cell has, because they hold several values."""
+"""Types that a cell never has, because they hold several values."""
 NUMERIC = "biuf"
 """Kinds of arrays whose cells can be compared as numbers."""
 WHOLE = range(-(2**63), 2**63)
-"""Whole numbers that an array of integers holds, whatever else it holds."""
+"""Whole numbers that an array of 64-bit integers holds."""
 
 
 def as_column(cells: Any) -> NDArray[Any]:
-    """Returns the cells of one column as an array: of the column's own type if it has one, and otherwise of objects.
+    """Returns the cells of one column as an array, of its own type if it has one, and otherwise of objects.
 
-    Missing values of data frames, which cannot be compared, become None. Raises TypeError for a text, and for anything
-    without a length.
+    Missing values of data frames cannot be compared, and become None. TypeError for a text, and for an object without a
+    length.
     """
     if isinstance(cells, np.ndarray):
         return cells
@@ -50,20 +50,21 @@ def as_column(cells: Any) -> NDArray[Any]:
 
 
 def describe_type(dtype: Any) -> str:
-    """The type of an array or a column, without the width of its texts, which is that of the longest one."""
+    """Returns the type of an array or a column, without the width of its texts, which is that of the longest one."""
     kind = getattr(dtype, "kind", "O")
     return str(dtype) if kind in NUMERIC else "each cell's own" if str(dtype) == "object" else "text"
 
 
 def list_column_types(X: Any) -> list[str]:
-    """The types that the columns of a data frame bring, which all records may have decided; none for other tables."""
+    """Returns the types that the columns of a data frame bring, which all records may have decided; an empty list for
+    other tables."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
         return [f"{name}: {describe_type(dtype)}" for name, dtype in zip(X.columns, X.dtypes, strict=True)]
     return []
 
 
 def as_table(rows: Any) -> NDArray[Any]:
-    """An array as it is, and a list of rows as an array of objects. ValueError where rows differ in length."""
+    """Returns an array as it is, and a list of rows as an array of objects. ValueError if rows differ in length."""
     return rows if isinstance(rows, np.ndarray) else np.array(rows, dtype=object)
 
 
@@ -77,11 +78,13 @@ def match_cells(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
+    """Tells whether two cells are equal, and False if they cannot be compared."""
     return bool((found := operator.eq(one, other)) is True or (isinstance(found, np.bool_) and found))
 
 
 def as_label(cell: Any) -> tuple[str, Any]:
-    """Returns the kind of a label, and the label as a plain value of that kind. Raises TypeError for anything else."""
+    """Returns the kind of a label, and the label as a plain value of that kind. TypeError for an object that is not a
+    label."""
     if isinstance(cell, (bool, np.bool_)):
         return "truth value", bool(cell)
     if isinstance(cell, (int, np.integer)) and int(cell) in WHOLE:
@@ -94,8 +97,8 @@ def as_label(cell: Any) -> tuple[str, Any]:
 
 
 def as_labels_of_one_kind(cells: Iterable[Any]) -> NDArray[Any]:
-    """Returns labels without a type as an array of the one type that each of them has by itself. Raises TypeError if
-    two have different types, or if one is not a label, because none of them is converted."""
+    """Returns labels without a type as an array of the one type that each of them has by itself. TypeError if two have
+    different types, or one is not a label: no label is changed to go with the others."""
     found = [as_label(cell) for cell in cells]
     if len({kind for kind, _ in found}) > 1:
         raise TypeError("labels of several kinds")
@@ -103,7 +106,7 @@ def as_labels_of_one_kind(cells: Iterable[Any]) -> NDArray[Any]:
 
 
 def as_targets(cells: Any) -> NDArray[Any]:
-    """Targets as an array: lists of one kind of label in the type of that kind, and others as objects."""
+    """Returns targets as an array: lists of one kind of label in the type of that kind, and others as objects."""
     if not isinstance(cells, (list, tuple)):
         return np.asarray(cells)
     try:
@@ -113,7 +116,7 @@ def as_targets(cells: Any) -> NDArray[Any]:
 
 
 def convert_cells_to_text(column: Any) -> list[str]:
-    """Cells as texts without blanks around them; None, NaN and pandas' NA are ""."""
+    """Returns cells as texts without blanks around them. None, NaN and pandas' NA become ""."""
     if isinstance(column, np.ndarray) and column.dtype.kind in NUMERIC:
         different, places = np.unique(column, return_inverse=True)
         texts = [convert_cell_to_text(cell) for cell in different]
@@ -122,7 +125,7 @@ def convert_cells_to_text(column: Any) -> list[str]:
 
 
 def convert_cell_to_text(cell: Any) -> str:
-    """Returns the text of one cell. Raises TypeError unless it is a text, a number or missing."""
+    """Returns one cell as text, "" if it is missing. TypeError unless it is a text, a number or missing."""
     try:
         missing = cell is None or bool(cell != cell)
     except (TypeError, ValueError):
@@ -133,7 +136,8 @@ def convert_cell_to_text(cell: Any) -> str:
 
 
 def convert_value_to_text(cell: Any) -> str:
-    """``convert_to_text``, with an error that names no digit for a number of more digits than Python writes."""
+    """Returns ``convert_to_text`` of a cell. Its error for a number with more digits than Python writes names no
+    digit."""
     try:
         return convert_to_text(cell)
     except ValueError:

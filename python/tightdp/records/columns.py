@@ -28,7 +28,7 @@ class Number:
     low: float
     high: float
     missing: float | None = None
-    """Stands for a number that is missing; None leaves it missing."""
+    """Number that stands for a missing one; None leaves it missing."""
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -40,7 +40,8 @@ class Number:
     def feature_names(self) -> list[str]:
         return [self.name]
 
-    def encode(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def encode_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns numbers clipped to the bounds and mapped to [0, 1], as one column."""
         if self.missing is not None:
             values = np.where(np.isnan(values), self.missing, values)
         unit: NDArray[np.float64] = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
@@ -49,7 +50,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Category:
-    """A text column with its categories. Any other text becomes a row of zeros."""
+    """A text column with its categories. A text that is not among them becomes a row of zeros."""
 
     name: str
     categories: tuple[str, ...]
@@ -62,7 +63,8 @@ class Category:
     def feature_names(self) -> list[str]:
         return [f"{self.name}={c}" for c in self.categories]
 
-    def encode(self, values: Sequence[str]) -> NDArray[np.float64]:
+    def encode_values(self, values: Sequence[str]) -> NDArray[np.float64]:
+        """Returns a column for each category, 1 for records that have it and 0 for others."""
         place = {category: i for i, category in enumerate(self.categories)}
         found = np.array([place.get(value, -1) for value in values], dtype=np.intp)
         out = np.zeros((len(found), len(place)))
@@ -72,14 +74,18 @@ class Category:
 
 
 Column = Number | Category
+"""A column whose encoding is known."""
 LEARN: Final = "learn"
+"""Value of a declaration that asks for learning with noise."""
 Bounds = tuple[float, float] | Literal["learn"]
+"""Bounds of a column, declared or to be learned."""
 Fill = float | Literal["learn"]
+"""Number for missing ones of a column, declared or to be learned."""
 
 
 @dataclass(frozen=True)
 class LearnedColumn:
-    """A column of which something is to be learned with noise: categories, or bounds or the number for missing ones."""
+    """A column of which something is learned with noise: its categories, its bounds, or the number for missing ones."""
 
     name: str
     categories: bool = False
@@ -123,7 +129,8 @@ def plan_columns(
         raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
 
     def plan_column(name: str) -> Column | LearnedColumn:
-        """Returns what is declared of one column. Raises ValueError unless that is exactly one form."""
+        """Returns the encoding of one column, declared or to be learned. ValueError if the declarations do not fit
+        together."""
         ways = [name in categories, name in bounds, name in dropped]
         if sum(ways) > 1:
             kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
@@ -163,12 +170,13 @@ def plan_columns(
 
 
 def encode_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDArray[np.float64]:
-    """Features (n, d) in [0, 1]; a record with something missing is a row with NaN."""
+    """Returns features (n, d) in [0, 1]. A record with a missing cell is a row with NaN."""
 
     def encode_column(column: Column) -> NDArray[np.float64]:
+        """Returns the features of one column."""
         if isinstance(column, Number):
             allowed = allow_missing or column.missing is not None
-            return column.encode(rows.read_numbers(column.name, allow_missing=allowed))
-        return column.encode(rows.get_column(column.name))
+            return column.encode_values(rows.read_numbers(column.name, allow_missing=allowed))
+        return column.encode_values(rows.get_column(column.name))
 
     return np.column_stack(run_all_attempts([partial(encode_column, column) for column in columns]))

@@ -1,4 +1,4 @@
-"""Blocks that take long to decode, which a fit copies at its first pass and then reads as they lie in memory."""
+"""Copies of blocks that take long to decode: a fit writes them at its first pass, and reads them in later passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .views import View
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 RESERVE = 2**30
-"""Bytes that stay free where the copy lies, for whatever else uses that disk."""
+"""Bytes that are left free on the disk of the copy, for whatever else uses that disk."""
 
 
 def cache_decoded_blocks(fit: Fit) -> Fit:
@@ -37,7 +37,8 @@ def cache_decoded_blocks(fit: Fit) -> Fit:
 
 @contextmanager
 def _copy_to_file(blocks: Blocks) -> Iterator[Blocks]:
-    """The file has no name, so that nobody opens it, and it is gone with this process, however that ends."""
+    """Yields blocks that copy themselves to a temporary file, or the same blocks if there is no folder for one. The
+    file has no name, so that nobody opens it, and it is gone when this process ends."""
     file = None
     with suppress(OSError):  # there may be no folder for it
         # Nobody else may read it. Without a buffer every error of a write is one of that write.
@@ -55,9 +56,9 @@ def _find_folder() -> str:
 
 
 class CopiedBlocks(View):
-    """``blocks``, whose first pass writes them to ``file``, for later passes to read.
+    """``blocks`` whose first pass writes them to ``file``, from which later passes read them.
 
-    Where they cannot be written, because the disk is nearly full or targets are Python objects, every pass reads
+    If they cannot be written, because the disk is nearly full or targets are Python objects, every pass reads
     ``blocks``.
     """
 
@@ -75,10 +76,11 @@ class CopiedBlocks(View):
         return iter(self._blocks) if self._given_up else self._read_and_copy()
 
     def _read_and_copy(self) -> Iterator[Block]:
+        """Yields the blocks, and writes each to the file."""
         parts: list[tuple[int, np.dtype[Any]]] = []
         self._file.seek(0)
         for given in self._blocks:
-            x, y = self.form(*given)
+            x, y = self.block_form(*given)
             self._given_up = self._given_up or not self._write_block(x, y)
             parts.append((len(y), y.dtype))
             yield x, y
@@ -98,6 +100,7 @@ class CopiedBlocks(View):
         return False
 
     def _read_copy(self, parts: list[tuple[int, np.dtype[Any]]]) -> Iterator[Block]:
+        """Yields the blocks in the file; ``parts`` holds the number of records and the type of the targets of each."""
         at = 0
         for records, kind in parts:
             self._file.seek(at)

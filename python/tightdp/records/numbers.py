@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 
 def as_numbers(X: Any) -> NDArray[Any]:
-    """X as float32 if it has that dtype, else as float64. Errors do not quote a cell.
+    """Returns X as float32 if it has that dtype, else as float64. Errors do not quote a cell.
 
-    What has no dtype becomes float64 cell by cell: one that NumPy chose would depend on all of them."""
+    Without a dtype X becomes float64 cell by cell: a type that NumPy chose would depend on all cells."""
     try:
         array = np.asarray(X) if hasattr(X, "dtype") or hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
         if array.dtype not in (np.float32, np.float64) and array.dtype.kind != "c":
@@ -27,8 +27,8 @@ def as_numbers(X: Any) -> NDArray[Any]:
 
 
 def convert_targets_to_doubles(y: Any) -> Any:
-    """Returns a list of targets as doubles, each by itself; anything else as it is. Raises ValueError unless all are
-    numbers."""
+    """Returns a list of targets as doubles, each converted by itself; anything else as it is. ValueError if a target is
+    not a number."""
     try:
         return np.asarray(y, dtype=np.float64) if isinstance(y, (list, tuple)) else y
     except (TypeError, ValueError, OverflowError):

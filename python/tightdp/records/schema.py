@@ -1,4 +1,4 @@
-"""A schema: what is declared of a table's columns before anybody looks at the records."""
+"""A schema: the declarations about a table's columns, made before anybody looks at the records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from .sources.rows import Rows
 from .text import MISSING, NO_VALUE, join_names, parse_cell_number
 
 FORMAT = 1
+"""Number of the format of a schema. Another number is refused."""
 MOST = 1000
-"""The most labels, or categories of a column: a column with more values holds measurements, names or keys."""
+"""Largest number of labels, or of categories of a column. A column with more values holds measurements, names or
+keys."""
+# Notes in a draft, with its values or with kinds of columns alone.
 DRAFT = (
     "NOT PRIVATE: read off the records. Replace each bound, each list and each number for missing ones by what is "
     "known without them, drop what names people, and then delete this entry. Keep the draft as you keep the records."
@@ -30,13 +33,15 @@ KINDS = (
     "charged: declare in its place what is known without the records, the classes above all."
 )
 DIGITS = re.compile(r"[+-]?[0-9]+")
+"""A whole number."""
 CODE = re.compile(r"0[0-9]+")
-"""Digits after a zero, which a number does not begin with: a postal code, or the number of an account."""
+"""Digits after a zero, with which a number does not begin: a postal code, or the number of an account."""
 FEWEST = 20
-"""Records from which on it means something that all values of a column differ: of fewer people, ages often do."""
+"""Smallest number of records for which a column whose values all differ is taken for an identifier.
+
+In fewer records even ages often all differ."""
 Values = tuple[str, ...] | Literal["learn"]
-"""Labels, or the categories of a column. The text "learn", here and below, says that they are to be learned with
-noise."""
+"""Labels, or the categories of a column; "learn" here and below if they are to be learned with noise."""
 _FORMS: tuple[Mapping[str, Any], ...] = (
     {"bounds": Bounds},
     {"bounds": Bounds, "missing": Fill},
@@ -48,7 +53,7 @@ _FORMS: tuple[Mapping[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class Schema:
-    """The label with its classes, and what each other column is: bounds, categories, or dropped."""
+    """The label with its classes, and the bounds or categories of each other column, or that it is dropped."""
 
     label: str
     classes: Values
@@ -56,7 +61,7 @@ class Schema:
     categories: Mapping[str, Values]
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
-    """Value that replaces missing numbers, for each column that may miss some."""
+    """Numbers that stand for missing ones, by column."""
 
     @classmethod
     def read(cls, path: Path) -> Schema:
@@ -65,7 +70,7 @@ class Schema:
 
     @classmethod
     def _from_plain(cls, plain: Any) -> Schema:
-        """Returns the schema of a parsed file. Raises ValueError, with everything that is wrong."""
+        """Returns the schema in the values of a file. ValueError with everything that is wrong in it."""
         check_format(plain, "tightdp_schema", FORMAT, "`tightdp schema`")
         if "draft" in plain:
             raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")
@@ -78,6 +83,7 @@ class Schema:
         label, classes, *columns = run_all_attempts(reads)
 
         def select_entry(entry: str) -> dict[str, Any]:
+            """Returns one entry of all columns that have it."""
             return {name: how[entry] for name, how in columns if entry in how}
 
         return cls(
@@ -121,8 +127,8 @@ def _read_values(name: str, plain: Any, least: int) -> Values:
 
 
 def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
-    """A schema that the records themselves suggest, marked as a draft, which is not private. With ``learn`` it says of
-    each column what kind it is, and no values."""
+    """Returns a schema that the records themselves suggest, marked as a draft, which is not private. With ``learn`` it
+    says of each column what kind it is, and no values."""
     labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
     names = find_identifiers(rows, label)
     marked = f" Dropped as identifiers, since their values all differ: {join_names(names)}." if names else ""
@@ -137,12 +143,15 @@ def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
 
 
 def find_identifiers(rows: Rows, label: str) -> list[str]:
-    """Columns of texts or integers of which no two records have the same: numbers of patients, of cards, names. Numbers
-    with decimals are measurements."""
+    """Returns the columns of texts or integers in which no value occurs twice, such as patient numbers and names.
+
+    Numbers with decimals are measurements, and no identifiers.
+    """
     return [name for name, cells in rows.columns.items() if name != label and _is_identifier(cells, rows.decimal)]
 
 
 def _is_identifier(cells: list[str], decimal: str) -> bool:
+    """Tells whether all values of a column differ, and are texts or whole numbers."""
     known = [cell for cell in cells if cell.lower() not in MISSING]
     if len(known) < FEWEST or len(set(known)) < len(known):
         return False
@@ -151,14 +160,16 @@ def _is_identifier(cells: list[str], decimal: str) -> bool:
 
 
 def _draft_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
-    """Returns bounds for numbers, with a number for those that are missing, and categories for a few texts that come
-    back; anything else is to be dropped."""
+    """Returns the draft of one column: bounds for numbers, categories for few distinct texts, or else that it is dropped.
+
+    Bounds come with a number for missing cells if some cells are missing.
+    """
     known = [cell for cell in cells if cell.lower() not in MISSING]
     numbers = [parse_cell_number(cell, decimal) for cell in known]
     finite = [number for number in numbers if number is not None and np.isfinite(number)]
     if finite and len(finite) == len(known) and not any(CODE.fullmatch(cell) for cell in known):
         low, high = min(finite), max(finite)
-        flag = set(finite) <= {0.0, 1.0}  # which a definition will say as well, and learning would cost
+        flag = set(finite) <= {0.0, 1.0}  # a definition says the bounds, and learning them would cost budget
         found: dict[str, Any] = {"bounds": LEARN if learn else [low, high if low < high else low + 1.0]}
         if learn and flag:
             found["bounds"] = [0, 1]

@@ -1,4 +1,4 @@
-"""A pass over blocks: an integer sum of what is made of each record, whatever the blocks and wherever they lie.
+"""Integer sums over the records of blocks, whatever the blocks are and wherever they lie.
 
 Statement and proof: docs/theory/blocks.md, sections 1 and 2.
 """
@@ -21,11 +21,12 @@ from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights, split_
 from .views import CountedBlocks, Look, View
 
 AHEAD = 2**28
-"""Bytes of features that are gathered ahead for the steps to come: a pass over files then serves many steps."""
+"""Bytes of features that are gathered ahead for later steps, so that a pass over files serves many steps."""
 COINS = 2**20
-"""Coins that are drawn at once."""
+"""Number of coins that are drawn at once."""
 
 Integers = NDArray[np.int64]
+"""Integers of a sum, modulo 2^64."""
 Prepare = Callable[[NDArray[Any], NDArray[Any]], Records]
 """Function that makes records of a block, each of its own row alone."""
 Part = Callable[[Records], Integers]
@@ -67,7 +68,7 @@ class Stream:
         self._blocks, self._prepare, self._center, self._largest = blocks, prepare, center, largest
         self.has_weights = blocks.weighted or getattr(prepare, "weights", None) is not None
         """Whether some weight may be below the largest."""
-        self._lengths = cast(Lengths, blocks.lengths)
+        self._lengths = cast(Lengths, blocks.block_lengths)
         self.width = blocks.width
         self._gathered: dict[float, Iterator[Block]] = {}
 
@@ -86,16 +87,18 @@ class Stream:
     def sum_over_batch(
         self, part: Part, length: int, source: RandomSource, probability: float = 1.0, size: int | None = None
     ) -> Integers:
-        """The sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
+        """Returns the sum of ``part``, modulo 2^64, over a fresh batch that holds each record with ``probability``."""
         work = BlockSum(self._prepare, part, size, self._center, self._largest)
         total = np.zeros(length, np.int64)
-        for found in self._blocks.map(work) if probability >= 1.0 else self._sum_samples(work, source, probability):
+        for found in (
+            self._blocks.map_each_block(work) if probability >= 1.0 else self._sum_samples(work, source, probability)
+        ):
             total += found
         return total
 
     def map_blocks(self, part: Callable[[Any], Any]) -> Iterable[Any]:
         """Yields the result of ``part`` for the records of each block, in order."""
-        return self._blocks.map(BlockSum(self._prepare, part, None, self._center, self._largest))
+        return self._blocks.map_each_block(BlockSum(self._prepare, part, None, self._center, self._largest))
 
     def _sum_samples(self, work: BlockSum, source: RandomSource, probability: float) -> Iterable[Integers]:
         """Yields the sums over a Poisson batch; batches of later steps are gathered in the same pass."""
@@ -104,13 +107,15 @@ class Stream:
             rows = draw_rows(source.stream(), probability, len(self))
             parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
             starts = ends - self._lengths
-            yield from self._blocks.map(work, [part - start for part, start in zip(parts, starts, strict=True)])
+            yield from self._blocks.map_each_block(
+                work, [part - start for part, start in zip(parts, starts, strict=True)]
+            )
             return
         ready = self._gathered.get(probability)
         if ready is None or (batch := next(ready, None)) is None:
             several = self._count_batches_ahead(probability) if self._blocks.ahead else 1
             batches = [draw_rows(source.stream(), probability, len(self)) for _ in range(several)]
-            ready = self._gathered[probability] = self._blocks.gather(batches)
+            ready = self._gathered[probability] = self._blocks.gather_batches(batches)
             batch = next(ready)
         yield work(*batch)
 
@@ -134,14 +139,14 @@ class _FirstPass:
 
 
 def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
-    """The blocks as later passes are to read them, and what ``look`` found in those that have records.
+    """Returns the blocks for later passes, and the results of ``look`` for those that have records.
 
-    One pass, or none where all of that is known. ValueError where no block has a record, or no record a weight above 0.
+    It takes one pass, or none if all of this is known. ValueError if no block has a record, or no weight is above 0.
     """
-    if isinstance(blocks, View) and blocks.lengths is not None:
+    if isinstance(blocks, View) and blocks.block_lengths is not None:
         known = [] if look is None else blocks.find_look_results(look)
-        return blocks, [seen for n, _, seen in blocks.map(_FirstPass(look)) if n] if known is None else known
-    passed = list(blocks.map(_FirstPass(look)))
+        return blocks, [seen for n, _, seen in blocks.map_each_block(_FirstPass(look)) if n] if known is None else known
+    passed = list(blocks.map_each_block(_FirstPass(look)))
     lengths, found = np.array([n for n, _, _ in passed], np.int64), [seen for n, _, seen in passed if n]
     if not lengths.any():
         raise ValueError("X must hold at least one record, got none")
@@ -151,8 +156,8 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
 
 
 def draw_rows(stream: RandomStream, probability: float, records: int) -> Rows:
-    """The rows of a Poisson batch, ascending: those of ``RandomSource.bernoulli``, in the memory of a few of them.
-    Record k has coin k of the stream, whatever the blocks are."""
+    """Returns the rows of a Poisson batch, ascending: those of ``RandomSource.bernoulli``, but with the coins of a few
+    records in memory at a time. Record k has coin k of the stream, whatever the blocks are."""
     threshold, found = np.uint64(math.floor(Fraction(probability) * 2**64)), [np.zeros(0, np.intp)]
     for first in range(0, records, COINS):
         coins = random_integers(stream, first, min(COINS, records - first))

@@ -11,25 +11,26 @@ from typing import Any
 import numpy as np
 
 EXACT = 2.0**64
+"""Whole floats below this number are spelled as integers, which have 64 bits."""
 MISSING = frozenset({"", "?", "-", ".", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null", "none"})
 """Texts that stand for a missing number, in lower case."""
 NO_VALUE = ("", "?")
-"""Texts that stand for no label, or no category. The others may be one: NA is Namibia."""
+"""Texts that stand for a missing label or category. Others may be values: NA is Namibia."""
 SHOWN = 50
 """Largest number of names that one message lists."""
 
 
 def convert_to_text(cell: Any) -> str:
-    """``str`` of a cell, but whole floats are spelled as integers: a column of integers is one of floats where a cell
-    is missing, and its categories are to be the same."""
+    """Returns ``str`` of a cell, but spells whole floats as integers: a column of integers becomes one of floats if a
+    cell is missing, and must keep its categories."""
     if isinstance(cell, (float, np.floating)) and abs(float(cell)) < EXACT and cell.is_integer():
         return str(int(cell))
     return str(cell)
 
 
 def parse_cell_number(cell: str, decimal: str = ".") -> float | None:
-    """Returns None for text, and for 1_0, which only Python reads as a number. Where ``decimal`` is a comma, a point
-    would separate thousands or decimals, and a cell that has one counts as text."""
+    """Returns a cell as a number; None for text, and for 1_0, which only Python reads as a number. If ``decimal`` is a
+    comma, a point would separate thousands or decimals, and a cell that has one counts as text."""
     if decimal == ",":
         cell = "_" if "." in cell else cell.replace(",", ".")
     try:
@@ -39,8 +40,8 @@ def parse_cell_number(cell: str, decimal: str = ".") -> float | None:
 
 
 def join_names(names: Iterable[str]) -> str:
-    """The names of columns, for an error. Where one is a number, as in a file without a line of names, they may be the
-    cells of a record, and are not quoted."""
+    """Returns the names of columns for an error. If one of them is a number, as in a file without a line of names, they
+    may be the cells of a record, and are not quoted."""
     found = list(names)
     cells = found if len(found) > 1 else re.split(r"[\s;|]+", " ".join(found))  # one name may be a line of many
     if any(parse_cell_number(cell) is not None for cell in cells):
@@ -50,7 +51,7 @@ def join_names(names: Iterable[str]) -> str:
 
 
 def find_repeated_names(names: Iterable[str]) -> list[str]:
-    """The names that occur more than once, sorted."""
+    """Returns the names that occur more than once, sorted."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 

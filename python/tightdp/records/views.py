@@ -1,4 +1,4 @@
-"""Blocks that are made of others while these are read: with other features, or some of the records.
+"""Blocks that are made of others while they are read: with other features, or with some of the records.
 
 Statement and proof: docs/theory/blocks.md, section 6.
 """
@@ -32,9 +32,9 @@ class View(Blocks):
         self.columns, self.texts, self.copied = blocks.columns, dict(blocks.texts), blocks.copied
 
     @property
-    def lengths(self) -> Lengths | None:
+    def block_lengths(self) -> Lengths | None:
         """The number of records of each block, once a pass has counted them."""
-        return self._blocks.lengths if isinstance(self._blocks, View) else None
+        return self._blocks.block_lengths if isinstance(self._blocks, View) else None
 
     def find_look_results(self, look: Look) -> list[Any] | None:
         """Returns the results of ``look`` in an earlier pass; None if it did not look."""
@@ -42,37 +42,38 @@ class View(Blocks):
 
 
 class CountedBlocks(View):
-    """Blocks whose records a pass has counted. A later pass that finds other numbers raises RuntimeError."""
+    """A view of blocks after a pass that counted the records. A later pass that finds other numbers raises
+    RuntimeError."""
 
     def __init__(self, blocks: Blocks, lengths: Lengths, look: Look | None, found: list[Any]) -> None:
         super().__init__(blocks)
         self._lengths, self._look, self._found = lengths, look, found
 
     @property
-    def lengths(self) -> Lengths:
+    def block_lengths(self) -> Lengths:
         return self._lengths
 
     def find_look_results(self, look: Look) -> list[Any] | None:
         return self._found if look is self._look else None
 
     def __iter__(self) -> Iterator[Block]:
-        return self.map(keep_block)
+        return self.map_each_block(keep_block)
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        return self._blocks.map(function, rows, self._lengths)
+        return self._blocks.map_each_block(function, rows, self._lengths)
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        return self._blocks.gather(batches, self._lengths)
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        return self._blocks.gather_batches(batches, self._lengths)
 
 
 class MappedBlocks(View):
-    """Blocks whose features a function makes, those of each row from that row alone. They are numbers, except in
-    ``texts``."""
+    """A view of the same records with features that a function makes of each row by itself. They are numbers, except
+    for ``texts``."""
 
     def __init__(
         self, blocks: Blocks, function: Callable[[NDArray[Any]], Any], texts: Mapping[int, Any] | None = None
@@ -84,25 +85,25 @@ class MappedBlocks(View):
 
     def __iter__(self) -> Iterator[Block]:
         for given in self._blocks:
-            x, y = self._blocks.form(*given)
+            x, y = self._blocks.block_form(*given)
             yield self._made(x), y
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        return self._blocks.map(_AfterMapping(self._made, function), rows, lengths)
+        return self._blocks.map_each_block(_AfterMapping(self._made, function), rows, lengths)
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        for x, y in self._blocks.gather(batches, lengths):
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        for x, y in self._blocks.gather_batches(batches, lengths):
             yield self._made(x), y
 
 
 @dataclass(frozen=True)
 class _MappedFeatures:
-    """The features of rows, of which there may be none."""
+    """A function that returns the new features of some rows, or of no rows."""
 
     function: Callable[[NDArray[Any]], Any]
     width: int
@@ -114,6 +115,8 @@ class _MappedFeatures:
 
 @dataclass(frozen=True)
 class _AfterMapping:
+    """A function of a block, applied after its features were mapped."""
+
     made: _MappedFeatures
     function: Callable[[NDArray[Any], NDArray[Any]], Any]
 
@@ -122,7 +125,7 @@ class _AfterMapping:
 
 
 class WeightedBlocks(View):
-    """Blocks whose records get weights, one for each in their order."""
+    """A view of the same records with weights, one for each in their order."""
 
     def __init__(self, blocks: Blocks, weights: Any) -> None:
         if blocks.weighted or blocks.remote:
@@ -133,7 +136,7 @@ class WeightedBlocks(View):
     def __iter__(self) -> Iterator[Block]:
         start = 0
         for given in self._blocks:
-            x, y = self._blocks.form(*given)
+            x, y = self._blocks.block_form(*given)
             here = self._weights[start : start + len(x)]
             start += len(x)
             if len(here) < len(x):
@@ -145,8 +148,8 @@ class WeightedBlocks(View):
                 f"{'more' if start > len(self._weights) else start} records"
             )
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        for rows, (x, y) in zip(batches, self._blocks.gather(batches, lengths), strict=True):
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        for rows, (x, y) in zip(batches, self._blocks.gather_batches(batches, lengths), strict=True):
             yield x, join_weights(y, self._weights[rows])
 
 
@@ -172,7 +175,7 @@ class RandomSubset(Sequence[Rows]):
         return np.flatnonzero((random_integers(self._stream, start, end - start) < self._threshold) == self._heads)
 
     def translate_to_row_numbers(self, chosen: Rows) -> Rows:
-        """The numbers among all records of the ``chosen`` among these, ascending."""
+        """Returns the numbers, among all records, of some ``chosen`` among these, ascending."""
         ends = np.cumsum(self.counts)
         parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
         found = [
@@ -182,14 +185,14 @@ class RandomSubset(Sequence[Rows]):
 
 
 class SelectedRows(View):
-    """Some of the records, which may be none."""
+    """Some of the records, or no record."""
 
     def __init__(self, blocks: Blocks, rows: RandomSubset) -> None:
         super().__init__(blocks)
         self._rows = rows
 
     @property
-    def lengths(self) -> Lengths:
+    def block_lengths(self) -> Lengths:
         return self._rows.counts
 
     def find_look_results(self, look: Look) -> list[Any] | None:
@@ -197,24 +200,24 @@ class SelectedRows(View):
 
     def __iter__(self) -> Iterator[Block]:
         for i, given in enumerate(self._blocks):
-            x, y = self._blocks.form(*given)
+            x, y = self._blocks.block_form(*given)
             yield x[self._rows[i]], y[self._rows[i]]
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        return self._blocks.map(function, self._rows if rows is None else _SelectedAgain(self._rows, rows))
+        return self._blocks.map_each_block(function, self._rows if rows is None else _SelectedAgain(self._rows, rows))
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        return self._blocks.gather([self._rows.translate_to_row_numbers(batch) for batch in batches])
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        return self._blocks.gather_batches([self._rows.translate_to_row_numbers(batch) for batch in batches])
 
 
 @dataclass(frozen=True)
 class _SelectedAgain(Sequence[Rows]):
-    """Some of some rows, block by block."""
+    """Some rows among rows that were selected before, block by block."""
 
     rows: RandomSubset
     chosen: Sequence[Rows]

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from effort import bounded
 
 import tightdp as dp
 from tightdp import cli, plots
@@ -30,10 +31,55 @@ def lab(colour, seen):
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
+EIGHT = {f"run {k}": dp.Gaussian(0.5 * k) for k in range(1, 9)}
+
+
 @pytest.mark.parametrize("eyes", SEEN_BY)
-def test_colours_can_be_told_apart(eyes):
-    for one, other in itertools.combinations(plots._COLOURS, 2):
+@pytest.mark.parametrize("scheme", [plots._LIGHT, plots._DARK], ids=["light", "dark"])
+def test_colours_can_be_told_apart(eyes, scheme):
+    for one, other in itertools.combinations(scheme.runs, 2):
         assert np.linalg.norm(lab(one, SEEN_BY[eyes]) - lab(other, SEEN_BY[eyes])) > FAR, (one, other)
+
+
+def test_eight_runs_can_be_told_apart_without_colour():
+    for axes in plots.privacy(EIGHT, points=5).axes:
+        lines = [line for line in axes.lines if line.get_label() != "guessing"]
+        dashes = [line._dash_pattern for line in lines]  # what is drawn; a name such as "-" is a solid line
+        looks = {(str(dash), line.get_marker()) for dash, line in zip(dashes, lines, strict=True)}
+        assert len(looks) == len({line.get_marker() for line in lines}) == 8 and len(set(map(str, dashes))) == 4
+
+
+def test_legends_cover_no_curve_and_shorten_labels():
+    """They stand outside the axes, whether of a figure of ours or of the caller's axes."""
+    from matplotlib.figure import Figure
+
+    long = {f"run {k}, {dp.PoissonSampled(dp.Gaussian(k), 0.01) * 1000!r}": dp.Gaussian(k) for k in (1.0, 2.0, 3.0)}
+    ours = plots.privacy(long, points=5)
+    (legend,) = ours.legends
+    theirs = Figure(layout="constrained")
+    plots.tradeoff(long, theirs.subplots(), points=5)
+    for figure, found in ((ours, legend), (theirs, theirs.axes[0].get_legend())):
+        figure.canvas.draw()
+        for axes in figure.axes:
+            assert not axes.bbox.overlaps(found.get_window_extent())
+        assert found.get_window_extent().x0 >= 0 and found.get_window_extent().x1 <= figure.bbox.x1
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert len(set(texts)) == 4 and max(map(len, texts)) <= plots._LONGEST_LABEL
+
+
+def test_a_figure_for_a_dark_page_has_light_texts_and_no_ground():
+    figure = (dp.Gaussian(2.0) * 3).plot(points=5, dark=True)
+    assert figure.get_facecolor()[3] == 0 and all(axes.get_facecolor()[3] == 0 for axes in figure.axes)
+    texts = [text.get_color() for axes in figure.axes for text in (axes.title, axes.xaxis.label, axes.yaxis.label)]
+    assert {lab(colour, SEEN_BY["all"])[0] > 80 for colour in texts} == {True}
+    with pytest.raises(TypeError, match="dark must be True or False"):
+        dp.Gaussian(2.0).plot(dark="yes")
+
+
+def test_figures_of_grids_ask_for_few_digits():
+    """The composition in the help of ``tightdp plot`` takes seconds."""
+    run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000 + dp.Laplace(20.0)
+    bounded(run.plot, units=8e9)
 
 
 @pytest.mark.slow

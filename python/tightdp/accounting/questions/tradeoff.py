@@ -104,10 +104,9 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
         known = _apply_monotonicity(np.concatenate((known, _bound_deltas(delta, middles, tolerance)))[order])
         nodes = np.concatenate((nodes, middles))[order]
     upper = np.minimum(upper, _advantage_chords(float(known[nodes >= 0, 0].max()), alphas))
-    never = delta(1e6, max(tolerance, _ROUGH))[
-        1
-    ]  # alpha = 0: outputs that only P has are a fraction delta(infinity) of P's
-    lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
+    if (alphas == 0).any():  # its bound: outputs that only P has are a fraction delta(infinity) of P's
+        never = delta(1e6, max(tolerance, _ROUGH))[1]
+        lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
     upper[alphas < np.exp(-_MOST)] = 1.0
     lower[alphas == 1] = upper[alphas == 1] = 0.0
     rounded = 1 - alphas

@@ -11,7 +11,7 @@ from ..._strict_json import check_format, construct_object, parse_json, read_obj
 from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism
-from ...options import NEIGHBORS, AnswerOptions, Neighbors, accept_question_options
+from ...options import NEIGHBORS, AccuracyOptions, Neighbors, accept_question_options
 from .growing import GrowingAccount
 from .serial import from_plain, to_plain
 from .shared_state import Entries, SharedState, list_entries
@@ -93,7 +93,7 @@ class Accountant:
         return self._shared.state[1]
 
     @accept_question_options
-    def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[AnswerOptions]) -> Bound:
+    def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[AccuracyOptions]) -> Bound:
         """Returns bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
         relation = neighbors or self.neighbors
         state = self._shared.state
@@ -105,7 +105,7 @@ class Accountant:
         return None if self._growing is None else self._growing.epsilon(state[0], relation, delta)
 
     @accept_question_options
-    def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[AnswerOptions]) -> Bound:
+    def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[AccuracyOptions]) -> Bound:
         """Returns bounds on delta at ``epsilon`` of everything released so far."""
         return self.composition.delta(epsilon, neighbors=neighbors or self.neighbors, **options)
 

@@ -19,7 +19,7 @@ Run = Callable[[Oracle, Gate, Vector], Vector]
 
 
 batch_size = _check.interval("[1e-6, inf)")
-"""The check of an expected batch size: with less, an epoch has more steps than anybody takes."""
+"""Check of an expected batch size. With less than 1e-6 an epoch would have more steps than anybody takes."""
 
 
 def build_sampled_gaussian(noise_multiplier: float, sampling_probability: float) -> Mechanism:
@@ -36,12 +36,13 @@ class RepeatedRelease(NamedTuple):
     number: int
 
     @property
-    def releases(self) -> Composition:
+    def composed_releases(self) -> Composition:
+        """The composition of all these releases."""
         return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability) * self.number
 
 
 class AlgorithmPlan(NamedTuple):
-    """Made before any record is looked at."""
+    """The releases of a run, fixed before any record is looked at."""
 
     budget: ReleaseBudget
     run: Run
@@ -52,23 +53,23 @@ class AlgorithmPlan(NamedTuple):
 
 
 MOST_RELEASES = 10**7
-"""Largest number of releases of a plan: with a thousand records they take an hour."""
+"""Largest number of releases of a plan. With a thousand records they take an hour."""
 
 
 MOST_STEPS = MOST_RELEASES // 4
-"""Most steps that a small batch size makes of few epochs: past it batches are larger."""
+"""Largest number of steps that a small batch size may make of few epochs. With more, batches are enlarged."""
 
 
-def smallest_share(epochs: float) -> float:
+def compute_smallest_share(epochs: float) -> float:
     """Returns the least share of records in a batch, in (0, 1], with which ``epochs`` take ``MOST_STEPS`` at most.
 
-    A batch size is chosen before the number of records is released, so it needs a plan for any number. It stands for a
-    larger one where it is below this share of them."""
+    A batch size is chosen before the number of records is released, so it needs a plan for any number. If it is below
+    this share of the records, it stands for a larger one."""
     return min(1.0, epochs / MOST_STEPS)
 
 
 def check_release_count(name: str, value: Any) -> int:
-    """Checks a setting that says how many releases there are."""
+    """Returns a checked setting that says how many releases are made."""
     return _check.count(name, value, most=MOST_RELEASES)
 
 

@@ -1,7 +1,7 @@
 """Features centred at a private mean: smaller gradients to clip, and a curvature without its largest direction.
 
 The gradient of a linear model is r x^T, and the rows of a table share much of x. After subtracting the mean, |x| is a
-quarter smaller on typical one-hot tables, so that the same clipping needs a quarter less noise. The mean costs one
+quarter smaller on typical one-hot tables, so the same clipping needs a quarter less noise. The mean costs one
 release."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAST_SHARE = 1e-6
 
 
 def check_center_share(name: str, value: Any) -> float:
-    """Checks a share of the budget, which may be 0."""
+    """Returns a checked share of the budget, which may be 0."""
     share = _check.below_one(name, value)
     if 0 < share < LEAST_SHARE:
         raise ValueError(f"{name} must be 0 or a number in [{LEAST_SHARE:g}, 1), got {value!r}")
@@ -35,16 +35,16 @@ def can_be_centered(public: Public) -> bool:
 
 
 def compute_center_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
-    """The noise multiplier of the mean that makes its mu^2 ``share`` of the run's, of which the steps have about
-    (sampling_probability / noise_multiplier)^2 steps."""
+    """Returns the noise multiplier of the mean that makes its mu^2 ``share`` of the run's. The mu^2 of the steps is
+    about (sampling_probability / noise_multiplier)^2 * steps."""
     return noise_multiplier / (sampling_probability * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 
 
 def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
     """Returns the run on centred features, after one release of their sum, each row scaled down to norm sqrt(d)/2.
 
-    That is the norm of d features of which a quarter are 1: more than that of one-hot tables and of images in [0, 1].
-    Where rows are longer the centre is off the mean: less useful, no less private.
+    This is the norm of d features of which a quarter are 1, and more than that of one-hot tables and of images in
+    [0, 1]. If rows are longer, the centre is off the mean, which is less useful and as private.
     """
 
     def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:

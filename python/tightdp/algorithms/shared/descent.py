@@ -12,10 +12,11 @@ from .optimizers import Optimizer, TailMean
 def build_descent(
     optimizer: Optimizer, steps: int, max_norm: float, noise_multiplier: float, q: float, average: float
 ) -> Run:
-    """``steps`` releases of the sum of gradients clipped to ``max_norm``, over Poisson batches of probability ``q``.
+    """Returns a run of ``steps`` releases of the sum of gradients clipped to ``max_norm``, over Poisson batches of
+    probability ``q``.
 
-    Each is divided by the public expected batch size, the penalty's gradient is added, and ``optimizer`` steps; the
-    mean of the last ``average`` part of the iterates is the answer.
+    Each sum is divided by the public expected batch size, the penalty's gradient is added, and ``optimizer`` takes a
+    step. The result is the mean of the last ``average`` part of the iterates.
     """
 
     def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:

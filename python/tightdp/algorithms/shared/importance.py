@@ -18,31 +18,33 @@ COIN = 2.0**-50
 (docs/theory/dpis.md, section 3)."""
 
 Reals = NDArray[np.float64]
+"""Real numbers, one for each record."""
 Chosen = NDArray[np.bool_]
+"""A mask of records."""
 
 
 class TwoStages(NamedTuple):
-    """Takes record k with probability q min(|g_k|, C) / C at most, whatever its bound says."""
+    """A sampling scheme that takes record k with probability q min(|g_k|, C) / C at most, whatever its bound says."""
 
     sampling_probability: float
-    """q"""
+    """The largest probability, q."""
     max_norm: float
-    """C"""
+    """The norm bound, C."""
     reach: float
     floor: float
 
     def bound_norms(self, norms: Reals) -> Reals:
-        """Bounds on norms for the steps to come, from norms as they are."""
+        """Returns bounds on norms for later steps, from the norms of this one."""
         return self.reach * np.maximum(np.minimum(norms, self.max_norm), self.floor * self.max_norm)
 
     def draw_candidates(self, source: RandomSource, bounds: Reals) -> Chosen:
-        """The first coin of every record."""
+        """Flips the first coin of every record, and returns a mask of the candidates."""
         return source.uniform(len(bounds)) < bounds * (self.sampling_probability / self.max_norm) - COIN
 
     def select_by_norms(self, coins: Reals, bounds: Reals, norms: Reals) -> Chosen:
-        """The second coin of candidates, made of a uniform each, given the bounds they were drawn with.
+        """Flips the second coin of candidates, by a uniform number each and the bounds they were drawn with.
 
-        False where a norm is infinite.
+        The mask is False where a norm is infinite.
         """
         clipped = np.minimum(np.minimum(norms, self.max_norm), bounds)
         return (coins < clipped / bounds - COIN) & (norms < np.inf)

@@ -19,11 +19,11 @@ class Optimizer(Protocol):
 
 class Stepper(Protocol):
     def __call__(self, w: Vector, gradient: Vector) -> Vector:
-        """The next parameters."""
+        """Returns the next parameters."""
 
 
 def check_optimizer(name: str, value: Any) -> Any:
-    """Checks an algorithm's setting."""
+    """Returns an algorithm's optimizer. TypeError if it makes no steps."""
     if not callable(getattr(value, "make_stepper", None)):
         raise TypeError(f"{name} must be an optimizer, such as SGD(learning_rate) or Adam(), got {value!r}")
     return value

@@ -1,9 +1,13 @@
 """Total length of a run's steps when every step is noisy; it follows from public facts alone.
 
-Noise of standard deviation s per step and coordinate, added up over T steps of length l, walks a weight l s sqrt(T).
-With s = sigma max_norm / B for a sum over B records that is (total length) max_norm / signal, whatever the number of
-steps. Here the total length is l T, and signal = B sqrt(T) / sigma: for full batches, N over the noise multiplier of
-the whole run. So the length can be chosen to give each weight a wanted spread. Longer runs are less biased and noisier.
+Noise of standard deviation s per step and coordinate, added up over T steps of length l, moves a weight by about
+l s sqrt(T). For a sum over B records s is sigma max_norm / B, and the weight moves by (total length) max_norm / signal,
+where the total length is l T and
+
+    signal = B sqrt(T) / sigma.
+
+The signal does not depend on the number of steps: for full batches it is N over the noise multiplier of the whole run.
+So the length can be chosen to give each weight a wanted spread. Longer runs are less biased and noisier.
 """
 
 from __future__ import annotations
@@ -14,18 +18,19 @@ from ...gate.oracle import Public
 from .optimizers import SGD, Optimizer
 
 FRACTION = 0.02
-"""Sampling probability by default. 20 epochs are then 1,000 steps, which are short enough for step lengths not to
+"""Default sampling probability. With it 20 epochs are 1,000 steps, which are short enough for step lengths not to
 matter, and amplification by sampling loses nothing against full batches down to a noise multiplier of about 1."""
 SPREAD = 2.3
-"""Measured on Adult, Bank, IPUMS-BR and MNIST, where halving or doubling it costs .1 to .5% of accuracy."""
+"""Factor of the default spread. Measured on Adult, Bank, IPUMS-BR and MNIST, where halving or doubling it costs .1 to
+.5% of accuracy."""
 
 STRIDE = 8.0
-"""Length of a step, momentum included, that is short enough: finer ones change nothing, so no more steps are taken. It
+"""Length of a step, momentum included, that is short enough: with finer steps nothing changes, so no more are taken. It
 is 2 over 1/4, the curvature of a logistic loss along the intercept."""
 
 
 def choose_total_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
-    """The sum of all step lengths, momentum included, for gradients clipped to ``max_norm``.
+    """Returns the sum of all step lengths, momentum included, for gradients clipped to ``max_norm``.
 
     ``spread`` is the standard deviation that noise alone would give a weight by the last step. None for
     2.3 signal^(1/5) / sqrt(features): noise along curved directions contracts, so more signal pays for longer runs; and
@@ -38,20 +43,20 @@ def choose_total_length(public: Public, signal: float, max_norm: float, spread: 
 
 
 def bound_intercept_curvature(max_norm: float) -> float:
-    """Largest curvature that a logistic loss has along the intercept where gradients are clipped to ``max_norm``: that
-    of residuals below it (docs/theory/training.md, section 7). Those of other losses are taken to be like it."""
+    """Returns the largest curvature of a logistic loss along the intercept if gradients are clipped to ``max_norm``:
+    that of residuals below it (docs/theory/training.md, section 7). Other losses are taken to have the same one."""
     residual = min(max_norm, 0.5)
     return residual * (1 - residual)
 
 
 def choose_plain_steps(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
-    """Steps of length ``stride``, momentum included, and shorter where they would diverge.
+    """Returns steps of length ``stride``, momentum included, or shorter ones if these would diverge.
 
-    Along a curvature c steps of rate r converge if r c < 2 (1 + momentum), and every step is short enough for the
-    intercept. Otherwise probabilities end the further from the minimum, the larger the budget is. Clipped gradients
-    carry no weight away for good, but the penalty can feed on itself: r times it is kept within half of that. So can a
-    squared loss, whose slope has no bound: its curvature is at most |x|^2, for which the number of parameters stands,
-    as features are in [0, 1].
+    Along a curvature c steps of rate r converge if r c < 2 (1 + momentum). Every step is short enough for the
+    intercept: otherwise probabilities end further from the minimum with a larger budget. Clipped gradients carry no
+    weight away for good, but the penalty can feed on itself, so r times the penalty is kept within half of that limit.
+    A squared loss, whose slope has no bound, can do so too. Its curvature is at most |x|^2, which the number of
+    parameters replaces, because features are in [0, 1].
     """
     longest = 2 * (1 + momentum) / bound_intercept_curvature(max_norm)
     rate, curvature = min(stride * (1 - momentum), longest), public.regularization
@@ -65,7 +70,7 @@ def choose_plain_steps(public: Public, stride: float, max_norm: float, momentum:
 def resolve_optimizer(
     public: Public, given: Optimizer | None, signal: float, steps: int, max_norm: float, spread: float | None
 ) -> Optimizer:
-    """The optimizer that was ``given``, if it is stable, or plain steps that together have ``total_length``."""
+    """Returns the optimizer that was ``given``, if it is stable, or plain steps that together have ``total_length``."""
     if given is None:
         return choose_plain_steps(public, choose_total_length(public, signal, max_norm, spread) / steps, max_norm)
     check_stable("optimizer", public, given)

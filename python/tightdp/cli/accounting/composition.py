@@ -92,6 +92,7 @@ def make_bound_command(
     """Returns ``add_arguments`` and ``run`` of a command that bounds one quantity ``at`` a given other one."""
 
     def add_arguments(p: argparse.ArgumentParser) -> None:
+        """Adds the options of the command."""
         add_training(p)
         p.add_argument(f"--{at}", type=parse_real, required=True, help=_GIVEN_HELP[at])
         add_options(p)
@@ -106,6 +107,7 @@ def make_bound_command(
     return add_arguments, run
 
 
+# Help for the value at which a quantity is bounded.
 _GIVEN_HELP = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 

@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from ... import plots
 from ..progress import ProgressBar
 from . import composition as shared
 from .expression import parse_composition
@@ -33,14 +34,16 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--least-delta", type=parse_real, default=1e-12, help="where the profile ends (default: %(default)s)"
     )
-    p.add_argument("--points", type=parse_integer, default=161, help="of each curve (default: %(default)s)")
+    p.add_argument(
+        "--points", type=parse_integer, default=plots.POINTS, help="points of each curve (default: %(default)s)"
+    )
+    p.add_argument("--dark", action="store_true", help="draw for a dark page; the ground is transparent either way")
     shared.add_options(p)
+    p.set_defaults(width=plots.WIDTH)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the image."""
-    from ... import plots
-
     runs = [shared.build_composition(arguments), *map(parse_composition, arguments.others)]
     labels = arguments.label or ([""] if len(runs) == 1 else [plots.write_caption(run) for run in runs])
     if len(labels) != len(runs) or len(set(labels)) != len(labels):
@@ -54,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         dict(zip(labels, runs, strict=True)),
         least_delta=arguments.least_delta,
         points=arguments.points,
+        dark=arguments.dark,
         progress=progress,
         **shared.get_question_options(arguments),
     )

@@ -24,7 +24,7 @@ from ...statement.column_words import fact_of_bounds, fact_of_categories, fact_o
 
 Group = tuple[bool, bool, bool | None]
 """Three facts about a column: it holds categories; its categories or bounds are learned; its numbers for missing ones
-are learned, or None if it has none."""
+are learned, or None without such numbers."""
 
 
 class FittedColumns(NamedTuple):
@@ -60,7 +60,7 @@ def plan_pipeline(
 
 
 def count_classes(classifier: Any) -> int:
-    """Returns the number of declared labels, or 2 if they are to be learned or if the classifier has none."""
+    """Returns the number of declared labels. It is 2 if labels are to be learned, and for a regression."""
     classes = getattr(classifier, "classes", "")
     return 2 if isinstance(classes, str) else len(classes)
 
@@ -77,6 +77,7 @@ def fit_learned_columns(
     model = plan_pipeline(columns, classifier, arguments)
 
     def read_cells(column: Column | LearnedColumn) -> Any:
+        """Returns the texts or numbers of a column, of the records that are ``kept``."""
         if _group_of_column(column)[0]:
             return np.array(rows.get_column(column.name), dtype=object)[kept]
         allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
@@ -117,7 +118,7 @@ def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[s
 
 
 def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
-    """Warns whoever holds the records, before anything is spent, of bounds that cannot be right.
+    """Warns whoever holds the records, before anything is spent, of learned bounds that cannot be right.
 
     The number of records may be private. The statement says the same by a number that is not.
     """
@@ -133,6 +134,7 @@ def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, record
 
 
 def _group_of_column(column: Column | LearnedColumn) -> Group:
+    """Returns the facts about a column by which it shares a transformer with others."""
     if isinstance(column, Category) or (isinstance(column, LearnedColumn) and column.categories):
         return True, isinstance(column, LearnedColumn), None
     fill = None if column.missing is None else column.missing == LEARN

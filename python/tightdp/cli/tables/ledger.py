@@ -31,6 +31,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     actions = p.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(p))
 
     def add_action(name: str, summary: str) -> argparse.ArgumentParser:
+        """Adds an action with its ledger, and returns its parser."""
         one = actions.add_parser(name, help=summary, description=summary)
         one.add_argument("ledger", help="a file, or an address as in postgresql://user@host/database")
         one.add_argument("--json", action="store_true", help="print JSON")
@@ -94,6 +95,7 @@ def _to_plain_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
 
 
 def _write_releases(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> str:
+    """Returns releases as text, as a composition is written."""
     return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in releases)
 
 

@@ -50,6 +50,7 @@ def _write_schema(schema: dict[str, Any]) -> str:
     """Returns JSON text with one line for each column, which is easy to review."""
 
     def dump_value(value: Any) -> str:
+        """Returns a value as JSON, with letters as they are."""
         return json.dumps(value, ensure_ascii=False)
 
     columns = ",\n".join(f"  {dump_value(name)}: {dump_value(how)}" for name, how in schema["columns"].items())

@@ -326,6 +326,7 @@ def _note_undeclared_values(rows: Rows, column: str, undeclared: NDArray[np.bool
 
 
 def _print_note(note: str) -> None:
+    """Prints a note for whoever holds the data on standard error."""
     print(f"tightdp: note, not to be published: {note}", file=sys.stderr)
 
 
@@ -371,6 +372,7 @@ def _describe_columns(
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
     def describe_facts(assumed: list[ColumnFact]) -> dict[str, str]:
+        """Returns facts by name, as declared or as read off the records."""
         return {fact.name: fact.occurring_text if fact.name in taken else fact.declared_text for fact in assumed}
 
     public |= {**describe_facts(labels), "columns": "their names", **describe_facts(facts)}

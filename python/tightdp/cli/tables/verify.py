@@ -126,8 +126,7 @@ def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile
 
 
 def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
-    """Returns a line that names the ledger's entries for this charge. Raises ValueError if the ledger has no such
-    entry."""
+    """Returns a line that names the ledger's entries for this charge. Raises ValueError if it has no such entry."""
     if statement.ledger is None or ledger.identity not in statement.ledger:
         raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
     if statement.ledger != name_of(ledger):

@@ -15,14 +15,15 @@ class RunsAccount(NamedTuple):
     history: tuple[Mechanism, ...]
 
     def add_run(self, run: RunsAccount, disjoint: bool) -> RunsAccount:
-        """The account of these runs and one more; ``disjoint`` says that its records are in none of these
+        """Returns the account of these runs and one more. ``disjoint`` says that no record of the new run was in these
         (docs/theory/blocks.md, section 4)."""
         charged = take_pointwise_maximum(self.charged, run.charged) if disjoint else self.charged + run.charged
         return RunsAccount(charged, self.history + run.history)
 
 
 def take_pointwise_maximum(one: Composition, other: Composition) -> Composition:
-    """The least composition that holds both: each mechanism as often as the one that has it more often."""
+    """Returns the least composition that contains both: each mechanism as often as in the one that has it more
+    often."""
     counts = dict(one.parts)
     for mechanism, count in other.parts:
         counts[mechanism] = max(count, counts.get(mechanism, 0))

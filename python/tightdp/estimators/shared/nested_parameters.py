@@ -16,12 +16,12 @@ class NestedParameters(BaseEstimator):
     n_features_in_: int
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; with ``deep`` those of the algorithm as well, as algorithm__name."""
+        """Returns the parameters by name; with ``deep`` also those of the algorithm, as algorithm__name."""
         params = super().get_params(deep=deep)
         return params | _list_nested(params) if deep else params
 
     def set_params(self, **params: Any) -> Any:
-        """Sets parameters by name. Raises ValueError for an unknown name; nothing is set then."""
+        """Sets parameters by name. ValueError for an unknown name; nothing is set then."""
         own = {name: value for name, value in params.items() if "__" not in name}
         inner: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
@@ -39,6 +39,7 @@ class NestedParameters(BaseEstimator):
 
 
 def _list_nested(params: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings of parameters, as name__setting."""
     found: dict[str, Any] = {}
     for name, value in params.items():
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "get_params"):
@@ -48,7 +49,7 @@ def _list_nested(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replace_settings(name: str, value: Any, settings: dict[str, Any]) -> Any:
-    """A copy of a setting with other settings of its own."""
+    """Returns a copy of a setting with other settings of its own."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise ValueError(f"{name} must have settings of its own where {name}__{next(iter(settings))} is set: {value!r}")
     known = [field.name for field in dataclasses.fields(value) if field.init]

@@ -1,4 +1,5 @@
-"""Parts of a fitted whole, such as the steps of a pipeline. They are trained no further: the account is the whole's."""
+"""Parts of a fitted estimator, such as the steps of a pipeline. Its account covers them as they are, so they are not
+trained further."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 
 def mark_as_part_of(part: Any, whole: Any) -> None:
-    """``part``, and copies of it that keep what it learned, now belong to the fitted ``whole``."""
+    """Marks ``part``, and later copies of it that keep what it learned, as belonging to the fitted ``whole``."""
     part._owner = type(whole).__name__
 
 

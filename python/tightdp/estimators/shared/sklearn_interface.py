@@ -42,7 +42,7 @@ else:
         from sklearn.utils.validation import validate_data as _validate
 
         def validate_data(estimator, X, *, reset):
-            """X as a 2-D float32 or float64 array; NaN and inf pass."""
+            """Returns X as a 2-D float32 or float64 array. NaN and infinity are accepted."""
             check_names(X)
             try:
                 return _validate(
@@ -57,14 +57,14 @@ else:
                 raise type(error)(str(error).partition("\n")[0]) from None
 
         def validate_labels(y, *, once_each=False):
-            """y as a 1-D array of labels. Of declared ones, ``once_each``, scikit-learn would warn that all differ."""
+            """Returns y as a 1-D array of labels. ``once_each`` says that they are declared ones, which all differ."""
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
             check_classification_targets(np.repeat(y, 3) if once_each else y)
             return y
 
         def validate_numbers(y):
-            """y as a 1-D array of finite doubles. Errors do not quote a number."""
+            """Returns y as a 1-D array of finite doubles. Errors do not quote a number."""
             y = column_or_1d(convert_targets_to_doubles(y), warn=True)
             assert_all_finite(y, input_name="y")
             try:
@@ -123,7 +123,7 @@ else:
                 return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
 
         def validate_data(estimator, X, *, reset):
-            """X as a 2-D float32 or float64 array; NaN and inf pass."""
+            """Returns X as a 2-D float32 or float64 array. NaN and infinity are accepted."""
             check_names(X)
             X = as_numbers(X)
             if X.ndim != 2 or 0 in X.shape:
@@ -138,7 +138,7 @@ else:
             return np.ascontiguousarray(X)
 
         def validate_labels(y, *, once_each=False):
-            """y as a 1-D array of labels."""
+            """Returns y as a 1-D array of labels."""
             y = np.asarray(y)
             if y.ndim != 1:
                 raise ValueError(f"y must be a 1-D array of labels, got shape {y.shape}")
@@ -147,7 +147,7 @@ else:
             return y
 
         def validate_numbers(y):
-            """y as a 1-D array of finite doubles. Errors do not quote a number."""
+            """Returns y as a 1-D array of finite doubles. Errors do not quote a number."""
             try:
                 y = np.asarray(convert_targets_to_doubles(y)).astype(np.float64)
             except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""The statements of fitted models: what a fit took to be public, and what it released."""
+"""The statements of fitted models: the facts that a fit took to be public, and its releases."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ...statement import Statement
 from ...statement.column_words import OCCURRING, fact_of_labels
 from ...statement.wording import AGAIN, list_values
 
+# A sentence of statements about features without declared bounds.
 UNSCALED = (
     "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
     "data to make them, such as a scaler."
@@ -25,18 +26,18 @@ UNSCALED = (
 
 
 class TargetFacts(NamedTuple):
-    """Facts about the targets that a fit takes to be public, the names of facts that were read off the targets, and
-    releases."""
+    """Facts about the targets that a fit takes to be public, the names of those that it read off the targets, and
+    releases before the run."""
 
     public: Mapping[str, str]
     taken: tuple[str, ...] = ()
     released: tuple[str, ...] = ()
-    """Before the run."""
+    """Releases before the run, in words."""
 
 
 def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
-    """The labels of a classifier, which are "declared", "those that occur" or "learned", with their declared
-    weights."""
+    """Returns the facts about the labels of a classifier, which are "declared", "those that occur" or "learned", with
+    their declared weights."""
     fact = fact_of_labels([str(label) for label in classes])
     public = {fact.name: fact.occurring_text if how == OCCURRING else fact.declared_text}
     if how == "learned":
@@ -61,7 +62,7 @@ def build_fit_statement(
     ledger: Ledger | None,
     settings: Mapping[str, str],
 ) -> Statement:
-    """The statement of a fitted ``PrivateEstimator``."""
+    """Returns the statement of a fitted ``PrivateEstimator``."""
     counted = model.public_size is None
     by_weight = largest_weight is not None or "weights of labels" in facts.public
     each = ", each counted by its weight over the largest" if by_weight else ""
@@ -99,28 +100,28 @@ def build_fit_statement(
     )
 
 
-def _list_chosen_settings(algorithm: Any) -> dict[str, Any]:
-    """The settings of an algorithm that were not left open."""
+def _list_given_settings(algorithm: Any) -> dict[str, Any]:
+    """Returns the settings of an algorithm that were not left open."""
     fields = dataclasses.fields(algorithm) if dataclasses.is_dataclass(algorithm) else ()
     return {field.name: value for field in fields if (value := getattr(algorithm, field.name)) is not None}
 
 
 def describe_algorithm(algorithm: Any) -> str:
-    """An algorithm as it was asked for, without what was left open."""
+    """Returns an algorithm as text, without the settings that were left open."""
     if not dataclasses.is_dataclass(algorithm):
         return repr(algorithm)
-    settings = ", ".join(f"{name}={value!r}" for name, value in _list_chosen_settings(algorithm).items())
+    settings = ", ".join(f"{name}={value!r}" for name, value in _list_given_settings(algorithm).items())
     return f"{type(algorithm).__name__}({settings})"
 
 
 def describe_settings(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
-    """The settings that a run used, as texts: those of the algorithm that were given, and those that its plan chose."""
-    known = {**_list_chosen_settings(algorithm), **used, "regularization": float(regularization)}
+    """Returns the settings of a run as texts: those of the algorithm that were given, and those that its plan chose."""
+    known = {**_list_given_settings(algorithm), **used, "regularization": float(regularization)}
     return {name: repr(value) for name, value in known.items()}
 
 
 def join_statements(earlier: Statement, last: Statement) -> Statement:
-    """The statement of runs that went on from one another: what each of them released, assumed and left outside."""
+    """Returns the statement of runs that continued one another: all that they released, assumed and left outside."""
     return dataclasses.replace(
         last,
         subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
@@ -146,12 +147,12 @@ def _join_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[s
 
 
 def _join_lines(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
-    """The lines of both, each once."""
+    """Returns the lines of both, each once."""
     return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
 
 
 def describe_bounds(given: Any) -> str:
-    """Public bounds, one interval or one for each column."""
+    """Returns public bounds as text, one interval or one for each column."""
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)
     return list_values([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])

@@ -65,6 +65,6 @@ class ArrayBlocks(Blocks):
             end = start + self._rows
             yield self._x[start:end], self._y[start:end]
 
-    def gather(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+    def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
         for rows in batches:
-            yield self.form(self._x[rows], self._y[rows])
+            yield self.block_form(self._x[rows], self._y[rows])

@@ -19,7 +19,8 @@ def is_column_file(start: bytes) -> bool:
 
 
 def read_columns(file: Path) -> dict[str, list[str]]:
-    """The cells of each column as text, empty where missing. ValueError, naming the file, for what cannot be text."""
+    """Returns the cells of each column as text, empty where missing. ValueError, naming the file, for cells that cannot
+    be text."""
     try:
         arrow: Any = import_module("pyarrow")
         dataset: Any = import_module("pyarrow.dataset")

@@ -1,4 +1,4 @@
-"""Arrays and data frames of Dask: what is made of a block is computed where the block is; needs the extra ``dask``."""
+"""Arrays and data frames of Dask. Functions of a block are computed where the block is. Needs the extra ``dask``."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class DaskBlocks(Blocks):
                     f"{name} must have chunks or partitions as X has: got {len(of)} for {len(self._parts)}"
                 )
 
-    def map(
+    def map_each_block(
         self,
         function: Callable[[NDArray[Any], NDArray[Any]], T],
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
         """Yields ``function`` of each block, computed where Dask holds it."""
-        work = self._dask.delayed(_BlockTask(self.form, function, *self._named), traverse=False)
+        work = self._dask.delayed(_BlockTask(self.block_form, function, *self._named), traverse=False)
         tasks = [
             work(x, y, w, None if rows is None else rows[i], None if lengths is None else int(lengths[i]))
             for i, (x, y, w) in enumerate(zip(self._parts, self._targets, self._weights, strict=True))
@@ -81,7 +81,7 @@ class DaskBlocks(Blocks):
         yield from self._dask.compute(*tasks)
 
     def __iter__(self) -> Iterator[Block]:
-        raise TypeError("DaskBlocks are not read here: map computes where they are")
+        raise TypeError("DaskBlocks are not read here: map_each_block computes where they are")
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,8 @@ class _BlockTask:
 
 @dataclass(frozen=True)
 class _DaskParts:
+    """The parts of a collection, and the form of its blocks."""
+
     delayed: Any
     width: int
     dtype: np.dtype[Any]

@@ -1,4 +1,4 @@
-"""Inputs that estimators read in blocks, among all that users pass as X."""
+"""Finds out which inputs of estimators are read in blocks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from ..views import WeightedBlocks
 from .arrays import ArrayBlocks
 from .dask import DaskBlocks
 
+# The error for targets beside blocks.
 TWICE = "y must be left out where X is Blocks, which hold the targets"
 
 
 def as_blocks(
     X: Any, y: Any, in_memory: bool = False, sample_weight: Any = None, *, texts: bool = False
 ) -> Blocks | None:
-    """Returns ``Blocks`` of records that are ``Blocks`` already, Dask's collections, memory maps or sparse matrices;
-    None for an array. ``in_memory`` says that the algorithm needs an array, ``texts`` that columns may hold text. The
-    blocks hold the weights."""
+    """Returns ``Blocks`` for blocks, Dask's collections, memory maps and sparse matrices; None for an array.
+    ``in_memory`` says that the algorithm needs an array, ``texts`` that columns may hold text. The returned blocks hold
+    the weights."""
     if hasattr(X, "__dask_graph__"):
         X, y, sample_weight = DaskBlocks(X, y, sample_weight), None, None
     if isinstance(X, Blocks):

@@ -19,16 +19,16 @@ from ..._files import check_file
 from ..blocks import Blocks, count_block_rows
 from ..text import MISSING, is_encoding, join_names
 
+# Names of formats, and names of types of Arrow.
 FORMATS = "parquet", "arrow", "csv"
 NUMBERS = "integer", "floating", "boolean", "null"
 TEXTS = "string", "large_string", "dictionary"
-"""Types of Arrow."""
 NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
 """Texts that stand for a missing number in a CSV file."""
 BUFFER = 2**20
-"""Bytes of a Parquet file's column that are read at once."""
+"""Bytes of a column of a Parquet file that are read at once."""
 SQUARE = 4096
-"""Rows that are made of columns at once: few enough for the caches (a third of the time of whole columns)."""
+"""Number of rows that are made of columns at once: few enough for the caches (a third of the time of whole columns)."""
 CSV_BYTES = 2**22
 """Bytes of a CSV file that are parsed at once."""
 
@@ -142,8 +142,8 @@ class FileBlocks(Blocks):
         self._rows = count_block_rows(self.width, self.dtype, given)
 
     def _find_text_columns(self, kinds: dict[str, Any], named: Sequence[str]) -> set[str]:
-        """Returns the columns of text. In CSV files they are those that are named, because the look of the cells is not
-        public."""
+        """Returns the columns of text. In CSV files these are the named ones, because the look of cells is not a public
+        fact."""
         if isinstance(named, str) or not set(named) <= set(self.columns):
             raise ValueError(f"texts must be names of columns, got {named!r}")
         if self._format == "csv":
@@ -168,8 +168,8 @@ class FileBlocks(Blocks):
             yield features, _read_targets(batch.column(self.width)), *weights
 
     def _read_batches(self) -> Iterator[Any]:
-        """Record batches in order, of one file after the other and of one row group after the other: Arrow's own
-        scanner reads so far ahead that the memory it takes grows with the files."""
+        """Yields record batches in order, file by file and row group by row group. Arrow's own scanner reads so far
+        ahead that its memory grows with the files."""
         for path in self._files:
             with self._explain_read_errors(path):
                 records = 0
@@ -248,7 +248,8 @@ class FileBlocks(Blocks):
         return ValueError(f"encoding must be that of the files: {path} is not text in {self._written[1]}")
 
     def _find_bad_row(self, path: str) -> int | None:
-        """The first row of a CSV file that cannot be read. Arrow counts rows where one thread reads them."""
+        """Returns the first row of a CSV file that cannot be read; None if Arrow does not say. It counts rows if one
+        thread reads."""
         csv: Any = import_module("pyarrow.csv")
         options = self._build_csv_options([*self.columns, *self._others] if self.columns else None)
         options["read_options"].use_threads = False
@@ -264,7 +265,7 @@ class FileBlocks(Blocks):
         return None
 
     def _list_files(self, paths: str | list[str]) -> list[str]:
-        """The files, none of them twice: a record of a file that is read twice would count twice."""
+        """Returns the files. ValueError if a file is named twice, because its records would count twice."""
         files: list[str] = self._open_dataset(paths, _import_arrow().schema([])).files
         if not files:
             raise ValueError(f"paths must be a file, a folder or a list of files: {paths} holds none")
@@ -278,7 +279,7 @@ class FileBlocks(Blocks):
         return files
 
     def _open_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
-        """The data set: its files and its schema, which is the first file's where none is given."""
+        """Returns the data set with its files and its schema, by default the first file's."""
         dataset: Any = import_module("pyarrow.dataset")
         form = dataset.CsvFileFormat(**self._build_csv_options()) if self._format == "csv" else self._format
         return dataset.dataset(paths, schema=schema, format=form)
@@ -300,6 +301,7 @@ class FileBlocks(Blocks):
 
 
 def _import_arrow() -> Any:
+    """Returns the module pyarrow. ImportError with the command that installs it."""
     try:
         return import_module("pyarrow")
     except ImportError as error:
@@ -307,7 +309,7 @@ def _import_arrow() -> Any:
 
 
 def _resolve_format(paths: str | list[str], given: str | None) -> str:
-    """The format's name, by the first file's where none is given, of a folder as well."""
+    """Returns the format's name, by default that of the first file, also in a folder."""
     _import_arrow()
     if given is not None:
         return _check.choice("format", given, FORMATS)
@@ -329,7 +331,7 @@ def _is_type_among(kind: Any, names: Sequence[str]) -> bool:
 
 
 def _read_texts(column: Any) -> NDArray[Any]:
-    """A column of text as Python objects, of which equal ones are one; None where missing."""
+    """Returns a column of text as Python objects, one for all equal texts, and None for missing ones."""
     if not _is_type_among(column.type, ("dictionary",)):
         column = column.dictionary_encode(null_encoding="encode")
     different = np.array([*_decode_values(column), None], dtype=object)
@@ -337,7 +339,7 @@ def _read_texts(column: Any) -> NDArray[Any]:
 
 
 def _decode_values(column: Any) -> list[Any]:
-    """Returns the different values of a column. Raises ValueError unless they are text in UTF-8."""
+    """Returns the different values of a column. ValueError for cells that are not text."""
     try:
         return list(column.dictionary.to_pylist())
     except UnicodeError:
@@ -345,12 +347,12 @@ def _decode_values(column: Any) -> list[Any]:
 
 
 def _read_numbers(column: Any, dtype: Any) -> NDArray[Any]:
-    """A column as floats, NaN where missing."""
+    """Returns a column as floats, NaN where missing."""
     return np.asarray(column.cast("float32" if dtype == np.float32 else "float64", safe=False).to_numpy(False))
 
 
 def _read_targets(column: Any) -> NDArray[Any]:
-    """A column of labels or numbers. ValueError where one is missing."""
+    """Returns a column of labels or numbers. ValueError if one is missing."""
     if column.null_count:
         raise ValueError("y must have one target for each record: some are missing")
     if column.type in (_import_arrow().string(), _import_arrow().large_string()):

@@ -24,7 +24,8 @@ from ..text import MISSING, convert_to_text, find_repeated_names, is_encoding, j
 from . import arrow
 
 LONGEST = 2**24
-"""Characters of a line: a thousand for each of 16,000 columns. A file without ends of lines is not read whole."""
+"""Largest number of characters of a line: a thousand for each of 16,000 columns. A file without ends of lines is not
+read whole."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class _TooLong(Exception):
 
 
 def _read_lines(text: TextIO) -> Iterator[str]:
-    """The lines of a file, none of which is held before its length is known."""
+    """Yields the lines of a file, and reads no more of one than a line may have."""
     for number in itertools.count(1):
         line = text.readline(LONGEST + 1)
         if len(line) > LONGEST:
@@ -82,8 +83,8 @@ class Rows:
 
     @classmethod
     def read(cls, file: Path, written: TextFormat | None = None) -> Rows:
-        """Reads the whole file: CSV, which gzip may have compressed, Parquet or Arrow. Raises ValueError, with file and
-        line, unless it is a table."""
+        """Returns the table in a file: CSV, which gzip may have compressed, Parquet or Arrow. ValueError, with file and
+        line, for a file that is not a table."""
         written = written or TextFormat()
         if file.is_dir():
             raise ValueError(
@@ -98,7 +99,7 @@ class Rows:
 
     @classmethod
     def _read_cells(cls, file: Path, written: TextFormat) -> Rows:
-        """The cells as they stand in the file."""
+        """Returns the cells as they stand in the file."""
         try:
             with open_file(file) as raw:
                 start = raw.read(6)
@@ -119,6 +120,7 @@ class Rows:
 
     @classmethod
     def _read_column_file(cls, file: Path) -> Rows:
+        """Returns the cells of a Parquet or Arrow file."""
         cells = arrow.read_columns(file)
         if not cells:
             raise ValueError(f"{file}: the file has no columns")
@@ -160,7 +162,8 @@ class Rows:
 
     @classmethod
     def from_table(cls, table: Any, names: Sequence[str]) -> Rows:
-        """Some columns of a mapping, a data frame or ``Rows``; None is missing. ValueError for columns it lacks."""
+        """Returns some columns of a mapping, a data frame or ``Rows``; None is missing. ValueError for columns that it
+        lacks."""
         decimal = table.decimal if isinstance(table, Rows) else "."
         table = table.columns if isinstance(table, Rows) else table
         lacking = [name for name in names if name not in table]
@@ -188,7 +191,8 @@ class Rows:
         return np.array([cell not in known for cell in self.get_column(name)])
 
     def read_numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
-        """A column as finite numbers, NaN where missing. ValueError, with the record, for text or what is missing."""
+        """Returns a column as finite numbers, NaN where missing. ValueError, with the record, for text or missing
+        cells."""
         out = np.empty(len(self.get_column(name)))
         for record, cell in enumerate(self.get_column(name), start=1):
             missing = cell.lower() in MISSING

@@ -33,9 +33,9 @@ SAFE_OPTIONS = (
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
-"""Numbers, in place of a draw's, under which records are read outside of draws. They stand for the first record of the
-data set, the first look at whether anything is kept, and the first trial of an audit. Later looks and trials count
-down."""
+"""Numbers, in place of a draw's, under which records are read outside of draws. They are those of the first record of
+the data set, of the first look at whether anything is kept, and of the first trial of an audit. Later looks and trials
+count down."""
 
 REPEATED_RECORDS = 8
 """Number of records that are read three times each, to see whether anything is kept between them."""
@@ -50,6 +50,7 @@ class Batch:
 
     def __init__(self, loader: PoissonLoader, rows: RecordIndices, parts: Iterator[Any]) -> None:
         self.loader, self.rows = loader, rows[rows >= 0]
+        self.rows.flags.writeable = False  # a step reads the records that were drawn, whatever is written here
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
         self._places: Iterator[Places | None] = iter([loader._make_places(cut) for cut in loader._cut_places(rows)])

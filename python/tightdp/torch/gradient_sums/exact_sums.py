@@ -19,8 +19,8 @@ class ExactSums(IntegerSums):
     """Integer sums of clipped gradients.
 
     Each record becomes a vector of multiples of the plan's grid whose norm is at most the bound, in exact arithmetic.
-    The sums then depend neither on how the batch is cut nor on the order in which it is added (docs/theory/clipping.md,
-    section 7).
+    So the sums depend neither on the cuts of the batch nor on the order of addition (docs/theory/clipping.md, section
+    7).
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:

@@ -41,18 +41,18 @@ def _tell_transformers() -> None:
     """Registers the functions that make complete masks, if ``transformers`` is loaded and has the registry."""
     masks: Any = getattr(sys.modules.get("transformers.masking_utils"), "ALL_MASK_ATTENTION_FUNCTIONS", None)
     for kind in () if masks is None else _MAKE_MASKS:
-        if not hasattr(masks[kind], "makes_complete_masks"):
-            masks.register(kind, _make_complete_masks(masks[kind]))
+        if not hasattr(masks[kind], "makes_full_masks"):
+            masks.register(kind, _make_full_masks(masks[kind]))
 
 
-def _make_complete_masks(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that makes masks as ``make`` does, and complete ones while records pass side by side."""
+def _make_full_masks(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that makes masks as ``make`` does, and always whole ones while records pass side by side."""
 
     @functools.wraps(make)
-    def make_complete_mask(*arguments: Any, **options: Any) -> Any:
+    def make_full_mask(*arguments: Any, **options: Any) -> Any:
         if _PASSING.get() and options.get("attention_mask") is not None:
             options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
         return make(*arguments, **options)
 
-    make_complete_mask.makes_complete_masks = True  # type: ignore[attr-defined]
-    return make_complete_mask
+    make_full_mask.makes_full_masks = True  # type: ignore[attr-defined]
+    return make_full_mask

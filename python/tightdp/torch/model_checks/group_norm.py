@@ -16,13 +16,13 @@ _BATCH_NORMS: Any = torch.nn.modules.batchnorm._BatchNorm
 def replace_batch_norm(model: Any, groups: int = 32) -> Any:
     """Puts a GroupNorm in the place of each batch norm, and returns the model, which is changed in place.
 
-    The new layers have the weights and biases of the old ones, the same parameters: an optimizer that holds them goes
-    on. The running statistics are left behind, because they are of other records, so a model that was trained with
-    them has to be trained again. There are as many groups of channels as the greatest common divisor of ``groups`` and
-    the channels allows, each of two channels or more.
+    The new layers use the weight and bias parameters of the old ones, so an existing optimizer stays valid. The running
+    statistics are dropped, because they come from other records. A model that was trained with them has to be trained
+    again. The number of groups is the largest common divisor of ``groups`` and the number of channels that leaves at
+    least two channels in each group.
 
-    If the model is itself a batch norm, the layer that takes its place is returned. Raises TypeError unless it is a
-    module, and ValueError for a batch norm that has not seen its first batch and does not know its channels.
+    If the model is itself a batch norm, the layer that takes its place is returned. Raises TypeError
+    unless the model is a module, and ValueError for a batch norm that waits for its first batch to know its channels.
 
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 48, 3), torch.nn.BatchNorm2d(48), torch.nn.ReLU())
@@ -54,6 +54,9 @@ def _make_group_norm(name: str, old: Any, groups: int) -> Any:
 
 
 def _count_groups(groups: int, channels: int) -> int:
-    """Returns the largest common divisor with two channels in a group: one alone would be normalized to 0."""
+    """Returns the largest common divisor that leaves two channels in a group.
+
+    A channel alone in its group would be normalized to 0.
+    """
     common = math.gcd(groups, channels)
     return max((d for d in range(1, common + 1) if common % d == 0 and d < channels), default=1)

@@ -150,7 +150,7 @@ def _is_repeated(one: Gradient, other: Gradient) -> bool:
 def _find_least_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
     """Returns the smallest distance of a record's two gradients, relative to the longer one.
 
-    It is 0 if the distance is within the rounding for one of the records, or if there are no gradients to compare.
+    It is 0 if the distance is within the rounding for one of the records, or if no record has gradients to compare.
     """
     found = []
     for a, (b, rounding) in zip(one, other, strict=True):

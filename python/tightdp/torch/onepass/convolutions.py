@@ -76,7 +76,9 @@ class ConvolutionFactors:
             self.kept.add_weighted(weights, total)
             return
         x, g = factors.clear_unweighted(self.input, weights), factors.clear_unweighted(self.g, weights)
-        total += self._backward(x, g * weights.to(g.dtype).view(-1, *(1,) * (g.ndim - 1)), self.weight, self.groups)
+        total += self._compute_weight_gradient(
+            x, g * weights.to(g.dtype).view(-1, *(1,) * (g.ndim - 1)), self.weight, self.groups
+        )
 
     def gradient_rows(self) -> Any:
         return self._compute_rows(self.input, self.g)
@@ -85,10 +87,10 @@ class ConvolutionFactors:
         """Returns the gradients of some records by one convolution that has a group for each record."""
         records, (outputs, *rest) = len(g), self.weight.shape
         each = self.weight.new_empty(1).expand(records * outputs, *rest)  # its shape is what counts
-        found = self._backward(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
+        found = self._compute_weight_gradient(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
         return found.view(records, outputs, *rest)
 
-    def _backward(self, x: Any, g: Any, weight: Any, groups: int) -> Any:
+    def _compute_weight_gradient(self, x: Any, g: Any, weight: Any, groups: int) -> Any:
         """Returns the gradient by the weight, as PyTorch's backward convolution computes it."""
         stride, padding, dilation = self.settings
         zeros, mask = [0] * len(stride), [False, True, False]

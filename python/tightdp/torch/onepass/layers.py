@@ -53,6 +53,5 @@ def _find_alternative(module: Any) -> str | None:
 
 
 def _list_parametrizations(module: Any) -> tuple[Any, ...]:
-    """Returns the modules, such as ``weight_norm``, that compute a weight; empty for anything other than a list of
-    them."""
+    """Returns the modules in a list of parametrizations, such as ``weight_norm``; empty for any other module."""
     return tuple(module) if isinstance(module, ParametrizationList) else ()

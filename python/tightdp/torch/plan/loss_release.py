@@ -19,9 +19,9 @@ class LossRelease:
     Parameters
     ----------
     bound : each record's loss is clipped to [-bound, bound]; in [1e-30, 1e30]
-    share : of what a step is charged, in (0, 1), for the loss. The noise on gradients grows by 1 / sqrt(1 - share), and
-        that on a step's sum of losses has the deviation noise_multiplier * bound / sqrt(share)
-    every : over how many steps the mean is taken; None for an epoch.
+    share : of what a step is charged, in (0, 1), for the loss. The noise on gradients grows by 1 / sqrt(1 - share). The
+        noise on a step's sum of losses has the deviation noise_multiplier * bound / sqrt(share)
+    every : over how many steps the mean is taken; None for an epoch
 
     >>> LossRelease(5.0, share=0.1).loss_multiplier(1.0) > 3.16
     True

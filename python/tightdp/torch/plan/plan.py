@@ -200,8 +200,7 @@ def plan(
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
     def plan_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        """Returns the plan for so many records. Raises ValueError if no plan serves, for instance because of too much
-        noise."""
+        """Returns the plan for so many records. ValueError if they have no plan, for instance for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
             batch = limit_batch(expected, records, turns)

@@ -47,17 +47,17 @@ class Coins:
 
     def make_record_seed(self, number: int, index: int) -> int:
         """Returns the seed for reading a record in the ``number``-th draw. It does not depend on the other records."""
-        return self._compute_seed("record", number, index)
+        return self._make_seed("record", number, index)
 
     def make_model_seed(self, number: int, rank: int) -> int:
         """Returns the seed of PyTorch's draws in a pass of records through the model, on one process."""
-        return self._compute_seed("model", number, rank)
+        return self._make_seed("model", number, rank)
 
     def make_common_seed(self, number: int) -> int:
         """Returns the seed of NumPy and ``random`` in a pass, whose draws serve all records on all processes."""
-        return self._compute_seed("common", number, 0)
+        return self._make_seed("common", number, 0)
 
-    def _compute_seed(self, *what: str | int) -> int:
+    def _make_seed(self, *what: str | int) -> int:
         return int.from_bytes(hashlib.blake2b(repr(what).encode(), key=self._key, digest_size=8).digest(), "big") >> 1
 
     def __reduce__(self) -> Any:
@@ -120,10 +120,10 @@ class CoinGuard(TorchFunctionMode):
     """A context in which records pass a model side by side, with no coins of PyTorch's but those of the run.
 
     PyTorch draws for each record by its place in the physical batch. Were the draws known, as after
-    ``torch.manual_seed(0)``, one more record would give all later ones the draws of their neighbours. So every function
-    of PyTorch that is called, and the end of the context, see whether the generators have the seed that they had at the
-    beginning. ValueError is raised if they have another, or if a function is given a generator of its own
-    (docs/theory/training.md, section 9).
+    ``torch.manual_seed(0)``, one more record would give all later ones the draws of their neighbours. So each call of a
+    function of PyTorch, and the end of the context, check that the generators have the seed of the beginning.
+    ValueError if they have another, or if a function is given a generator of its own (docs/theory/training.md, section
+    9).
     """
 
     def __enter__(self) -> Any:

@@ -18,17 +18,20 @@ class Batches:
 
     Parameters
     ----------
-    physical_size : the most records that go through the model at once; a step adds up as many as it takes
-    padded : whether every physical batch has the same shape and each record draws its own place in one, for the exact
-        arithmetic and for products: then no bit of a record's gradient depends on the others, as far as PyTorch's
-        kernels compute a row from what it holds and where it stands. It costs the empty places: twice the rows for
-        batches of 8 times ``physical_size``, 1.4 times for 32 (docs/theory/training.md, section 8). Without that size
-        there are from 8 to 64 places
-    collate_fn : as for ``torch.utils.data.DataLoader``, of a list of one record: it makes dense tensors with one row,
-        and nothing else. So nothing of a record can enter another. Records of equal shape go through the model
-        together: to have all of them go together, pad to a fixed length
-    options : of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``: those that decide where and when
-        records are read, and neither which nor in what order (``SAFE_OPTIONS`` in ``poisson_loader.py``)
+    physical_size : the largest number of records that go through the model at once. A step adds up the gradients of as
+        many such physical batches as it needs. None for a whole batch
+    padded : whether all physical batches have the same shape, and each record is put at a random place in one of them,
+        independently of the others. It is for the exact arithmetic and for products. No bit of a record's gradient
+        then depends on other records, provided that PyTorch's kernels compute each row from its contents and its
+        position alone. The price is computation on empty places: twice as many rows if a batch has
+        ``8 * physical_size`` records, and 1.4 times as many if it has ``32 * physical_size``
+        (docs/theory/training.md, section 8). If ``physical_size`` is None, a physical batch has 8 to 64 places
+    collate_fn : like the argument of ``torch.utils.data.DataLoader``, but it is called with a list of one record and
+        must return only dense tensors with one row. So nothing of a record can enter another. Records of equal shape
+        go through the model together. Pad them to a fixed length if all shall go together
+    options : options of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``. Accepted are those that decide
+        where and when records are read, but neither which nor in what order (``SAFE_OPTIONS`` in
+        ``poisson_loader.py``)
 
     >>> Batches(physical_size=64, options={"num_workers": 2}).physical_size
     64
@@ -54,14 +57,14 @@ class Batches:
 class AfterFailure:
     """A checkpoint's folder from which a run may go on although an error ended it.
 
-    That the error came may tell of a record; the statement says that the run went on.
+    The error itself may reveal something about a record. So the run's statement says that the run went on after it.
     """
 
     folder: str | os.PathLike[str]
 
 
 def check_batches(batches: Any) -> Batches:
-    """Returns the settings of batches, the default ones for None."""
+    """Returns the settings of batches, which are the default ones for None."""
     batches = Batches() if batches is None else batches
     if not isinstance(batches, Batches):
         raise TypeError(f"batches must be a Batches of tightdp.torch, got {batches!r}")

@@ -57,7 +57,7 @@ class SavedRun:
         self._files.record_charges(account, name)
 
     def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns the tensors that the run of that name saved last, on the first process; None if it saved none.
+        """Returns the tensors that the run of that name saved last, on the first process; None if it saved nothing.
 
         Their file must have these entries and at most so many bytes.
         """

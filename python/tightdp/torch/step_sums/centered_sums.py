@@ -61,7 +61,7 @@ class CenteredSums(ExactSums):
 
     def clear_totals(self) -> None:
         super().clear_totals()
-        self._center, self._scale = self._moments.center.copy(), self._moments.scale
+        self._center, self._scale = self._moments.center.copy(), self._moments.gradient_scale
 
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
         clipped_sum(

@@ -12,7 +12,7 @@ from ...numerics.work import try_to_spend_work
 from ...pairs.hull import dominating_loss
 from ...pairs.repetitions import build_repetitions
 from . import selections
-from .groups import MARGIN, ChainLine, KnownLimits, build_chain, find_crossing
+from .groups import MARGIN, ChainOfLines, KnownLimits, build_chain, find_crossing
 from .inner_run import KnownRun
 from .lines import Lines
 
@@ -49,7 +49,7 @@ def build_dominating_loss(
     return dominating_loss(points, known.largest, direction)
 
 
-def _find_lowest_chains(links: Sequence[Lines], known: KnownLimits) -> list[ChainLine]:
+def _find_lowest_chains(links: Sequence[Lines], known: KnownLimits) -> list[ChainOfLines]:
     """Returns the chains that are lowest somewhere, except those that are hardly below the chains beside them."""
     lines = known.limit_lines
     steep, flat = build_chain(links, lines, 0.0), build_chain(links, lines, 1.0)

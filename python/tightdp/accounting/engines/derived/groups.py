@@ -37,7 +37,7 @@ Line = tuple[float, float, float]
 """The logarithm of a slope, the slope, and the height at 0."""
 
 
-class ChainLine(NamedTuple):
+class ChainOfLines(NamedTuple):
     """One line for each link, which together are a line again."""
 
     log_slope: float
@@ -100,8 +100,8 @@ def _largest_loss(links: Sequence[KnownRun]) -> float:
 def _search_chains(
     links: Sequence[KnownRun],
     known: KnownLimits,
-    flat: Callable[[ChainLine], bool],
-    answer: Callable[[ChainLine, ChainLine], float],
+    flat: Callable[[ChainOfLines], bool],
+    answer: Callable[[ChainOfLines, ChainOfLines], float],
     nothing: float,
 ) -> float:
     """Returns the least ``answer`` of two chains on either side of where they become ``flat``.
@@ -122,8 +122,8 @@ def _search_chains(
 
 
 def _bracket_by_chains(
-    links: Sequence[Lines], known: Sequence[Line], flat: Callable[[ChainLine], bool]
-) -> tuple[ChainLine, ChainLine]:
+    links: Sequence[Lines], known: Sequence[Line], flat: Callable[[ChainOfLines], bool]
+) -> tuple[ChainOfLines, ChainOfLines]:
     """Returns the chains on either side of the type I error from which on they are ``flat``.
 
     A chain is a tangent of a concave curve: the further to the right, the flatter and the higher.
@@ -132,7 +132,7 @@ def _bracket_by_chains(
     if flat(steep):
         return steep, steep
     if not flat(gentle):
-        return gentle, ChainLine(-math.inf, 0.0, 1.0, gentle.used)
+        return gentle, ChainOfLines(-math.inf, 0.0, 1.0, gentle.used)
     low, high = _LEAST, 0.0
     for step in range(_STEPS):
         if high - low <= _NARROW:
@@ -150,12 +150,12 @@ def _bracket_by_chains(
     return steep, gentle
 
 
-def find_crossing(steep: ChainLine, gentle: ChainLine) -> float:
+def find_crossing(steep: ChainOfLines, gentle: ChainOfLines) -> float:
     """Returns the type I error at which two chains are equally high."""
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
-def build_chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> ChainLine:
+def build_chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> ChainOfLines:
     """Returns the chain of the lines that are lowest at ``p`` and at its image under the lines before; or one of the
     ``known`` lines, if that is lower."""
     start = p
@@ -169,14 +169,14 @@ def build_chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chai
         log_slope += lines.log_slopes[i]
         slope = x * slope if x else 0.0  # avoids 0 * inf
         height = x * height + d if x else d
-    found = ChainLine(log_slope, slope, height, tuple(used))
+    found = ChainOfLines(log_slope, slope, height, tuple(used))
     for line in known:
         if line[1] * start + line[2] < found.slope * start + found.height:
-            found = ChainLine(*line, found.used)
+            found = ChainOfLines(*line, found.used)
     return found
 
 
-def _average_height(steep: ChainLine, flat: ChainLine, epsilon: float) -> float:
+def _average_height(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
     """Returns the height of the mean of two chains whose slope is e^epsilon; or of one of them, if it is lower and flat
     enough."""
     target = math.exp(epsilon) * (1 - MARGIN)
@@ -191,8 +191,8 @@ def _average_height(steep: ChainLine, flat: ChainLine, epsilon: float) -> float:
     return min(best * (1 + MARGIN), 1.0)
 
 
-def _solve_for_epsilon(steep: ChainLine, flat: ChainLine, delta: float) -> float:
-    """Returns an epsilon at which the mean of two chains is at most ``delta``; infinite if none is found."""
+def _solve_for_epsilon(steep: ChainOfLines, flat: ChainOfLines, delta: float) -> float:
+    """Returns an epsilon at which the mean of two chains is no higher than ``delta``; infinite if there is none."""
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
         share = (flat.height - delta) / (flat.height - steep.height)

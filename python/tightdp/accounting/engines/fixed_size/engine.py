@@ -50,7 +50,7 @@ _ROUGH = 1e-3, 1 << 16
 """Relative width and number of grid points of rough answers."""
 
 
-class SpacedBounds(NamedTuple):
+class FixedSizeCurve(NamedTuple):
     """Bounds of delta at multiples of a spacing each, empty if nothing is known; and the work that they took."""
 
     above: Array
@@ -108,7 +108,7 @@ def _build_joined_pair(mechanism: m.Mechanism, count: int) -> list[tuple[GridLaw
     return [(loss_distribution(mechanism, "remove").upper, float(count))]
 
 
-def _ask_curve(parts: Parts, level: int) -> SpacedBounds | None:
+def _ask_curve(parts: Parts, level: int) -> FixedSizeCurve | None:
     """Returns the curve, or None if the budget does not allow it. A cached curve costs the same work."""
     mechanism, count = parts[0]
     assert isinstance(mechanism, Replaced), "refused parts were asked"
@@ -126,7 +126,7 @@ class _UnknownError(Exception):
 
 
 @lru_cache(maxsize=CURVES)
-def _compute_curve(replaced: Replaced, count: int, level: int) -> SpacedBounds:
+def _compute_curve(replaced: Replaced, count: int, level: int) -> FixedSizeCurve:
     """Returns the curve of ``count`` equal steps, for deltas from 10^``level`` up."""
     mechanism = replaced.mechanism
     assert isinstance(mechanism, m.FixedSizeSampled) and isinstance(mechanism.mechanism, m.Gaussian)
@@ -153,7 +153,7 @@ def _compute_curve(replaced: Replaced, count: int, level: int) -> SpacedBounds:
     )
     if not (below.size and work_charge(0)):
         raise _UnknownError
-    return SpacedBounds(above, spacing, below, finer, work_spent() - before)
+    return FixedSizeCurve(above, spacing, below, finer, work_spent() - before)
 
 
 def _compute_lower_curve(mu: float, q: float, count: int, spacing: float, tilt: float, floor: float) -> Array:
@@ -185,7 +185,7 @@ def _invert_upper_curve(above: Array, spacing: float, delta: float) -> float:
     return min((j - 1) * spacing + math.log1p(share * math.expm1(spacing)), j * spacing) * (1 + 2**-45)
 
 
-def _evaluate_curve(found: SpacedBounds, epsilon: float) -> tuple[float, float]:
+def _evaluate_curve(found: FixedSizeCurve, epsilon: float) -> tuple[float, float]:
     """Returns both ends at ``epsilon``: a point of the lower curve farther out, and a chord of the upper curve."""
     i = math.floor(min(epsilon / found.above_spacing, 2.0**53) * (1 - 2**-50))
     high = float(found.above.min())

@@ -1,8 +1,9 @@
 """Moments of Poisson sampling (docs/theory/conversions.md section 4).
 
-With W = 1 - q + q L and L = dP/dQ under Q, "remove" has M(c) = E_Q[W^{c+1}]. That of "add" is at most the bound for
-"remove" of the pair and of its reverse. At integer orders M is a sum of positive terms. Between them K is convex, so a
-chord bounds it; for Gaussians the trapezoidal rule gives it at any order.
+With W = 1 - q + q L and L = dP/dQ under Q, "remove" has the moment M(c) = E_Q[W^{c+1}]. The moment of "add" is at most
+the larger of the "remove" moments of the pair and of its reverse. At integer orders M is a sum of positive terms. Its
+logarithm K = ln M is convex, so a chord bounds K between integer orders. For Gaussians the trapezoidal rule gives K at
+any order.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ...numerics.outward import INF, ULP, Range, widen_down, widen_up
 from . import quadrature
 
 MOST_TERMS = 20_000
-"""Largest number of terms of a sum or nodes of a quadrature: half a millisecond. The moment counts as infinite if it
-needs more."""
+"""Largest number of terms of a sum or of nodes of a quadrature, which take half a millisecond. A moment that needs more
+counts as infinite."""
 _LEAST = 1e-150
-"""Least noise multiplier that is served: the square of a smaller one would be subnormal. There the moments without
-sampling serve."""
+"""Smallest noise multiplier whose sampled moments are computed. The square of a smaller one would be subnormal, and the
+moments without sampling are used for it."""
 _MOST_INNER = 256
 """Largest integer order for an inner mechanism that is evaluated term by term."""
 
@@ -50,7 +51,7 @@ def bound_sampled_gaussian(sigma: float, q: float, c: float) -> float:
 
 
 def _bound_by_chord(at_order: Callable[[int], float], c: float, most: int) -> float:
-    """Bounds K at order c + 1 by convexity between the integer orders beside it; K is 0 at order 1."""
+    """Bounds K(c), whose order is c + 1, by the chord between the two nearest integer orders. K is 0 at order 1."""
     below = math.floor(c) + 1
     above = below if c == int(c) else below + 1
     if above > most:
@@ -65,7 +66,8 @@ def _bound_by_chord(at_order: Callable[[int], float], c: float, most: int) -> fl
 def bound_integer_order(inner: NDArray[np.float64], q: float) -> Range:
     """Returns log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)), where ``inner`` holds K_j.
 
-    The terms j = 0, 1 and the subtracted ones add up to 1, so that nothing cancels.
+    The first 1 is the sum of the terms for j = 0 and j = 1 and of the parts "- 1" of the other terms. So nothing
+    cancels.
     """
     a = len(inner) + 1
     if not inner[-1] < INF:
@@ -84,8 +86,8 @@ def bound_integer_order(inner: NDArray[np.float64], q: float) -> Range:
         return Range(0.0, INF)
     total = float(np.exp(logs - top).sum())
     finite = logs[logs > -INF]
-    # Each logarithm has a cumulative sum, whose additions round numbers no larger than ``chosen``, and products and
-    # sums of numbers no larger than ``size``.
+    # Each logarithm has roundings of two kinds: those of the cumulative sum, whose partial sums are at most ``chosen``,
+    # and those of other products and sums, whose results are at most ``size``.
     chosen = float(np.abs(log_choose).max())
     size = chosen + a * abs(math.log(q)) + float(np.abs(finite).max()) + float(inner[-1])
     slack = (a + 16) * 2 * ULP + (16 * size + a * chosen) * ULP

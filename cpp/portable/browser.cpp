@@ -1,0 +1,30 @@
+// The operating system as WebAssembly sees it: one thread, no fork, and no randomness that a release would need.
+#include <system_error>
+
+#include "runtime/system.hpp"
+
+namespace tightdp::system {
+
+int processors() noexcept {
+    return 1;
+}
+
+std::size_t second_level_cache() noexcept {
+    return 0;
+}
+
+void random_bytes(void*, std::size_t) {
+    throw std::system_error(std::make_error_code(std::errc::function_not_supported), "no secure generator");
+}
+
+int at_fork(void (*)(), void (*)()) noexcept {
+    return 0;
+}
+
+int processor_to_leave() noexcept {
+    return -1;
+}
+
+void keep_off(int, std::span<const std::thread::native_handle_type>) noexcept {}
+
+}  // namespace tightdp::system
