@@ -123,7 +123,7 @@ def _cut_by_known_curve(
     A group asks for no other points, because all its answers come from the same lines.
     """
     asks: dict[str, Ask] = {}
-    if not isinstance(derived.get_single_mechanism(parts), Group):
+    if not isinstance(_get_single_mechanism(parts), Group):
         asks["delta"] = lambda at: _delta_of_direction("auto", parts, direction, at, request)
         asks["epsilon"] = lambda at: _epsilon_of_direction("auto", parts, direction, at, request)
     return narrow_by_known_curve(
@@ -141,7 +141,7 @@ def _epsilon_of_direction(
 
     question = _Question(parts, direction, "epsilon", delta, _NOTHING, request)
     found = _ask_with_members(engine, question, ask_engine)
-    if engine == "auto" and (alone := derived.get_single_mechanism(parts)):
+    if engine == "auto" and (alone := _get_single_mechanism(parts)):
         found = _intersect_bounds(
             found,
             derived.epsilon(alone, _list_links(alone, direction, request), delta, _get_known_limits(parts, direction)),
@@ -160,7 +160,7 @@ def _delta_of_direction(
 
     question = _build_delta_question(parts, direction, epsilon, request)
     found = _ask_with_members(engine, question, ask_engine)
-    if engine == "auto" and (alone := derived.get_single_mechanism(parts)):
+    if engine == "auto" and (alone := _get_single_mechanism(parts)):
         links = _list_links(alone, direction, request)
         known = _get_known_limits(parts, direction)
         found = _intersect_bounds(found, derived.delta(alone, links, epsilon, known, request.above), question)
@@ -202,7 +202,7 @@ def _ask_inner_run(run: Parts, direction: Direction, request: Request) -> derive
 def _list_dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, cheap ones first."""
     yield from list_dominating_compositions(parts)
-    if has_any_type(parts, Derived) and derived.get_single_mechanism(parts) is None:
+    if has_any_type(parts, Derived) and _get_single_mechanism(parts) is None:
         units = _WHOLE_CURVE // sum(isinstance(mechanism, Derived) for mechanism, _ in parts)
         yield from list_dominating_compositions(
             parts, lambda mechanism: _dominating_loss(mechanism, direction, request, units)
@@ -229,7 +229,7 @@ def _compute_inner_run(run: Parts, direction: Direction, request: Request) -> de
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
-    units = _SEARCHED if derived.get_single_mechanism(parts) is None else _NESTED
+    units = _SEARCHED if _get_single_mechanism(parts) is None else _NESTED
 
     def ask_deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units
@@ -296,6 +296,12 @@ def _order_parts(engine: Engine, parts: Parts) -> Parts:
     parts as they are.
     """
     return parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_parts(parts)
+
+
+def _get_single_mechanism(parts: Parts) -> Derived | None:
+    """Returns the repeated run or group that a composition consists of, or None."""
+    mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
+    return mechanism if isinstance(mechanism, Derived) else None
 
 
 class _Question(NamedTuple):

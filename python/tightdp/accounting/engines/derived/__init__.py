@@ -3,6 +3,5 @@
 from .curve import build_dominating_loss as build_dominating_loss
 from .engine import delta as delta
 from .engine import epsilon as epsilon
-from .engine import get_single_mechanism as get_single_mechanism
 from .groups import KnownLimits as KnownLimits
 from .inner_run import KnownRun as KnownRun

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....composition import Parts
-from ....selections_and_groups import Derived, Group, RepeatAndSelect
+from ....selections_and_groups import Derived, RepeatAndSelect
 from ...numerics.outward import INF, expm1
 from ..engine_interface import Bound
 from . import groups, selections
@@ -13,12 +12,6 @@ from .groups import KnownLimits
 from .inner_run import KnownRun
 
 _NAME = "derived"
-
-
-def get_single_mechanism(parts: Parts) -> Derived | None:
-    """Returns the repeated run or group that a composition consists of, or None."""
-    mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
-    return mechanism if isinstance(mechanism, (RepeatAndSelect, Group)) else None
 
 
 def delta(
