@@ -10,6 +10,8 @@ from .accounting.questions.question import Question as _Question
 from .accounting.running_accounts.accountant import Accountant
 from .accounting.running_accounts.filters import BudgetExceeded, Odometer, PrivacyFilter
 from .bound import Bound, ContradictionError, Curve
+from .certificates import Certificate
+from .certificates import make_certificate as _make_certificate
 from .composition import Composable as _Composable
 from .composition import Composition
 from .derived import Group, RepeatAndSelect
@@ -39,6 +41,7 @@ from .number_texts import format_down, format_up
 
 _Composable._open_question = _Question.from_options
 _Composable._see_as_group = _derived.group_composition
+_Composable._certify = _make_certificate
 
 if _typing.TYPE_CHECKING:
     from . import audit as audit
@@ -51,6 +54,7 @@ if _typing.TYPE_CHECKING:
     from . import tables as tables
     from . import torch as torch
     from . import train as train
+    from . import verify as verify
     from .frequent import FrequentValues, frequent_values
     from .headers import get_cmake_dir, get_include, get_library
     from .ledger import Ledger, LedgerError
@@ -68,6 +72,7 @@ __all__ = [
     "Bound",
     "BoundedRange",
     "BudgetExceeded",
+    "Certificate",
     "Composition",
     "ContradictionError",
     "Curve",
@@ -145,7 +150,7 @@ if not _typing.TYPE_CHECKING:
     _FOLDERS = frozenset(
         {
             "audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch",
-            "train",
+            "train", "verify",
         }
     )  # fmt: skip
 
