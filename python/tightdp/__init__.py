@@ -9,6 +9,8 @@ from .accounting.questions.question import Question as _Question
 from .accounting.running_accounts.accountant import Accountant
 from .accounting.running_accounts.filters import BudgetExceeded, Odometer, PrivacyFilter
 from .bound import Bound, ContradictionError, Curve
+from .certificates import Certificate
+from .certificates import make_certificate as _make_certificate
 from .composition import Composable as _Composable
 from .composition import Composition
 from .losses import PrivacyLoss
@@ -48,6 +50,7 @@ def _draw_curves(run: _Composable, **options: _typing.Any) -> _typing.Any:
 
 
 _Composable._draw_curves = _draw_curves
+_Composable._certify = _make_certificate
 
 if _typing.TYPE_CHECKING:
     from . import audit as audit
@@ -60,6 +63,7 @@ if _typing.TYPE_CHECKING:
     from . import tables as tables
     from . import torch as torch
     from . import train as train
+    from . import verify as verify
     from .frequent import FrequentValues, frequent_values
     from .headers import get_cmake_dir, get_include, get_library
     from .ledger import Ledger, LedgerError
@@ -77,6 +81,7 @@ __all__ = [
     "Bound",
     "BoundedRange",
     "BudgetExceeded",
+    "Certificate",
     "Composition",
     "ContradictionError",
     "Curve",
@@ -154,7 +159,7 @@ if not _typing.TYPE_CHECKING:
     _FOLDERS = frozenset(
         {
             "audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch",
-            "train",
+            "train", "verify",
         }
     )  # fmt: skip
 

@@ -33,6 +33,16 @@ class Questions(Protocol):
     def bayes_risk(self, prior: ArrayLike) -> Curve: ...
 
 
+class CertifiedBound(Protocol):
+    """A bound that a checker can prove. ``certificates.py`` has the class."""
+
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+    def to_json(self) -> str: ...
+
+
 class Composable:
     """Base of mechanisms and compositions, with the questions that both answer.
 
@@ -50,6 +60,8 @@ class Composable:
     """The composition as a group of records sees it; handed in as well."""
     _draw_curves: ClassVar[Callable[..., Figure]]
     """Figure of the curves, ``plots.privacy``; handed in as well."""
+    _certify: ClassVar[Callable[..., CertifiedBound]]
+    """Certificate of an answer; handed in as well."""
 
     def _to_composition(self) -> Composition:
         """Returns the composition of this mechanism, or this composition itself."""
@@ -138,6 +150,21 @@ class Composable:
         '31.623, 0.475'
         """
         return self._to_question({"neighbors": neighbors}).gdp(delta)
+
+    @accept_question_options
+    def certificate(
+        self, *, epsilon: float | None = None, delta: float | None = None, **options: Unpack[Options]
+    ) -> CertifiedBound:
+        """Returns bounds on epsilon at ``delta``, or on delta at ``epsilon``, as a certificate.
+
+        ``tightdp.verify`` proves both ends anew, and shares nothing with the engines (docs/reference/certificate.md).
+
+        >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
+        >>> from tightdp import verify
+        >>> verify.check(certificate.to_json())
+        True
+        """
+        return Composable._certify(self._to_composition(), epsilon, delta, options)
 
     def group(self, size: int) -> Composition:
         """Returns this run for neighbours that differ by a group of ``size`` records, an integer in [1, 1000].

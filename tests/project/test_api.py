@@ -74,7 +74,16 @@ OTHERS = {
     f"size=None, taken=(), arithmetic='exact', seeded=False, outside=(), ledger=None, version={dp.__version__!r}, "
     "settings=<factory>, parameters=None, dataset=None, date=<factory>)",
 }
-UNCALLED = {"Bound", "BudgetExceeded", "ContradictionError", "Curve", "ExactRelease", "Mechanism", "PrivacyLoss"}
+UNCALLED = {
+    "Bound",
+    "BudgetExceeded",
+    "Certificate",
+    "ContradictionError",
+    "Curve",
+    "ExactRelease",
+    "Mechanism",
+    "PrivacyLoss",
+}
 UNCALLED |= {"FrequentValues", "LedgerError", "RandomSource", "TableModel", "__version__"}
 
 FOLDERS = {"audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch"}

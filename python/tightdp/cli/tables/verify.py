@@ -1,4 +1,5 @@
-"""tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account.
+"""tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account, and
+whether both ends of a certificate can be proved.
 
 The bound is computed again from the account, the words from the values, the hash from the parameters, the page from the
 statement. Each entry is listed as recomputed, as compared, or as one that no file can show. Exit code 0 says that all
@@ -16,6 +17,7 @@ from typing import Any
 from ..._core import __version__
 from ..._files import read_text
 from ..._strict_json import MOST_BYTES, read_file
+from ...certificates import FORMAT as CERTIFICATE
 from ...ledger import Ledger
 from ...ledger.ledger import name_of
 from ...statement import Statement
@@ -34,7 +36,9 @@ example:
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    p.add_argument("file", type=Path, help="a model file, a statement as JSON, or the page of a statement")
+    p.add_argument(
+        "file", type=Path, help="a model file, a statement as JSON, the page of a statement, or a certificate"
+    )
     p.add_argument(
         "--model",
         type=Path,
@@ -50,6 +54,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the verdict. Raises ValueError, with one line, if something differs."""
+    if (certificate := _find_certificate(arguments.file)) is not None:
+        return _verify_certificate(arguments.file, certificate, arguments.json)
     statement, verdict, at = _check_document(arguments.file, arguments.patient)
     if arguments.model is not None:
         hashed = _hash_parameters(arguments.model, arguments.patient)
@@ -69,6 +75,31 @@ def run(arguments: argparse.Namespace) -> int:
             lines += [f"{title}:", *(f"  {entry}: {how}" for entry, how in entries.items())]
         print("\n".join(map(make_one_line, lines)))  # files may have any name
     return 0 if statement.version == __version__ else 3
+
+
+def _find_certificate(file: Path) -> str | None:
+    """Returns the text of a file that is a certificate; None if it is anything else."""
+    try:
+        text = read_text(file, MOST_BYTES)
+    except UnicodeDecodeError:
+        return None
+    return text if text.startswith("{") and CERTIFICATE in text[:100] else None
+
+
+def _verify_certificate(file: Path, text: str, as_json: bool) -> int:
+    """Prints the steps of the checker's proof. Returns 0 if both ends are verified, and 2 if they are not."""
+    try:
+        from ... import verify
+    except ImportError:
+        raise ValueError(
+            f"{file}: is a certificate, whose checker needs python-flint: pip install tightdp[verify]"
+        ) from None
+    good, words = verify.verify(text)
+    if as_json:
+        print(json.dumps({"file": str(file), "verified": good, "steps": words.split("\n")}))
+    else:
+        print("\n".join(map(make_one_line, f"{file}: {words}".split("\n"))))
+    return 0 if good else 2
 
 
 def _hash_parameters(model: Path, patient: bool) -> str:

@@ -1,0 +1,95 @@
+"""Certificates: a bound with everything that a checker needs to prove both of its ends (docs/reference/certificate.md).
+
+``tightdp/verify.py`` is that checker. It shares nothing with the engines, so a certificate says nothing of how a bound
+was computed: it names what was composed, the relation, the question and the two ends.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import _check
+from ._strict_json import check_entries, parse_json
+from .accounting.running_accounts.serial import from_plain, to_plain
+from .composition import Composable, Composition
+from .options import NEIGHBORS, Neighbors
+
+FORMAT, VERSION = "tightdp certificate", 1
+"""The format of a certificate, which the checker reads."""
+MOST_BYTES = 20_000
+"""Size of the largest certificate: whoever reads it may look at all of it."""
+_ENTRIES = "format", "version", "composition", "neighbors", "epsilon", "delta"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A bound of epsilon at ``delta``, or of delta at ``epsilon``, which ``tightdp.verify`` can prove.
+
+    ``Composition.certificate`` makes one. The one of ``epsilon`` and ``delta`` that is None was asked for; its value is
+    from ``lower`` to ``upper``.
+
+    >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
+    >>> f"{certificate.lower:.6f}, {certificate.upper:.6f}"
+    '1.828231, 1.828231'
+    """
+
+    composition: Composition
+    neighbors: Neighbors
+    epsilon: float | None
+    delta: float | None
+    lower: float
+    upper: float
+
+    def to_json(self) -> str:
+        """Returns the certificate as text. Raises ValueError if it has more than 20,000 characters."""
+        ends = [end if end < math.inf else "inf" for end in (self.lower, self.upper)]
+        plain = {
+            "format": FORMAT,
+            "version": VERSION,
+            "composition": to_plain(self.composition)["parts"],
+            "neighbors": self.neighbors,
+            "epsilon": ends if self.epsilon is None else self.epsilon,
+            "delta": ends if self.delta is None else self.delta,
+        }
+        text = json.dumps(plain, allow_nan=False)
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"a certificate must have at most {MOST_BYTES:,} characters, got {len(text):,}")
+        return text
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Returns the certificate that ``to_json`` wrote. Raises ValueError for any other text. Nothing is proved."""
+        plain = parse_json(text)
+        check_entries("certificate", plain, _ENTRIES)
+        if plain["format"] != FORMAT or plain["version"] != VERSION:
+            raise ValueError(f"certificate must be of version {VERSION} of {FORMAT!r}")
+        composition = from_plain(Composable, {"type": "Composition", "parts": plain["composition"]}, "composition")
+        asked = "epsilon" if isinstance(plain["epsilon"], list) else "delta"
+        ends, given = plain[asked], "delta" if asked == "epsilon" else "epsilon"
+        if not isinstance(ends, list) or len(ends) != 2:
+            raise ValueError("certificate must have a list of two numbers as epsilon or as delta")
+        lower, upper = (math.inf if end == "inf" else _check.real(asked, end) for end in ends)
+        if not lower <= upper:
+            raise ValueError(f"{asked} must have a lower end that is at most the upper end")
+        _check.choice("neighbors", plain["neighbors"], NEIGHBORS)
+        at = _check.real(given, plain[given])
+        epsilon, delta = (None, at) if asked == "epsilon" else (at, None)
+        return cls(composition, plain["neighbors"], epsilon, delta, lower, upper)
+
+
+def make_certificate(
+    composition: Composition, epsilon: float | None, delta: float | None, options: Mapping[str, Any]
+) -> Certificate:
+    """Returns the certificate of the one of ``epsilon`` and ``delta`` that is None."""
+    neighbors: Neighbors = options.get("neighbors", "add_or_remove")
+    if epsilon is None and delta is not None:
+        found = composition.epsilon(delta, **options)
+        return Certificate(composition, neighbors, None, float(delta), found.lower, found.upper)
+    if delta is None and epsilon is not None:
+        found = composition.delta(epsilon, **options)
+        return Certificate(composition, neighbors, float(epsilon), None, found.lower, found.upper)
+    raise TypeError("certificate() must be given either epsilon or delta")

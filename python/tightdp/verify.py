@@ -1,0 +1,1316 @@
+"""Verifies a certificate of a privacy bound, and shares nothing with the library that made it.
+
+A certificate says what was composed, under which relation neighbours differ, and between which two numbers epsilon at
+a delta, or delta at an epsilon, lies. This file proves both ends anew, in ball arithmetic (python-flint), with pairs
+of distributions from its own table (``PAIRS``). Nothing in a certificate guides the proof. The proof of the method is
+in docs/theory/certificates.md, the format in docs/certificates.md. The file also runs alone: ``python verify.py FILE``.
+
+``check`` is True only where both ends were proved as stated. Where a proof does not reach an end, ``explain`` says
+which numbers it does reach. What is not proved is "not verified", which does not say that it is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq, fmpz, fmpz_poly
+
+FORMAT, VERSION = "tightdp certificate", 1
+RELATIONS = "add_or_remove", "add", "remove", "replace", "replace_special"
+MOST_BYTES, MOST_COUNT, MOST_DEPTH = 20_000, 2**53, 16
+LN2 = math.log(2.0)
+
+
+class Unverified(ValueError):
+    """A reason why a statement is not verified."""
+
+
+# ---- Pairs of distributions ------------------------------------------------------------------------------------------
+# P is the output's distribution with the record and Q without it, and Y = log dP/dQ. Sections are those of the proof.
+
+
+def to_ball(x: Any) -> arb:
+    """Returns the ball of an exact number."""
+    exact = Fraction(x)
+    return arb(fmpq(exact.numerator, exact.denominator))
+
+
+def compute_normal_tail(x: arb) -> arb:
+    """Returns the probability that a standard normal variable exceeds ``x``."""
+    return (x / arb(2).sqrt()).erfc() / 2
+
+
+class Pair:
+    """A pair of distributions, known by its best tests."""
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        """Returns the probabilities of Y > ``y``, or of Y >= ``y``, under P and under Q."""
+        raise Unverified("no curve is known")
+
+    def evaluate_curve(self, epsilon: arb) -> arb:
+        """Returns the hockey-stick divergence."""
+        p, q = self.find_tails(epsilon)
+        return p - epsilon.exp() * q
+
+    def reverse_pair(self) -> Pair:
+        """Returns (Q, P)."""
+        return Reversed(self)
+
+    def compute_moments(self, c: float, h: float, n: int, bits: int) -> list[acb]:
+        """Returns E[e^{zY}; Y finite] under P at z = c + ihk, k < n."""
+        return [self.compute_moment(acb(c, arb(h) * k)) for k in range(n)]
+
+    def compute_moment(self, z: acb) -> acb:
+        """Returns E[e^{zY}; Y finite] under P."""
+        raise Unverified("no moments are known")
+
+    def find_anchors(self) -> list[arb]:
+        """Returns losses of positive mass that the points of a lattice should meet, at most two."""
+        return []
+
+    def find_infinity(self) -> arb:
+        """Returns P's mass where Q has none."""
+        return arb(0)
+
+    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+        """Returns a function of t that bounds |E e^{(c+is)Y}| / E e^{cY} for all s >= t."""
+        return lambda t: arb(1)
+
+
+@dataclass(frozen=True)
+class Reversed(Pair):
+    """(Q, P) of a pair (P, Q)."""
+
+    pair: Pair
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        p, q = self.pair.find_tails(-y)
+        return 1 - q, 1 - p
+
+    def reverse_pair(self) -> Pair:
+        return self.pair
+
+    def find_anchors(self) -> list[arb]:
+        return [-y for y in self.pair.find_anchors()]
+
+    def compute_moment(self, z: acb) -> acb:
+        return self.pair.compute_moment(-1 - z)
+
+
+class Symmetric(Pair):
+    """A pair with the same curve as its reverse."""
+
+    def reverse_pair(self) -> Pair:
+        return self
+
+
+@dataclass(frozen=True)
+class Normal(Symmetric):
+    """N(mu, 1) against N(0, 1); ``squared`` is mu^2."""
+
+    squared: Fraction
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        mu = to_ball(self.squared).sqrt()
+        return compute_normal_tail(y / mu - mu / 2), compute_normal_tail(y / mu + mu / 2)
+
+    def compute_moment(self, z: acb) -> acb:
+        return (z * (z + 1) * (to_ball(self.squared) / 2)).exp()
+
+    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+        return lambda t: (-to_ball(self.squared) * (arb(t) ** 2) / 2).exp()
+
+
+@dataclass(frozen=True)
+class Laplacian(Symmetric):
+    """Laplace noise of scale 1 around ``mu`` and around 0."""
+
+    mu: Fraction
+
+    def find_anchors(self) -> list[arb]:
+        return [-to_ball(self.mu), to_ball(self.mu)]
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        mu = to_ball(self.mu)
+        if y > mu or y < -mu:
+            return (arb(0), arb(0)) if y > mu else (arb(1), arb(1))
+        return 1 - ((y - mu) / 2).exp() / 2, (-(y + mu) / 2).exp() / 2
+
+    def compute_moment(self, z: acb) -> acb:
+        up, down = (z * to_ball(self.mu)).exp(), (-(z + 1) * to_ball(self.mu)).exp()
+        return (up + down) / 2 + (up - down) / (2 * (2 * z + 1))
+
+
+@dataclass(frozen=True)
+class Envelope(Symmetric):
+    """The largest curve of a mechanism whose losses lie in an interval of length ``eta``."""
+
+    eta: Fraction
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        eta = to_ball(self.eta)
+        if y > eta or y < -eta:
+            return (arb(0), arb(0)) if y > eta else (arb(1), arb(1))
+        root, whole = ((y - eta) / 2).exp(), 1 - (-eta).exp()
+        return (1 - root) / whole, (1 - root) * root * (-y).exp() / whole
+
+    def compute_moment(self, z: acb) -> acb:
+        eta, w = to_ball(self.eta), z + arb(1) / 2
+        return ((w * eta).exp() - (-w * eta).exp()) / w * (-eta / 2).exp() / (2 * (1 - (-eta).exp()))
+
+
+class Table(NamedTuple):
+    """Finite losses with P's masses, P's mass where Q has none, and Q's where P has none."""
+
+    atoms: list[tuple[arb, arb]]
+    infinity: arb
+    hidden: arb
+
+
+TABLES: dict[tuple[Any, ...], Table] = {}
+"""Tables that were computed, by name and precision."""
+
+
+@dataclass(frozen=True)
+class Atoms(Pair):
+    """A pair of finitely many losses; ``table`` computes them at the precision that is set."""
+
+    name: tuple[Any, ...]
+    compute: Callable[[], Table] = field(compare=False)
+    symmetric: bool = False
+
+    def build_table(self) -> Table:
+        """Returns the table at the precision that is set, computed once."""
+        key = self.name, ctx.prec
+        if key not in TABLES:
+            TABLES[key] = self.compute()
+        return TABLES[key]
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        found = self.build_table()
+        above = [(loss, mass) for loss, mass in found.atoms if not loss < y]
+        p = sum((mass for _, mass in above), found.infinity)
+        return p, sum((mass * (-loss).exp() for loss, mass in above), arb(0))
+
+    def reverse_pair(self) -> Pair:
+        if self.symmetric:
+            return self
+
+        def compute_table() -> Table:
+            atoms, infinity, hidden = self.build_table()
+            return Table([(-loss, mass * (-loss).exp()) for loss, mass in atoms], hidden, infinity)
+
+        return Atoms(("reversed", *self.name), compute_table)
+
+    def find_anchors(self) -> list[arb]:
+        return [loss for loss, _ in self.build_table().atoms[:2]]
+
+    def find_infinity(self) -> arb:
+        return self.build_table().infinity
+
+    def compute_moment(self, z: acb) -> acb:
+        return sum((mass * (z * loss).exp() for loss, mass in self.build_table().atoms), acb(0))
+
+    def sample_pair(self, q: Fraction) -> Atoms:
+        """Returns ((1-q) Q + q P, Q)."""
+
+        def compute_table() -> Table:
+            atoms, infinity, hidden = self.build_table()
+            there, out = to_ball(q), to_ball(1 - q)
+            mixed = [((out + there * y.exp()).log(), p * (out * (-y).exp() + there)) for y, p in atoms]
+            mixed += [] if hidden.is_zero() else [(out.log(), out * hidden)]
+            return Table(mixed, there * infinity, arb(0))
+
+        return Atoms(("sample", q, *self.name), compute_table)
+
+
+@dataclass(frozen=True)
+class Sampled(Pair):
+    """((1-q) Q + q P, Q)."""
+
+    pair: Pair
+    q: Fraction
+
+    def find_anchors(self) -> list[arb]:
+        return [(1 - to_ball(self.q) + to_ball(self.q) * y.exp()).log() for y in self.pair.find_anchors()]
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        q = to_ball(self.q)
+        x = (y.exp() - (1 - q)) / q
+        if x <= 0:
+            return arb(1), arb(1)
+        if not x > 0:
+            raise Unverified("an epsilon is too close to ln(1 - q)")
+        p_tail, q_tail = self.pair.find_tails(x.log())
+        return (1 - q) * q_tail + q * p_tail, q_tail
+
+
+@dataclass(frozen=True)
+class Joined(Symmetric):
+    """The curve of ((1-q) Q + q P, Q) at epsilon >= 0 and its mirror image below, of a symmetric pair (P, Q)."""
+
+    pair: Pair
+    q: Fraction
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        sampled = Sampled(self.pair, self.q)
+        return sampled.find_tails(y) if y >= 0 else Reversed(sampled).find_tails(y)
+
+
+Shifts = tuple[tuple[Fraction, Fraction], ...]
+"""Means of normal distributions of deviation 1, with their weights."""
+
+
+@dataclass(frozen=True)
+class Mixture(Pair):
+    """sum p_i N(a_i, 1) against sum q_j N(b_j, 1), every a_i >= every b_j: Y grows with the output u."""
+
+    ahead: Shifts
+    behind: Shifts
+
+    def reverse_pair(self) -> Pair:
+        return Mixture(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
+
+    def find_extremes(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        """Least and largest mean of P, and of Q."""
+        a, b = [shift for shift, _ in self.ahead], [shift for shift, _ in self.behind]
+        return min(a), max(a), min(b), max(b)
+
+    def build_logs(self) -> Callable[[arb], tuple[arb, arb, arb]]:
+        """Returns a function of u: log dP/dN(0), log dQ/dN(0), and the derivative of their difference."""
+        sides = [
+            [(to_ball(a), to_ball(p).log() - to_ball(a) ** 2 / 2) for a, p in side]
+            for side in (self.ahead, self.behind)
+        ]
+
+        def evaluate_logs(u: arb) -> tuple[arb, arb, arb]:
+            found = []
+            for side in sides:
+                terms = [(a, (a * u + shift).exp()) for a, shift in side]
+                total = sum((w for _, w in terms), arb(0))
+                found.append((total.log(), sum((a * w for a, w in terms), arb(0)) / total))
+            return found[0][0], found[1][0], found[0][1] - found[1][1]
+
+        return evaluate_logs
+
+    def find_tails(self, y: arb) -> tuple[arb, arb]:
+        """Returns probabilities of u > v, v the output whose loss is ``y``, by bisection."""
+        evaluate_logs, far = self.build_logs(), arb(2) ** 14
+        low, high = -far, far
+        for _ in range(ctx.prec + 14):
+            middle = ((low + high) / 2).mid()
+            ahead, behind, _ = evaluate_logs(middle)
+            if ahead - behind < y:
+                low = middle
+            elif ahead - behind > y:
+                high = middle
+            else:
+                break
+        ends = []
+        for side in (self.ahead, self.behind):
+            least = (
+                arb(0)
+                if high >= far
+                else sum((to_ball(p) * compute_normal_tail(high - to_ball(a)) for a, p in side), arb(0))
+            )
+            most = (
+                arb(1)
+                if low <= -far
+                else sum((to_ball(p) * compute_normal_tail(low - to_ball(a)) for a, p in side), arb(0))
+            )
+            ends.append(least.union(most))
+        return ends[0], ends[1]
+
+    def compute_moments(self, c: float, h: float, n: int, bits: int) -> list[acb]:
+        """Returns the moments by the trapezoid rule in u, whose error is bounded on a strip (section 4)."""
+        a_low, a_high, b_low, b_high = map(float, self.find_extremes())
+        spread = float(sum(p * b * b for b, p in self.behind))
+        right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0)
+        left = (1 + c) * max(-a_low, 0.0) + c * max(b_high, 0.0)
+        need = (bits + 4) * LN2
+        strip = [12.0, *(x / w for x, w in ((3.0, a_high - a_low), (2.4, b_high - b_low)) if w > 0)]
+        y, s = min(strip), h * n
+        step = 2 * math.pi * y / (y * y / 2 + s * y * (a_high - b_low) + 1.1 * c + need)
+        first, last = (math.ceil((k + math.sqrt(k * k + 2 * need + c * spread)) / step) for k in (left, right))
+        if (first + last) * n > 10**8 or first + last > 10**5:
+            raise Unverified("the transform of a mixture of Gaussians would take too long")
+        evaluate_logs, scale = self.build_logs(), step / (2 * arb.pi()).sqrt()
+        nodes, lost, total, faint = [], arb(0), arb(0), arb(2) ** (-bits - 40)
+        for j in range(-first, last + 1):
+            u = arb(j) * step
+            ahead, behind, _ = evaluate_logs(u)
+            weight = (ahead * (1 + arb(c)) - behind * c - u * u / 2).exp() * scale
+            total += weight
+            if weight > faint:
+                nodes.append((weight, ahead - behind))
+            else:
+                lost += weight
+        # Errors: nodes beyond the last ones, nodes left out, and the rule itself, for |s| <= hn.
+        for kappa, count in ((left, first), (right, last)):
+            k = arb(kappa) * (1 + arb(2) ** -40)
+            if not arb(count) * step > k:
+                raise Unverified("the nodes of a transform end too early")
+            lost += (
+                k * k / 2 + arb(c) * to_ball(sum(p * b * b for b, p in self.behind)) / 2
+            ).exp() * compute_normal_tail(arb(count) * step - k)
+        least_a, most_a, least_b, most_b = map(to_ball, self.find_extremes())
+        width_a, width_b, whole = most_a - least_a, most_b - least_b, most_a - least_b
+        if not (y * width_a < arb.pi() and y * width_b < arb.pi()):
+            raise Unverified("the strip of a transform is too wide")
+        norm = (arb(y) ** 2 / 2).exp() / ((y * width_b / 2).cos() ** arb(c))
+        rule = 2 * norm / ((2 * arb.pi() * y / step).exp() - 1)
+        if not rule < 1:
+            raise Unverified("the rule of a transform is too coarse")
+        error = lost + (total + lost) / (1 - rule) * rule * (arb(h) * n * y * whole).exp()
+        radius = arb(0, error.abs_upper())
+        if n == 1:
+            return [acb(total + radius)]
+        block = math.isqrt(n - 1) + 1
+        rows, columns = [], []
+        for weight, loss in nodes:
+            turn, power = acb(0, loss * h).exp(), acb(weight)
+            row = [power]
+            for _ in range(block - 1):
+                power = power * turn
+                row.append(power)
+            rows.append(row)
+            jump, power = acb(0, loss * h * block).exp(), acb(1)
+            column = [power]
+            for _ in range((n - 1) // block):
+                power = power * jump
+                column.append(power)
+            columns.append(column)
+        product = acb_mat(rows).transpose() * acb_mat(columns)
+        blur = acb(radius, radius)
+        return [product[k % block, k // block] + blur for k in range(n)]
+
+    def bound_decay(self, c: float, cells: int) -> Callable[[float], arb]:
+        """Bounds the tilted transform by boxes under the tilted density of Y (section 3)."""
+        a_low, a_high, b_low, b_high = map(float, self.find_extremes())
+        evaluate_logs = self.build_logs()
+
+        def evaluate_density(u: arb) -> arb:
+            ahead, behind, _ = evaluate_logs(u)
+            return (ahead * (1 + arb(c)) - behind * c - u * u / 2).exp()
+
+        right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0) + 5
+        left = (1 + c) * max(-a_low, 0.0) + c * max(b_high, 0.0) + 5
+        coarse = [(-left + (left + right) * i / 200) for i in range(201)]
+        heights = [float(evaluate_density(arb(u)).mid()) for u in coarse]
+        kept = [u for u, height in zip(coarse, heights, strict=True) if height > 1e-8 * max(heights)]
+        low, width = min(kept) - 0.05, (max(kept) - min(kept) + 0.1) / cells
+        edges, floors = [], []
+        for j in range(cells + 1):
+            ahead, behind, _ = evaluate_logs(arb(low) + arb(width) * j)
+            edges.append(ahead - behind)
+        for j in range(cells):
+            cell = (arb(low) + arb(width) * j).union(arb(low) + arb(width) * (j + 1))
+            slope = evaluate_logs(cell)[2].abs_upper()
+            floors.append(
+                (evaluate_density(cell) / ((2 * arb.pi()).sqrt() * arb(slope))).lower() if slope > 0 else arb(0)
+            )
+        whole = self.compute_moments(c, 0.0, 1, 40)[0].real
+        boxes = []  # (length, mass): a histogram as rectangles, each from one cell to another
+        stack: list[tuple[int, arb]] = []
+        for j, floor in enumerate([*floors, arb(0)]):
+            start = j
+            while stack and stack[-1][1] > floor:
+                start, height = stack.pop()
+                below = stack[-1][1] if stack and stack[-1][1] > floor else floor
+                length = (edges[j] - edges[start]).lower()
+                if length > 0 and height > below:
+                    boxes.append((length, ((height - below) * length / whole).lower()))
+            if not stack or floor > stack[-1][1]:
+                stack.append((start, floor))
+
+        def bound_from(t: float) -> arb:
+            lost = arb(0)
+            for length, mass in boxes:
+                half = arb(t) * length / 2
+                first = arb(0.2173)  # a little more than the largest |sin v|/v beyond v = pi
+                largest = (half.sin() / half).max(first) if half < 3 else first if half < 4.6 else 1 / half
+                lost += mass * (1 - largest)
+            return 1 - lost
+
+        return bound_from
+
+
+# ---- Proofs of delta at one epsilon ----------------------------------------------------------------------------------
+
+Run = dict[Pair, int]
+"""Distinct pairs with their counts: independent outputs of all of them are seen together."""
+Proof = tuple[arb, arb, str]
+"""A number that delta is at least, one that it is at most, and the method."""
+
+
+def merge_parts(parts: list[tuple[Pair, int]]) -> Run:
+    """Adds up counts of equal pairs, and the squared shifts of normal ones (section 1)."""
+    run: Run = {}
+    squared = Fraction(0)
+    for pair, count in parts:
+        if isinstance(pair, Normal):
+            squared += count * pair.squared
+        else:
+            run[pair] = run.get(pair, 0) + count
+    return {**run, Normal(squared): 1} if squared else run
+
+
+def bound_delta(run: Run, epsilon: Fraction, scale: float, high: bool, rough: bool) -> Iterator[Proof]:
+    """Yields bounds of delta(``epsilon``), each by more work than the one before."""
+    if epsilon < 0:  # delta(e) = 1 - e^e + e^e delta'(-e), delta' of the reverse
+        back = merge_parts([(pair.reverse_pair(), count) for pair, count in run.items()])
+        for least, most, how in bound_delta(back, -epsilon, scale, high, rough):
+            x = to_ball(epsilon).exp()
+            yield 1 - x + x * least, 1 - x + x * most, how
+        return
+    for least, most, how in _bound_forward(run, epsilon, scale, high, rough):
+        if least.is_finite() and most.is_finite():
+            yield least.max(arb(0)), most.min(arb(1)), how
+
+
+def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, rough: bool) -> Iterator[Proof]:
+    """Bounds delta at an epsilon >= 0: by a formula, else by the contour, else on lattices."""
+    finite = {pair: count for pair, count in run.items() if isinstance(pair, Atoms)}
+    rest = [(pair, count) for pair, count in run.items() if pair not in finite]
+    ctx.prec = 64
+    outcomes = math.prod(
+        math.comb(count + len(pair.build_table().atoms) - 1, len(pair.build_table().atoms) - 1)
+        for pair, count in finite.items()
+    )
+    if (not rest and outcomes <= 3 * 10**5) or (len(rest) == 1 == rest[0][1] and outcomes <= 3000):
+        for bits in (64, 128, 256, 512, 1024, 2048):
+            ctx.prec = bits
+            found = sum_outcomes(finite, rest[0][0] if rest else None, to_ball(epsilon))
+            yield found.lower(), found.upper(), f"formula, {bits} bits"
+        return
+    if any(isinstance(pair, (Normal, Mixture)) for pair, _ in rest):
+        with suppress(Unverified):
+            for bits in (50, 100):
+                yield (*invert_transform(run, to_ball(epsilon), bits), f"contour, {bits} bits")
+            return
+    for size in (2**12, 2**14) if rough else (2**12, 2**14, 2**16, 2**18):
+        with suppress(Unverified):
+            found = compose_on_grid(run, to_ball(epsilon), size, scale, high)
+            yield (arb(0), found.upper(), f"lattice of {size} points") if high else (
+                found.lower(), arb(1), f"lattice of {size} points")  # fmt: skip
+
+
+def list_outcomes(atoms: list[tuple[arb, arb]], count: int) -> Iterator[tuple[arb, arb]]:
+    """Yields the losses of ``count`` independent outputs, in any order of the outputs, with their masses."""
+    (loss, mass), others = atoms[0], atoms[1:]
+    if not others:
+        yield loss * count, mass**count
+        return
+    ways = arb(1)
+    for k in range(count + 1):
+        for y, p in list_outcomes(others, count - k):
+            yield y + loss * k, p * (ways * mass**k)
+        ways = ways * (count - k) / (k + 1)
+
+
+def sum_outcomes(finite: dict[Atoms, int], rest: Pair | None, epsilon: arb) -> arb:
+    """Returns delta of finitely many losses beside at most one output of another pair (section 2)."""
+    outcomes, kept, infinite = [(arb(0), arb(1))], arb(1), False
+    for pair, count in finite.items():
+        found = pair.build_table()
+        kept *= (1 - found.infinity) ** count
+        infinite = infinite or not found.infinity.is_zero()
+        if found.atoms:
+            these = list(list_outcomes(found.atoms, count))
+            outcomes = [(y + z, p * r) for y, p in outcomes for z, r in these]
+        else:
+            outcomes = []
+    total = 1 - kept if infinite else arb(0)
+    for y, p in outcomes:
+        if rest is not None:
+            total += p * rest.evaluate_curve(epsilon - y)
+        elif not y < epsilon:
+            total += p * (1 - (epsilon - y).exp()) if y > epsilon else (p * (1 - (epsilon - y).exp())).union(arb(0))
+    return total
+
+
+def invert_transform(run: Run, epsilon: arb, bits: int) -> tuple[arb, arb]:
+    """Returns bounds of delta by a finite sum of the inversion formula (section 3)."""
+    ctx.prec = 64
+    at = float(epsilon.mid())
+    logs: dict[float, float] = {0.0: 0.0}
+
+    def estimate_exponent(c: float) -> float:
+        """Returns about log(E e^{cY} e^{-c epsilon} kappa(c)): Chernoff's bound of delta."""
+        if c not in logs:
+            total = arb(0)
+            for pair, count in run.items():
+                total += count * pair.compute_moments(c, 0.0, 1, 30)[0].real.log()
+            logs[c] = float(total.mid()) - c * at + c * math.log(c) - (1 + c) * math.log1p(c)
+        return logs[c]
+
+    low, high = math.log(1e-2), math.log(2e3)
+    while high - low > 0.02:  # the best c to a percent, by thirds
+        one, two = low + (high - low) / 3, high - (high - low) / 3
+        if estimate_exponent(math.exp(one)) < estimate_exponent(math.exp(two)):
+            high = two
+        else:
+            low = one
+    c = math.exp((low + high) / 2)
+    level = estimate_exponent(c) - 6 - bits * LN2
+    # Chernoff's bound at c f, for the aliases on either side; the period is such that both are small.
+    sides = [
+        min(((estimate_exponent(c * f) - level) / abs(c * f - c), f) for f in factors)
+        for factors in ((1.03, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0), (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95))
+    ]
+    h = 2 * math.pi / max(period for period, _ in sides)
+    shrink = [(pair.bound_decay(c, 256 if count > 200 else 1500), count) for pair, count in run.items()]
+    front = estimate_exponent(c) - c * math.log(c) + (1 + c) * math.log1p(c)
+    n = 16
+    while True:
+        faded = sum(count * math.log(max(float(bound(h * n).upper()), 1e-300)) for bound, count in shrink)
+        if front + faded - math.log(math.pi * h * n) < level:
+            break
+        n = math.ceil(n * 1.25)
+        if n > 20_000:
+            raise Unverified("the characteristic function decays too slowly for the contour")
+    ctx.prec = bits + 80
+    kept, infinite = arb(1), False
+    values = [acb(1)] * n
+    for pair, count in run.items():
+        values = [
+            value * moment**count
+            for value, moment in zip(values, pair.compute_moments(c, h, n, bits + 30), strict=True)
+        ]
+        if isinstance(pair, Atoms) and not (lost := pair.build_table().infinity).is_zero():
+            kept, infinite = kept * (1 - lost) ** count, True
+    total = arb(0)
+    for k, value in enumerate(values):
+        z = acb(c, arb(h) * k)
+        term = (value * (-z * epsilon).exp() / (z * (z + 1))).real
+        total += term if k else term / 2
+    total *= arb(h) / arb.pi()
+    tail = values[0].real * (-arb(c) * epsilon).exp() / (arb.pi() * h * (n - 1))
+    for bound, count in shrink:
+        tail *= bound(h * n) ** count
+    period, excess = 2 * arb.pi() / h, arb(0)
+    for _, f in sides:
+        a = arb(c * f)
+        term = (-a * epsilon).exp() / ((abs(a - arb(c)) * period).exp() - 1)
+        if f:
+            term *= a**a / (1 + a) ** (1 + a)
+            for pair, count in run.items():
+                term *= pair.compute_moments(c * f, 0.0, 1, 40)[0].real ** count
+        excess += term
+    beyond = 1 - kept if infinite else arb(0)
+    return (total - tail - excess + beyond).lower(), (total + tail + beyond).upper()
+
+
+class Measure(NamedTuple):
+    """A privacy loss distribution: integers times 2^-bits at lattice points from ``start`` on, and P's at infinity."""
+
+    masses: fmpz_poly
+    start: int
+    infinity: arb
+
+
+class Scale(NamedTuple):
+    """Plan of a composition on a lattice of spacing ``h``; masses below 2^-cut may be moved; ``high``: upwards."""
+
+    h: arb
+    bits: int
+    cut: int
+    high: bool
+
+    def trim_ends(self, found: Measure) -> Measure:
+        """Moves faint ends: up to the first point kept and to infinity, or (lower bounds) away and down to the last."""
+        masses, least = found.masses.coeffs(), 1 << (self.bits - self.cut)
+        left, below = 0, fmpz(0)
+        while left < len(masses) - 1 and below + masses[left] <= least:
+            below, left = below + masses[left], left + 1
+        right, above = len(masses) - 1, fmpz(0)
+        while right > left and above + masses[right] <= least:
+            above, right = above + masses[right], right - 1
+        kept, infinity = masses[left : right + 1], found.infinity
+        if self.high:
+            kept[0] += below
+            infinity += arb(above) / 2**self.bits
+        elif kept:
+            kept[-1] += above
+        return Measure(fmpz_poly(kept), found.start + left, infinity)
+
+    def multiply_measures(self, one: Measure, other: Measure) -> Measure:
+        """Convolves two distributions, rounded outward."""
+        product = one.masses * other.masses // fmpz_poly([1 << self.bits])
+        if self.high:
+            product += fmpz_poly([1] * (one.masses.length() + other.masses.length() - 1))
+        infinity = 1 - (1 - one.infinity) * (1 - other.infinity)
+        if len(product) > MOST_POINTS:
+            raise Unverified("a lattice has too many points")
+        return self.trim_ends(Measure(product, one.start + other.start, infinity))
+
+    def raise_to(self, base: Measure, count: int) -> Measure:
+        """Convolves ``count`` copies."""
+        found = None
+        while count:
+            if count & 1:
+                found = base if found is None else self.multiply_measures(found, base)
+            count >>= 1
+            base = self.multiply_measures(base, base) if count else base
+        assert found is not None
+        return found
+
+    def to_integer(self, mass: arb) -> fmpz:
+        """Returns a mass in units of 2^-bits, rounded outward."""
+        scaled = mass * (arb(2) ** self.bits)
+        rounded = scaled.upper().ceil() if self.high else scaled.lower().floor()
+        whole = rounded.unique_fmpz()
+        assert whole is not None
+        return max(whole, fmpz(0))
+
+
+MOST_POINTS = 2**20
+
+
+def find_range(pair: Pair, cut: int) -> tuple[float, float]:
+    """Returns two losses beyond which P has less than 2^-cut (about: nothing is proved here)."""
+    infinity, faint = pair.find_infinity(), arb(2) ** -cut
+    ends = []
+
+    def is_inside(sign: int, y: float) -> bool:
+        p = pair.find_tails(arb(sign * y))[0]
+        return not (1 - p if sign < 0 else p - infinity) < faint
+
+    for sign in (-1, 1):
+        far = 2.0**-20
+        while is_inside(sign, far) and far < 2.0**14:
+            far *= 2
+        near = far / 2 if far > 2.0**-20 else -far
+        for _ in range(30):
+            middle = (near + far) / 2
+            near, far = (middle, far) if is_inside(sign, middle) else (near, middle)
+        ends.append(sign * far)
+    return ends[0], max(ends[1], ends[0] + 2.0**-20)
+
+
+def compose_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
+    """Returns a ball whose upper or lower end bounds delta, by lattice distributions (section 5)."""
+    count = sum(run.values())
+    cut = math.ceil(-math.log2(max(scale, 1e-300)) + 44 + math.log2(count.bit_length() * len(run)))
+    bits = cut + 44
+    ctx.prec = bits + 60
+    ranges = {pair: find_range(pair, cut + count.bit_length()) for pair in run}
+    spread = 0.0
+    for pair, (low, end) in ranges.items():
+        points = [low + (end - low) * i / 200 for i in range(201)]
+        tails = [float(pair.find_tails(arb(y))[0].mid()) for y in points]
+        masses = [(y, a - b) for y, (a, b) in zip(points, pairwise(tails), strict=False)]
+        mean = sum(y * p for y, p in masses)
+        spread += run[pair] * (sum((y - mean) ** 2 * p for y, p in masses) + ((end - low) / 200) ** 2)
+    longest = max(end - low for low, end in ranges.values())
+    whole = min(sum(run[pair] * (end - low) for pair, (low, end) in ranges.items()),
+                2 * math.sqrt(2 * cut * LN2 * spread) + longest)  # fmt: skip
+    step = arb(whole / size)
+    anchored = [(gaps[1] - gaps[0], run[pair] * (end - low)) for pair, (low, end) in ranges.items()
+                if len(gaps := pair.find_anchors()) == 2]  # fmt: skip
+    if anchored:  # both atoms of the pair that matters most are on the lattice
+        gap = abs(max(anchored, key=lambda each: each[1])[0])
+        step = gap / math.ceil(float((gap / step).mid()))
+    plan, total, offset = Scale(step, bits, cut, high), None, arb(0)
+    for pair, times in run.items():
+        origin = pair.find_anchors()[0] if pair.find_anchors() else arb(0)
+        lay = discretize_from_above if high else discretize_from_below
+        law, shift = lay(pair, plan, origin, ranges[pair], scale / times)
+        offset += times * (origin - shift)
+        power = plan.raise_to(plan.trim_ends(law), times)
+        total = power if total is None else plan.multiply_measures(total, power)
+    assert total is not None
+    first = math.floor(float(((epsilon - offset) / step).mid())) - 1 - total.start
+    first = min(max(first, 0), max(total.masses.length() - 1, 0))
+    while first < total.masses.length() and offset + step * (total.start + first) < epsilon:
+        first += 1
+    kept = total.masses.coeffs()[first:]
+    if not kept:
+        return total.infinity
+    there = (epsilon - offset - step * (total.start + first)).exp()
+    mass, other = arb_poly(kept)(arb(1)), arb_poly(kept)((-step).exp())
+    return total.infinity + (mass - there * other) / (arb(2) ** bits)
+
+
+Laid = tuple[Measure, arb]
+"""A distribution on a lattice, and by how much all of its losses are lowered beyond their points."""
+
+
+def place_points(plan: Scale, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
+    """Returns the indices of the lattice points that enclose a range of losses."""
+    low, high = (float(((arb(end) - origin) / plan.h).mid()) for end in ends)
+    if high - low > MOST_POINTS / 4:
+        raise Unverified("a lattice has too many points")
+    return math.floor(low), math.ceil(high) + 1
+
+
+def discretize_from_above(pair: Pair, plan: Scale, origin: arb, ends: tuple[float, float], share: float) -> Laid:
+    """Returns a distribution that dominates: each cell's mass at its two ends, with the same masses of P and Q."""
+    low, high = place_points(plan, origin, ends)
+    points = [origin + plan.h * i for i in range(low, high + 1)]
+    tails, whole = [pair.find_tails(x) for x in points], 1 - (-plan.h).exp()
+    masses = [arb(0)] * len(points)
+    for i, x in enumerate(points[:-1]):
+        p, q = tails[i][0] - tails[i + 1][0], tails[i][1] - tails[i + 1][1]
+        right = (p - x.exp() * q) / whole
+        masses[i] += p - right
+        masses[i + 1] += right
+    masses[0] += 1 - tails[0][0]
+    beyond = points[-1].exp() * tails[-1][1]
+    masses[-1] += beyond
+    infinity = (tails[-1][0] - beyond).max(arb(0))
+    return Measure(fmpz_poly([plan.to_integer(mass) for mass in masses]), low, arb(infinity.upper())), arb(0)
+
+
+def discretize_from_below(pair: Pair, plan: Scale, origin: arb, ends: tuple[float, float], share: float) -> Laid:
+    """Returns a distribution that is dominated: outputs are merged around each point, and moved down to it."""
+    low, high = place_points(plan, origin, ends)
+    centers = [origin + plan.h * i for i in range(low, high + 1)]
+    cuts = [x + plan.h / 2 for x in [centers[0] - plan.h, *centers]]
+    infinity, faint = pair.find_infinity(), arb(share * 1e-11 / len(centers))
+    for attempt in (0, 1):
+        tails = [pair.find_tails(y) for y in cuts]
+        tails[-1] = infinity, arb(0)  # what lies beyond the last cut is merged with what lies before it
+        cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
+        away = [(p / q).log() - x if p > faint and q > 0 else arb(0) for (p, q), x in zip(cells, centers, strict=True)]
+        if attempt == 0:  # cuts move so that cells have their losses at their points, but for the fourth order
+            for i in range(1, len(cuts) - 1):
+                move = -(float(away[i - 1].mid()) + float(away[i].mid())) / 2
+                cuts[i] = (cuts[i] + min(max(move, -0.24 * float(plan.h.mid())), 0.24 * float(plan.h.mid()))).mid()
+    shift = max((-each.lower() for each in away), default=arb(0), key=float).max(arb(0))
+    kept = [plan.to_integer(p) if p > faint else fmpz(0) for p, _ in cells]
+    return Measure(fmpz_poly(kept), low, arb(infinity.lower()).max(arb(0))), arb(shift.upper())
+
+
+# ---- The table of dominating pairs -----------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """Pairs that together dominate a mechanism, and lists of pairs that it attains (one of them, in a class)."""
+
+    upper: list[tuple[Pair, int]]
+    lower: list[list[tuple[Pair, int]]]
+    alone: bool = False
+    """Whether one output of the first pair attains each point of its curve, though no one mechanism attains all."""
+
+
+def build_exact_row(pair: Pair, count: int = 1) -> Row:
+    """Returns the row of a mechanism whose pair is attained."""
+    return Row([(pair, count)], [[(pair, count)]])
+
+
+def _build_response(e: Fraction) -> Atoms:
+    """Binary randomised response at ``e``."""
+
+    def compute_table() -> Table:
+        odds = (-to_ball(e)).exp()
+        return Table([(-to_ball(e), odds / (1 + odds)), (to_ball(e), 1 / (1 + odds))], arb(0), arb(0))
+
+    return Atoms(("response", e), compute_table, True)
+
+
+def _build_approximate(e: Fraction, d: Fraction) -> Atoms:
+    """Everything is revealed with probability ``d``; otherwise randomised response at ``e``."""
+
+    def compute_table() -> Table:
+        atoms = _build_response(e).build_table().atoms if e else [(arb(0), arb(1))]
+        return Table([(y, p * to_ball(1 - d)) for y, p in atoms] if d < 1 else [], to_ball(d), to_ball(d))
+
+    return Atoms(("approximate", e, d), compute_table, True)
+
+
+def _build_replaced_class(e: Fraction, d: Fraction, q: Fraction) -> Atoms:
+    """The worst (e, d)-DP mechanism when a record of a Poisson sample is replaced, by layers of [0, 1]."""
+
+    def compute_table() -> Table:
+        """Returns the losses of the layers, with their masses."""
+        up, drawn, fail = to_ball(e).exp(), to_ball(q), to_ball(d)
+        down, cut, none = 1 / up, (1 - fail) / (1 + up), arb(0)
+        if not (cut > fail or cut < fail):
+            raise Unverified("a class of mechanisms is at the border of two formulas")
+        if cut > fail:  # sizes of layers, with the densities of P and Q over R
+            half, middle = [(fail, up, none), (cut - fail, up, down)], (1 - 2 * cut, down, down)
+        elif 2 * d < 1:
+            half, middle = [(cut, up, none), (fail - cut, down, none)], (1 - 2 * fail, down, down)
+        else:
+            half, middle = [(cut, up, none), (1 - fail - cut, down, none)], (2 * fail - 1, none, none)
+        atoms, infinity = [], drawn * fail
+        for size, ahead, behind in [*half, middle, *((size, b, a) for size, a, b in half)]:
+            p, r = size * (1 - drawn + drawn * ahead), size * (1 - drawn + drawn * behind)
+            if r.is_zero():
+                infinity += p
+            elif not p.is_zero():
+                atoms.append((arb(0) if ahead is behind else (p / r).log(), p))
+        return Table(atoms, infinity, infinity)
+
+    return Atoms(("class", e, d, q), compute_table, True)
+
+
+def _build_randomized_response(p: Fraction, buckets: int) -> Atoms:
+    """Uniform over ``buckets`` with probability ``p``, else the truth: two answers of one person are compared."""
+
+    def compute_table() -> Table:
+        true, other = to_ball(1 - p + p / buckets), to_ball(p / buckets)
+        loss = (true / other).log()
+        middle = [(arb(0), to_ball(p * (buckets - 2) / buckets))] if buckets > 2 else []
+        return Table([(-loss, other), *middle, (loss, true)], arb(0), arb(0))
+
+    return Atoms(("randomized response", p, buckets), compute_table, True)
+
+
+def _build_discrete_laplace(scale: Fraction, s: int) -> Atoms:
+    """Integer noise of probability proportional to e^{-|n|/scale}, around ``s`` and around 0."""
+
+    def compute_table() -> Table:
+        odds = (-to_ball(1 / scale)).exp()
+        middle = [((1 - odds) * odds ** (s - n) / (1 + odds)) for n in range(1, s)]
+        masses = [odds**s / (1 + odds), *middle, 1 / (1 + odds)]
+        return Table([(to_ball((2 * n - s) / scale), p) for n, p in enumerate(masses)], arb(0), arb(0))
+
+    return Atoms(("discrete Laplace", scale, s), compute_table, True)
+
+
+def _build_discrete_gaussian(sigma: Fraction, s: int) -> Atoms:
+    """Integer noise of probability proportional to e^{-n^2/(2 sigma^2)}, around ``s`` and around 0."""
+
+    def compute_table() -> Table:
+        """Returns the losses at all integers that matter, with their masses."""
+        most = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2
+        if most + s > MOST_ATOMS:
+            raise Unverified("discrete noise has too many values")
+        weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
+        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # ratios fall further out
+        total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
+        atoms = [
+            (to_ball(s * (2 * n - s) / (2 * sigma**2)), weights[abs(n - s)] / total) for n in range(s - most, most + 1)
+        ]
+        rest = arb((1 - sum((p for _, p in atoms), arb(0))).abs_upper()).union(arb(0))
+        return Table(atoms, rest, rest)
+
+    return Atoms(("discrete Gaussian", sigma, s), compute_table, True)
+
+
+MOST_ATOMS = 20_000
+
+
+def _list_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:
+    """Returns by how much a record moves the mean of Gaussian noise, on a Poisson sample; None for other noise."""
+    if m["type"] == "Gaussian":
+        drawn = {1 / m["noise_multiplier"]: q}
+    else:
+        shares = list(m["probabilities"])
+        heaviest = max(range(len(shares)), key=lambda i: shares[i])
+        shares[heaviest] += 1 - sum(shares)  # they add up to 1 but for roundings
+        drawn = {c / m["noise_multiplier"]: q * p for c, p in zip(m["sensitivities"], shares, strict=True)}
+    if q < 1:
+        drawn[Fraction(0)] = drawn.get(Fraction(0), Fraction(0)) + 1 - q
+    return tuple(sorted(drawn.items()))
+
+
+def _build_bounded_range(eta: Fraction) -> Row:
+    return Row([(Envelope(eta), 1)], [[(_build_response(eta / 2), 1)]], True) if eta else NOTHING
+
+
+def _build_class(e: Fraction, d: Fraction, k: int, q: Fraction = Fraction(1)) -> Row:
+    if not e and not d:
+        return NOTHING
+    return build_exact_row(
+        _build_replaced_class(e, d, q) if k == 2 else _build_approximate(e, d) if d else _build_response(e)
+    )
+
+
+def _build_mixture(shifts: Shifts, k: int) -> Mixture:
+    return Mixture(shifts, tuple((-a, p) for a, p in shifts) if k == 2 else ((Fraction(0), Fraction(1)),))
+
+
+def _build_poisson_sample(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of a Poisson sample. Some mechanisms have a pair of their own when a record is replaced."""
+    inner, q = m["mechanism"], m["sampling_probability"]
+    if inner["type"] in ("Gaussian", "MixtureOfGaussians"):
+        return build_exact_row(_build_mixture(_list_shifts(inner, q), k))
+    if k == 2 and inner["type"] in ("PureDP", "ApproximateDP"):
+        return _build_class(inner["epsilon"], inner.get("delta", Fraction(0)), 2, q)
+    plain = build_row(inner, 1)
+    return (
+        _join_samples(build_row(inner, 2), plain, q) if k == 2 else _map_row(plain, lambda pair: sample_pair(pair, q))
+    )
+
+
+def _build_fixed_size_sample(m: dict[str, Any], k: int) -> Row:
+    inner, q = build_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
+    return inner if q == 1 else _join_samples(inner, inner, q)._replace(alone=True)
+
+
+def _map_row(base: Row, change: Callable[[Pair], Pair]) -> Row:
+    """Returns a row of changed pairs. Raises Unverified where several pairs stand for one output."""
+    if any(len(pairs) > 1 for pairs in (base.upper, *base.lower)):
+        raise Unverified("a sample of this mechanism has no pair in the table")
+    lower = [[(change(pair), n) for pair, n in one] for one in base.lower]
+    return Row([(change(pair), n) for pair, n in base.upper], lower, base.alone)
+
+
+def _join_samples(base: Row, member: Row, q: Fraction) -> Row:
+    """Returns the joined curve, and both orders of what is attained if all other records are alike."""
+    attained = _map_row(member, lambda pair: sample_pair(pair, q)).lower
+    lower = [each for one in attained for each in (one, [(pair.reverse_pair(), n) for pair, n in one])]
+    return Row(_map_row(base, lambda pair: Joined(pair, q)).upper, lower)
+
+
+def sample_pair(pair: Pair, q: Fraction) -> Pair:
+    """Returns ((1-q) Q + q P, Q)."""
+    return pair if q == 1 else pair.sample_pair(q) if isinstance(pair, Atoms) else Sampled(pair, q)
+
+
+Field = Callable[[Any], Any]
+"""Reads one entry of a mechanism: raises ValueError or TypeError where it is out of its range."""
+
+
+def build_number_reader(low: float, high: float = math.inf, open_below: bool = False) -> Field:
+    """Returns the reader of a number from ``low``, itself excluded if ``open_below``, to ``high``."""
+
+    def read_field(value: Any) -> Fraction:
+        number = read_number(value)
+        if not low <= number <= high or (open_below and number == low):
+            raise ValueError
+        return number
+
+    return read_field
+
+
+def build_count_reader(least: int) -> Field:
+    """Returns the reader of a whole number from ``least`` to 2^53."""
+
+    def read_field(value: Any) -> int:
+        if type(value) is not int or not least <= value <= MOST_COUNT:
+            raise ValueError
+        return value
+
+    return read_field
+
+
+def read_flag(value: Any) -> bool:
+    """Reads true or false."""
+    if type(value) is not bool:
+        raise ValueError
+    return value
+
+
+def read_numbers(value: Any) -> list[Fraction]:
+    """Reads a list of at most 1000 numbers >= 0."""
+    if not 0 < len(value) <= 1000 or min(found := [read_number(each) for each in value]) < 0:
+        raise ValueError
+    return found
+
+
+def read_inner(value: Any) -> dict[str, Any]:
+    """Reads a mechanism that has an output without the record, so that a sample may leave the record out."""
+    found = read_mechanism(value)
+    if found["type"] in ("RandomizedResponse", "PoissonSampled", "FixedSizeSampled", "TreeAggregation"):
+        raise ValueError
+    return found
+
+
+POSITIVE, SHARE, NATURAL = (
+    build_number_reader(0.0, open_below=True),
+    build_number_reader(0.0, 1.0, open_below=True),
+    build_count_reader(1),
+)
+NOTHING = Row([], [[]])
+PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], Row], str]] = {
+    "Gaussian": (
+        {"noise_multiplier": POSITIVE}, lambda m, k: build_exact_row(Normal(k**2 / m["noise_multiplier"] ** 2)),
+        "Dong, Roth and Su (2022), theorem 2.7",
+    ),
+    "Laplace": (
+        {"noise_multiplier": POSITIVE}, lambda m, k: build_exact_row(Laplacian(k / m["noise_multiplier"])),
+        "Dwork, McSherry, Nissim and Smith (2006)",
+    ),
+    "PureDP": (
+        {"epsilon": build_number_reader(0.0)}, lambda m, k: _build_class(m["epsilon"], Fraction(0), k),
+        "Kairouz, Oh and Viswanath (2015), theorem 3.3; replaced: replace.md section 1",
+    ),
+    "ApproximateDP": (
+        {"epsilon": build_number_reader(0.0), "delta": build_number_reader(0.0, 1.0)},
+        lambda m, k: _build_class(m["epsilon"], m["delta"], k),
+        "Kairouz, Oh and Viswanath (2015), theorem 3.3; replaced: replace.md section 1",
+    ),
+    "RandomizedResponse": (
+        {"noise_parameter": SHARE, "num_buckets": build_count_reader(2)},
+        lambda m, k: build_exact_row(_build_randomized_response(m["noise_parameter"], m["num_buckets"])),
+        "its own output, under every relation",
+    ),
+    "BoundedRange": (
+        {"eta": build_number_reader(0.0)}, lambda m, k: _build_bounded_range(m["eta"] * k),
+        "Dong, Durfee and Rogers (2020), lemma 3.4; replaced: replace.md section 1",
+    ),
+    "DiscreteLaplace": (
+        {"scale": POSITIVE, "sensitivity": NATURAL},
+        lambda m, k: build_exact_row(_build_discrete_laplace(m["scale"], m["sensitivity"] * k)),
+        "log-concave noise: grid.md section 6.5",
+    ),
+    "DiscreteGaussian": (
+        {"sigma": POSITIVE, "sensitivity": NATURAL},
+        lambda m, k: build_exact_row(_build_discrete_gaussian(m["sigma"], m["sensitivity"] * k)),
+        "log-concave noise: grid.md section 6.5",
+    ),
+    "MixtureOfGaussians": (
+        {"noise_multiplier": POSITIVE, "sensitivities": read_numbers, "probabilities": read_numbers},
+        lambda m, k: build_exact_row(_build_mixture(_list_shifts(m), k)), "mixtures.md section 2",
+    ),
+    "PoissonSampled": (
+        {"mechanism": read_inner, "sampling_probability": SHARE}, _build_poisson_sample,
+        "Zhu, Dong and Wang (2022), theorem 11; replaced: Lebeda, Regehr, Kamath and Steinke (2025), proposition 13, "
+        "replace.md sections 1 and 3, grid.md section 6.2",
+    ),
+    "FixedSizeSampled": (
+        {"mechanism": read_inner, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_fixed_size_sample,
+        "Zhu, Dong and Wang (2022), grid.md section 6.2",
+    ),
+    "TreeAggregation": (
+        {"noise_multiplier": POSITIVE, "steps": NATURAL, "own_steps": read_flag},
+        lambda m, k: build_exact_row(Normal(m["steps"].bit_length() * k**2 / m["noise_multiplier"] ** 2)),
+        "closed-forms.md section 6",
+    ),
+}  # fmt: skip
+"""Mechanisms with their fields, their row (k is 1 if a record is removed and 2 if it is replaced), and a reference."""
+
+
+def build_row(m: dict[str, Any], k: int) -> Row:
+    """Returns the row of a mechanism, for removing a record (k = 1) or replacing it (k = 2)."""
+    return PAIRS[m["type"]][1](m, k)
+
+
+# ---- Certificates ----------------------------------------------------------------------------------------------------
+
+
+class Claim(NamedTuple):
+    """A statement: the curve ``asked`` has a value from ``lower`` to ``upper`` at ``at``; ``upper`` may be None."""
+
+    composition: list[tuple[dict[str, Any], int]]
+    neighbors: str
+    asked: str
+    at: Fraction
+    lower: Fraction
+    upper: Fraction | None
+
+
+def read_number(value: Any) -> Fraction:
+    """Returns a number of JSON: the double that is nearest to it."""
+    if type(value) not in (int, float) or not abs(value) < 2**1023:
+        raise ValueError
+    return Fraction(float(value))
+
+
+def read_mechanism(plain: Any) -> dict[str, Any]:
+    """Returns a mechanism with exact numbers. Raises Unverified if it has no row, or other entries than its row."""
+    kind = plain.get("type") if isinstance(plain, dict) else None
+    if kind not in PAIRS:
+        raise Unverified(f"the table has no mechanism {str(kind)[:60]!r}")
+    fields, found = PAIRS[kind][0], {"type": kind}
+    if set(plain) != {"type", *fields}:
+        raise Unverified(f"{kind} has the entries {', '.join(fields)}")
+    found.update({name: read_entry(kind, name, plain[name]) for name in fields})
+    if found.get("sample_size", 0) > found.get("dataset_size", 0):
+        raise Unverified("sample_size is at most dataset_size")
+    if "sensitivities" in found:
+        norms, shares = found["sensitivities"], found["probabilities"]
+        if not (len(norms) == len(shares) == len(set(norms)) and max(norms) and min(shares)):
+            raise Unverified("sensitivities are distinct, one of them is positive, and so are probabilities")
+        if abs(sum(shares) - 1) > Fraction(1, 2**45):
+            raise Unverified("probabilities add up to 1")
+    return found
+
+
+def read_entry(kind: str, name: str, value: Any) -> Any:
+    """Returns one entry of a mechanism. Raises Unverified if it is out of its range."""
+    try:
+        return PAIRS[kind][0][name](value)
+    except Unverified:
+        raise
+    except (ValueError, TypeError):
+        raise Unverified(f"{name} of {kind} is out of its range") from None
+
+
+def read(text: str) -> Claim:
+    """Returns the statement of a certificate. Raises Unverified for any other text."""
+
+    def read_object(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(entries)) < len(entries):
+            raise ValueError("a name stands twice in one object")
+        return dict(entries)
+
+    if len(text) > MOST_BYTES:
+        raise Unverified(f"a certificate has at most {MOST_BYTES} characters")
+    try:
+        plain = json.loads(text, object_pairs_hook=read_object)
+        if set(plain) != {"format", "version", "composition", "neighbors", "epsilon", "delta"}:
+            raise ValueError("the entries are not those of the format")
+        if plain["format"] != FORMAT or plain["version"] is not VERSION or plain["neighbors"] not in RELATIONS:
+            raise ValueError("format, version or neighbors is unknown")
+        asked, given = ("epsilon", "delta") if isinstance(plain["epsilon"], list) else ("delta", "epsilon")
+        at, (low, high) = read_number(plain[given]), plain[asked]
+        lower, upper = read_number(low), None if high == "inf" else read_number(high)
+        composition = [(read_mechanism(mechanism), NATURAL(count)) for mechanism, count in plain["composition"]]
+    except Unverified:
+        raise
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Unverified(f"it is no certificate: {error}") from None
+    if (asked == "epsilon" and not 0 <= at < 1) or lower < 0 or (upper is not None and upper < lower):
+        raise Unverified("delta is in [0, 1), and ends ascend from 0 on")
+    return Claim(composition, plain["neighbors"], asked, at, lower, upper)
+
+
+def list_orders(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
+    """Returns for each order of the neighbours what dominates the composition, and what it attains."""
+    k = 2 if claim.neighbors == "replace" else 1
+    rows = []
+    for m, count in claim.composition:
+        if ("dataset_size" in m and k == 1) or (
+            not m.get("own_steps", True) and not claim.neighbors.startswith("repl")
+        ):
+            raise Unverified(f"the table has no pair of {m['type']} under {claim.neighbors}")
+        rows.append((build_row(m, k), count))
+    if len(rows) == 1 == rows[0][1] and rows[0][0].alone:  # one step of a class attains its curve at each epsilon
+        rows = [(Row(rows[0][0].upper, [rows[0][0].upper]), 1)]
+
+    def compose(choice: int, turn: Callable[[Pair], Pair]) -> Run:
+        lists = [(each.upper if choice < 0 else each.lower[choice % len(each.lower)], count) for each, count in rows]
+        return merge_parts([(turn(pair), times * count) for pairs, count in lists for pair, times in pairs])
+
+    found = []
+    for order in ("replace",) if k == 2 else ("remove", "add") if "_" in claim.neighbors else (claim.neighbors,):
+        turn: Callable[[Pair], Pair] = (lambda pair: pair.reverse_pair()) if order == "add" else (lambda pair: pair)
+        choices = range(max((len(each.lower) for each, _ in rows), default=1))
+        found.append((order, compose(-1, turn), [compose(i, turn) for i in choices]))
+    return found
+
+
+def to_fraction(x: arb) -> Fraction:
+    """Returns the value of an exact ball."""
+    mantissa, exponent = x.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+SLACKS = 0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2
+"""Relative distances from a claimed epsilon at which a proof is tried."""
+
+
+class Finding(NamedTuple):
+    """The number that was proved in the place of an end, None if there is none; what it was compared with; and how."""
+
+    end: Fraction | None
+    value: Fraction
+    how: str
+
+
+def verify_end(claim: Claim, high: bool, nearby: bool) -> Finding:
+    """Proves the upper or the lower end, or (``nearby``) the number next to it that a proof reaches."""
+    claimed = claim.upper if high else claim.lower
+    if claimed is None or (high and claim.asked == "delta" and claimed >= 1) or (not high and claimed == 0):
+        return Finding(claimed or Fraction(0), Fraction(0), "nothing is claimed")
+    orders = list_orders(claim)
+
+    def bound_worst_delta(epsilon: Fraction, goal: Fraction, rough: bool) -> Finding:
+        """Returns the best bound of delta: over orders the largest, over proofs the best, until it passes the goal."""
+        best = Finding(Fraction(0), Fraction(0), "")
+        for order, upper, lowers in orders:
+            for run in [upper] if high else lowers:
+                end: Fraction | None = None
+                for low, most, how in bound_delta(run, epsilon, float(goal), high, rough):
+                    reached = to_fraction((most if high else low).upper() if high else low.lower())
+                    if end is None or (reached < end if high else reached > end):
+                        end, text = reached, f"{order}: {how}"
+                    settled = to_fraction(low.lower()) > goal if high else to_fraction(most.upper()) < goal
+                    if settled or ((end <= goal) if high else (end > goal)):  # no more work changes the verdict
+                        break
+                if end is None:
+                    end, text = Fraction(int(high)), f"{order}: no method answers"
+                best = max(best, Finding(end, end, text))
+                if not high and best.value > goal:
+                    return best
+        return best
+
+    if claim.asked == "delta":
+        return bound_worst_delta(claim.at, claimed, False)
+    for slack in SLACKS if nearby else SLACKS[:1]:
+        end = claimed * (1 + Fraction(slack if high else -slack))
+        found = bound_worst_delta(end, claim.at, slack > 0)
+        if (found.value <= claim.at) if high else (found.value > claim.at):
+            return Finding(end, found.value, found.how)
+    return Finding(None, Fraction(0), found.how)
+
+
+def verify(text: str, nearby: bool = True) -> tuple[bool, str]:
+    """Returns whether both ends were proved as stated, and the steps of the proof in words.
+
+    ``nearby``: whether to look for what is proved beside an end that is not.
+    """
+    precision = ctx.prec
+    try:
+        claim = read(text)
+        lines = [f"{claim.asked} at {'delta' if claim.asked == 'epsilon' else 'epsilon'} {float(claim.at)!r}, "
+                 f"neighbors {claim.neighbors}, of:"]  # fmt: skip
+        for m, count in claim.composition:
+            names = ", ".join(f"{name} {_describe_value(value)}" for name, value in m.items() if name != "type")
+            lines.append(f"  {count} x {m['type']} ({names}). Pair: {PAIRS[m['type']][2]}")
+        good = True
+        for high, name, stated in ((True, "upper", claim.upper), (False, "lower", claim.lower)):
+            found = verify_end(claim, high, nearby)
+            said = math.inf if stated is None else float(stated)
+            proved = found.end is not None and (
+                stated is None or (found.end <= stated if high else found.end >= stated)
+            )
+            good = good and proved
+            if proved:
+                lines.append(f"{name} end {said!r}: verified ({found.how})")
+            elif found.end is None or (high and claim.asked == "delta" and found.end >= 1) or not found.end:
+                lines.append(f"{name} end {said!r}: not verified ({found.how})")
+            else:
+                away = abs(float(found.end / stated - 1)) if stated else math.inf
+                lines.append(
+                    f"{name} end {said!r}: not verified; {float(found.end)!r} is, {away:.1e} of it away ({found.how})"
+                )
+        return good, "\n".join([*lines, "verified" if good else "not verified as stated"])
+    except Unverified as error:
+        return False, f"not verified: {error}"
+    finally:
+        ctx.prec = precision
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{value['type']}({', '.join(_describe_value(each) for name, each in value.items() if name != 'type')})"
+    return repr(float(value)) if isinstance(value, Fraction) else str(value)[:60]
+
+
+def check(text: str) -> bool:
+    """Tells whether both ends of a certificate were proved as stated. False does not say that they are wrong."""
+    return verify(text, nearby=False)[0]
+
+
+def explain(text: str) -> str:
+    """Returns the steps of the proof: what was verified, by which method, and which number where an end was not."""
+    return verify(text)[1]
+
+
+def main() -> int:
+    """Explains the certificate in the file that is named; the exit code is 0 if it is verified and 2 if it is not."""
+    if len(sys.argv) != 2:
+        print("usage: python verify.py FILE", file=sys.stderr)
+        return 2
+    with open(sys.argv[1], encoding="utf-8") as file:
+        good, words = verify(file.read(MOST_BYTES + 1))
+    print(words)
+    return 0 if good else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

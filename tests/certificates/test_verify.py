@@ -1,0 +1,252 @@
+"""The checker proves what is true, and no false statement, by truths that it shares nothing with."""
+
+import ast
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tightdp as dp
+
+verify = pytest.importorskip("tightdp.verify", reason="python-flint is missing")
+
+G, S = dp.Gaussian, dp.PoissonSampled
+RUNS = {
+    "DP-SGD": (S(G(1.0), 0.01) * 1000, "add_or_remove"),
+    "replaced": (S(G(0.8), 0.02) * 300, "replace"),
+    "heterogeneous": (S(G(1.0), 0.01) * 500 + S(G(1.3), 0.02) * 300 + G(9.0) * 3, "add_or_remove"),
+    "large": (S(G(5.0), 0.5) * 100, "add"),
+    "little": (S(G(0.5), 1e-3) * 10_000, "remove"),
+    "Gaussians": (G(2.0) * 10 + G(3.0), "add_or_remove"),
+    "Laplace": (dp.Laplace(1.0), "replace"),
+    "pure": (dp.PureDP(0.1) * 100, "add_or_remove"),
+    "pure replaced": (dp.PureDP(0.1) * 100, "replace"),
+    "approximate": (dp.ApproximateDP(0.5, 1e-6) * 20, "add"),
+    "approximate replaced": (dp.ApproximateDP(0.5, 1e-6) * 4, "replace"),
+    "sampled response": (S(dp.PureDP(1.0), 0.1) * 50, "add_or_remove"),
+    "answers": (dp.RandomizedResponse(0.3, 4) * 7, "replace_special"),
+    "range": (dp.BoundedRange(0.5), "add"),
+    "discrete Laplace": (dp.DiscreteLaplace(2.0, 3) * 3, "remove"),
+    "discrete Gaussian": (dp.DiscreteGaussian(1.5, 2), "replace"),
+    "tree": (dp.TreeAggregation(3.0, 100), "replace"),
+    "mixture": (dp.MixtureOfGaussians(2.0, (0.0, 1.0, 2.0), (0.5, 0.3, 0.2)) * 20, "add_or_remove"),
+    "sampled Laplace": (S(dp.Laplace(1.0), 0.1), "add_or_remove"),
+    "noises": (G(2.0) * 3 + dp.PureDP(0.2) * 5 + dp.Laplace(3.0), "remove"),
+    "fixed size": (dp.FixedSizeSampled(G(1.0), 10, 100), "replace"),
+}
+"""Runs that the checker proves at full width, with a relation."""
+
+
+def certificates(name: str) -> list[str]:
+    run, relation = RUNS[name]
+    return [
+        run.certificate(delta=1e-4, neighbors=relation).to_json(),
+        run.certificate(epsilon=0.7, neighbors=relation).to_json(),
+    ]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_both_ends_of_an_answer_are_verified(name):
+    for text in certificates(name):
+        assert verify.check(text), verify.explain(text)
+
+
+def moved(text: str, end: int, factor: float) -> str:
+    plain = json.loads(text)
+    asked = "epsilon" if isinstance(plain["epsilon"], list) else "delta"
+    ends = plain[asked]
+    ends[end] *= factor
+    ends[1 - end] = max(ends) if end == 0 else min(ends)  # the other end makes way
+    return json.dumps(plain)
+
+
+@pytest.mark.parametrize("name", ["DP-SGD", "replaced", "little", "Gaussians", "pure"])
+def test_an_end_that_is_moved_past_the_truth_is_not_verified(name):
+    for text in certificates(name):
+        plain = json.loads(text)
+        low, high = plain["epsilon"] if isinstance(plain["epsilon"], list) else plain["delta"]
+        if high - low <= 5e-10 * high:  # the truth is within 1e-9 of both
+            assert not verify.check(moved(text, 1, 1 - 1e-9))
+            assert not verify.check(moved(text, 0, 1 + 1e-9))
+
+
+def test_ends_past_a_truth_of_high_precision_are_not_verified():
+    """Truths by 40-digit integrals and formulas of their own: see each line."""
+    mp = pytest.importorskip("mpmath").mp
+    with mp.workdps(40):
+        truths = [
+            # Laplace noise: 1 - e^{(eps - mu)/2}
+            ([[{"type": "Laplace", "noise_multiplier": 1.0}, 1]], 0.25, 1 - mp.exp((mp.mpf(0.25) - 1) / 2)),
+            # Gaussian noise: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)
+            (
+                [[{"type": "Gaussian", "noise_multiplier": 0.5}, 1]],
+                2.0,
+                mp.ncdf(1 - mp.mpf(1)) - mp.exp(2) * mp.ncdf(-1 - mp.mpf(1)),
+            ),
+        ]
+        # A Poisson sample of Gaussian noise, removed, beside Gaussian noise: the integral over the first output of the
+        # second one's curve.
+        q, sigma, eps, mu = mp.mpf(0.25), mp.mpf(2), mp.mpf(1) / 2, mp.mpf(1) / mp.mpf(1.5)
+
+        def integrand(x):
+            density = (1 - q) * mp.npdf(x, 0, sigma) + q * mp.npdf(x, 1, sigma)
+            left = eps - mp.log(1 - q + q * mp.exp((2 * x - 1) / (2 * sigma**2)))
+            return density * (mp.ncdf(mu / 2 - left / mu) - mp.exp(left) * mp.ncdf(-mu / 2 - left / mu))
+
+        beside = mp.quad(integrand, [-30, -15, -8, -4, 0, 4, 8, 15, 30])
+        step = {"type": "PoissonSampled", "mechanism": {"type": "Gaussian", "noise_multiplier": 2.0},
+                "sampling_probability": 0.25}  # fmt: skip
+        truths.append(([[step, 1], [{"type": "Gaussian", "noise_multiplier": 1.5}, 1]], 0.5, beside))
+    for composition, epsilon, truth in truths:
+        plain = {"format": "tightdp certificate", "version": 1, "composition": composition, "neighbors": "remove",
+                 "epsilon": epsilon}  # fmt: skip
+
+        def is_verified(low, high, plain=plain):
+            return verify.check(json.dumps({**plain, "delta": [low, high]}))
+
+        value = float(truth)
+        assert is_verified(value * (1 - 1e-9), value * (1 + 1e-9)), verify.explain(
+            json.dumps({**plain, "delta": [value * (1 - 1e-9), value * (1 + 1e-9)]})
+        )
+        assert not is_verified(0.0, value * (1 - 1e-9))
+        assert not is_verified(value * (1 + 1e-9), 1.0)
+
+
+def changes(plain, rng):
+    """Yields a copy of a certificate's values for each entry in it, with this entry changed."""
+
+    def change(value):
+        match value:
+            case bool():
+                yield not value
+            case int():
+                yield from (value + 1, max(value - 1, 0), 2 * value)
+            case float():
+                yield from (
+                    value * (1 + 10.0 ** -rng.integers(1, 12)),
+                    value * (1 - 10.0 ** -rng.integers(1, 12)),
+                    -value,
+                )
+            case str():
+                yield from ("add", "remove", "replace", value + "x", "Laplace")
+            case list():
+                for i, each in enumerate(value):
+                    yield from ([*value[:i], other, *value[i + 1 :]] for other in change(each))
+                    yield value[:i] + value[i + 1 :]
+            case dict():
+                for name, each in value.items():
+                    yield from ({**value, name: other} for other in change(each))
+                    yield {other: x for other, x in value.items() if other != name}
+
+    return change(plain)
+
+
+def is_possible(plain) -> bool:
+    """Tells whether the engines allow the statement of a changed certificate."""
+    try:
+        found = dp.Certificate.from_json(json.dumps(plain))
+    except (ValueError, TypeError):
+        return False
+    run = found.composition
+    truth = (
+        run.epsilon(found.delta, neighbors=found.neighbors)
+        if found.epsilon is None
+        else run.delta(found.epsilon, neighbors=found.neighbors)
+    )
+    return found.upper >= truth.lower and found.lower <= truth.upper
+
+
+def check_changes(name: str, most: int) -> None:
+    """Verifies up to ``most`` changed copies of each certificate of a run."""
+    rng = np.random.default_rng(sum(map(ord, name)))
+    for text in certificates(name):
+        found = list(changes(json.loads(text), rng))
+        for i in rng.permutation(len(found))[:most]:
+            if verify.check(json.dumps(found[i])):
+                assert is_possible(found[i]), found[i]
+
+
+@pytest.mark.parametrize("name", ["DP-SGD", "Gaussians", "pure", "range", "fixed size", "answers"])
+def test_a_changed_certificate_is_verified_only_if_it_is_still_true(name):
+    check_changes(name, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DP-SGD", "replaced", "Gaussians", "approximate", "range", "fixed size", "noises"])
+def test_every_change_of_a_certificate_is_verified_only_if_it_is_still_true(name):
+    check_changes(name, 60)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", "null", "{" * 10_000, '{"format": "tightdp certificate"}', "x" * 30_000, '{"a": NaN, "a": 1}'],
+)
+def test_other_text_is_not_verified(text):
+    assert not verify.check(text)
+    assert "not verified" in verify.explain(text)
+
+
+def test_what_has_no_row_in_the_table_is_not_verified_and_not_called_wrong():
+    text = dp.ZCDP(0.1).certificate(delta=1e-5).to_json()
+    assert not verify.check(text)
+    assert "the table has no mechanism 'ZCDP'" in verify.explain(text)
+    assert "wrong" not in verify.explain(text)
+
+
+def test_an_end_beyond_the_checker_s_reach_is_verified_at_the_width_that_it_reaches():
+    text = (S(dp.Laplace(1.0), 0.1) * 20).certificate(delta=1e-3, neighbors="remove").to_json()
+    plain = json.loads(text)
+    plain["epsilon"] = [plain["epsilon"][0] * 0.99, plain["epsilon"][1] * 1.01]
+    assert verify.check(json.dumps(plain)), verify.explain(json.dumps(plain))
+
+
+def test_the_checker_sees_an_engine_s_constant_that_is_off_by_a_billionth():
+    """A step's noise multiplier, or its sampling probability, that an engine reads wrongly."""
+    right = json.loads((S(G(1.0), 0.01) * 1000).certificate(delta=1e-5).to_json())
+    for wrong in (S(G(1.0 * (1 + 1e-9)), 0.01), S(G(1.0), 0.01 * (1 - 1e-9))):
+        found = json.loads((wrong * 1000).certificate(delta=1e-5).to_json())
+        assert not verify.check(json.dumps({**right, "epsilon": found["epsilon"]}))
+
+
+def test_the_checker_imports_nothing_of_the_library():
+    tree = ast.parse(Path(verify.__file__).read_text(encoding="utf-8"))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules = [(node.level, node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert all(level == 0 for level, _ in modules)
+    assert {name.split(".")[0] for name in (*names, *(module for _, module in modules))} <= {
+        *sys.stdlib_module_names,
+        "flint",
+    }
+
+
+def test_the_checker_runs_alone(tmp_path):
+    file = tmp_path / "certificate.json"
+    file.write_text((G(2.0) * 3).certificate(delta=1e-5).to_json())
+    found = subprocess.run(
+        [sys.executable, "-I", verify.__file__, str(file)], capture_output=True, text=True, timeout=60
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.endswith("verified\n")
+
+
+def test_certificates_are_small_and_read_back():
+    run = sum((S(G(1 + i / 100), 0.01) * i for i in range(1, 60)), G(3.0))
+    found = run.certificate(delta=1e-5)
+    text = found.to_json()
+    assert len(text) < 20_000
+    assert dp.Certificate.from_json(text) == found
+    assert found.upper == run.epsilon(1e-5).upper
+    with pytest.raises(TypeError, match="either epsilon or delta"):
+        run.certificate()
+    with pytest.raises(TypeError, match="either epsilon or delta"):
+        run.certificate(epsilon=1.0, delta=1e-5)
+
+
+def test_an_infinite_end_claims_nothing():
+    found = dp.ApproximateDP(0.1, 1e-3).certificate(delta=1e-6)
+    assert found.upper == math.inf
+    assert "nothing is claimed" in verify.explain(found.to_json())
