@@ -177,9 +177,36 @@ def tidy() -> None:
         "-clang-tidy-binary", BIN / "clang-tidy")  # fmt: skip
 
 
+KATEX = "0.19.1"
+"""Version of KaTeX, which typesets the formulas of the site; from the registry of npm, and shipped with the site."""
+
+
+def fetch_katex() -> None:
+    """Unpacks KaTeX's script, style and fonts into build/katex/katex, if npm is installed."""
+    place = ROOT / "build" / "katex"
+    if (place / "katex" / KATEX).exists():
+        return
+    if not shutil.which("npm"):
+        print("Formulas are left as text: typesetting them needs npm.", flush=True)
+        return
+    shutil.rmtree(place, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        run("npm", "pack", "--silent", "--pack-destination", folder, f"katex@{KATEX}")
+        (archive,) = Path(folder).glob("*.tgz")
+        shutil.unpack_archive(archive, folder, **({"filter": "data"} if sys.version_info >= (3, 12) else {}))
+        package = Path(folder) / "package"
+        (place / "katex").mkdir(parents=True)
+        for name in ("dist/katex.min.js", "dist/katex.min.css", "LICENSE"):
+            shutil.copy(package / name, place / "katex")
+        fonts = shutil.ignore_patterns("*.ttf", "*.woff")
+        shutil.copytree(package / "dist" / "fonts", place / "katex" / "fonts", ignore=fonts)
+    (place / "katex" / KATEX).touch()
+
+
 def docs() -> None:
     """Builds the site into build/docs; a warning is an error."""
     pip("install", ".[docs]")
+    fetch_katex()
     run(BIN / "python", "-m", "sphinx", "-q", "-E", "--fail-on-warning", "--keep-going", "docs", "build/docs")
     if shutil.which("em++"):
         run(BIN / "python", "tools/calculator.py", "build/docs/_static")

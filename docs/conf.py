@@ -12,7 +12,7 @@ author = "the authors of tightdp"
 copyright = author
 version = release = tightdp.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "command_help"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "command_help", "formulas"]
 exclude_patterns = ["_ext"]
 root_doc = "index"
 smartquotes = False  # a prime is no quotation mark, and -- begins an option
@@ -34,6 +34,12 @@ html_theme = "furo"
 html_title = f"tightdp {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+# KaTeX, which typesets formulas; `dev.py docs` fetches it. Without it formulas stay the text that they are.
+katex = Path(__file__).parents[1] / "build" / "katex"
+if katex.is_dir():
+    html_static_path.append(str(katex))
+    html_css_files.insert(0, "katex/katex.min.css")
+    html_js_files = ["katex/katex.min.js", "formulas.js"]
 html_show_copyright = False
 html_show_sphinx = False
 html_copy_source = False
