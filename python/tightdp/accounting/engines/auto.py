@@ -38,8 +38,9 @@ ENGINES: dict[str, Engine] = {
 }
 """The engines that a user can ask for by name."""
 NAMES = tuple(ENGINES)
-_AUTO: tuple[Engine, ...] = tuple(
-    module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi, fallback)
+_AUTO: tuple[Engine, ...] = (
+    *(module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi)),
+    fallback.Fallback((closed_form.ENGINE, participations.ENGINE, contour.ENGINE)),
 )
 """The engines that "auto" asks, in the order of their cost: first those of microseconds, then those of milliseconds,
 last those that answer every question."""
@@ -71,31 +72,31 @@ class _Question(NamedTuple):
 
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Returns bounds on epsilon(delta) for one direction; "auto" adds the limits that it knows without asking."""
-    return _answer_question(engine, _Question(parts, direction, "epsilon", delta, _NOTHING, request))
+    return _ask_question(engine, _Question(parts, direction, "epsilon", delta, _NOTHING, request))
 
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     """Returns bounds on delta(epsilon) for one direction; "auto" adds the limits that it knows without asking."""
     question = _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
-    return _answer_question(engine, question)
+    return _ask_question(engine, question)
 
 
-def _answer_question(engine: str | Engine, question: _Question) -> Bound:
+def _ask_question(engine: str | Engine, question: _Question) -> Bound:
     """Answers a question; its parts share their results if some of them are made of other runs."""
     if not has_any_type(question.parts, Derived):
-        return _answer_with_known_points(engine, question)
+        return _ask_with_known_points(engine, question)
     with share_work():
-        return _answer_with_known_points(engine, question)
+        return _ask_with_known_points(engine, question)
 
 
-def _answer_with_known_points(engine: str | Engine, question: _Question) -> Bound:
+def _ask_with_known_points(engine: str | Engine, question: _Question) -> Bound:
     """Answers a question, then narrows an answer of "auto" by what is known of the curve.
 
     Delta is positive below the largest loss: there an upper end that rounded to 0 becomes the smallest double.
     """
     parts, direction, curve, at, _, request = question
     before = _core.work_spent()
-    found = _answer_without_known_points(engine, question)
+    found = _ask_without_known_points(engine, question)
     if engine == "auto":
         if curve == "epsilon" and found.upper == INF and found.lower < INF:
             most = largest_loss_within_delta(parts, at)
@@ -124,16 +125,16 @@ def _cut_by_known_curve(found: Bound, question: _Question, work: int) -> Bound:
 
 def _find_epsilon(parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Bounds epsilon without what is known of other points of the curve."""
-    return _answer_without_known_points("auto", _Question(parts, direction, "epsilon", delta, _NOTHING, request))
+    return _ask_without_known_points("auto", _Question(parts, direction, "epsilon", delta, _NOTHING, request))
 
 
 def _find_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     """Bounds delta without what is known of other points of the curve."""
     question = _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
-    return _answer_without_known_points("auto", question)
+    return _ask_without_known_points("auto", question)
 
 
-def _answer_without_known_points(engine: str | Engine, question: _Question) -> Bound:
+def _ask_without_known_points(engine: str | Engine, question: _Question) -> Bound:
     """Answers by the engines, and for one repeated run or one group also by the curves it is made of."""
     parts, direction, curve, at, _, request = question
     found = _ask_with_members(engine, question)
