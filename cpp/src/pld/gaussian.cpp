@@ -5,6 +5,7 @@
 #include "cells.simd.hpp"
 #include "law.hpp"
 #include "runtime/work.hpp"
+#include "tightdp/special/mills.hpp"
 #include "tightdp/special/normal.hpp"
 
 namespace tightdp::grid {
@@ -19,7 +20,9 @@ constexpr std::int64_t kMostPieces = 1 << 17;
 // The exponential of less is 0, also of what is rounded.
 constexpr double kNothing = -760;
 // The work of a piece, in units.
-constexpr std::int64_t kPieceUnits = 20;
+constexpr std::int64_t kPieceUnits = 45;
+// Length from which an interval's normal mass is a difference of two tails: the smaller is at most .62 of the larger.
+constexpr double kLong = 0.5;
 
 // ln of P(Z < z).
 LogMass log_below(double z) {
@@ -29,6 +32,29 @@ LogMass log_below(double z) {
     const double series = 1 + r * (-1 + r * (3 + r * (-15 + r * 105)));
     return {-0.5 * z * z - kLogSqrt2Pi - std::log(-z) + std::log(series),
             945 * r * r * r * r * r + u * (8 + 2 * z * z)};
+}
+
+// Least square over an interval.
+double nearest(double a, double b) {
+    return a <= 0 && b >= 0 ? 0 : std::min(a * a, b * b);
+}
+
+// The mass of N(0, 1) on an interval, divided by e^{-at^2 / 2}, `at` being the point of the interval nearest to 0.
+struct ScaledMass {
+    double mass, rel, at;
+};
+
+// Precondition: b - a >= kLong (grid.md, section 6.3).
+ScaledMass long_mass(double a, double b) {
+    const auto tail = [](double x) { return x < 40 ? normal_tail(x) : 0; };
+    if (a < 0 && b > 0) return {1 - tail(b) - tail(-a), 128 * u, 0};
+    if (b <= 0) {
+        const ScaledMass mirrored = long_mass(-b, -a);
+        return {mirrored.mass, mirrored.rel, b};
+    }
+    const double fall = 0.5 * (b - a) * (b + a);
+    const double less = fall < -kNothing ? std::exp(-fall) * mills_ratio(b) : 0;
+    return {kInvSqrt2Pi * (mills_ratio(a) - less), 64 * u, a};
 }
 
 class Gaussian final : public Density {
@@ -120,15 +146,15 @@ class Gaussian final : public Density {
         }
     }
 
-    // A cell in pieces, added up with positive terms alone (grid.md, section 6.3): up to one unit of loss
-    // from its left end by t = sum over pieces of (1 - e^{-w}) (s' + t') + e^{-w} t', w the distance from
-    // there; beyond, where s is at most t / (e - 1), both densities on their own, so that no piece need be
-    // short beside a unit of loss.
+    // A cell added up with positive terms alone (grid.md, section 6.3): up to one unit of loss from its left end in
+    // pieces, by t = sum over pieces of (1 - e^{-w}) (s' + t') + e^{-w} t', w the distance from there; beyond, where s
+    // is at most t / (e - 1), from the masses of both densities.
     void wide(double z0, double z1, std::size_t at, CellBlock& out) const {
         const double near = std::min(z1, z0 + 1 / mu_);
-        const Reach whole(z0, near, 0, mu_, mu_), p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
-        const bool beyond = near < z1;
-        if (whole.pieces < 0 || (beyond && (p_side.pieces < 0 || q_side.pieces < 0))) {
+        const Reach whole(z0, near, 0, mu_, mu_);
+        const bool beyond = near < z1, long_ = z1 - near >= kLong;
+        const Reach p_side(near, z1, mu_, mu_, 0), q_side(near, z1, 0, 0, 0);
+        if (whole.pieces < 0 || (beyond && !long_ && (p_side.pieces < 0 || q_side.pieces < 0))) {
             // Anything between nothing and all that lies on this side.
             const double most = std::min(log_below(z1 - mu_).log, log_below(mu_ - z0).log) + 1e-9;
             out.put(at, {0.5, 0.5, std::min(0.0, most), 1, kInfinity});
@@ -142,31 +168,43 @@ class Gaussian final : public Density {
             each_piece(reach, mu, mean, visit);
             pieces += static_cast<double>(reach.pieces);
         };
-        const auto under_p = [&](const Reach& reach) {
-            return -0.5 * nearest(reach.first - mu_, reach.last - mu_) - scale;
-        };
-        each(whole, under_p(whole), mu_, mu_, [&](double z, double ps, double pt, double rel, double log) {
-            const double w = mu_ * (z - z0), e = std::exp(-w), weight = std::exp(log - scale);
-            const double more_s = weight * e * ps, more_t = weight * (-std::expm1(-w) * (ps + pt) + e * pt);
-            s += more_s;
-            t += more_t;
-            s_error += more_s * (rel + 3 * u * w);
-            t_error += more_t * (rel + 3 * u * w);
-        });
+        each(whole, -0.5 * nearest(whole.first - mu_, whole.last - mu_) - scale, mu_, mu_,
+             [&](double z, double ps, double pt, double rel, double log) {
+                 const double w = mu_ * (z - z0), e = std::exp(-w), weight = std::exp(log - scale);
+                 const double more_s = weight * e * ps, more_t = weight * (-std::expm1(-w) * (ps + pt) + e * pt);
+                 s += more_s;
+                 t += more_t;
+                 s_error += more_s * (rel + 3 * u * w);
+                 t_error += more_t * (rel + 3 * u * w);
+             });
         if (beyond) {
-            double p = 0, p_error = 0, q = 0, q_error = 0;
-            each(p_side, under_p(p_side), 0, mu_, [&](double, double mass, double, double rel, double log) {
-                p += mass * std::exp(log - scale);
-                p_error += mass * std::exp(log - scale) * rel;
-            });
             // The density of s is that of Q times e^{loss at z0}: phi(z0 - mu) e^{-(z - z0) (z + z0) / 2}.
             const double at_left = -0.5 * (z0 - mu_) * (z0 - mu_) - scale;
-            const double most = at_left - 0.5 * (nearest(q_side.first, q_side.last) - z0 * z0);
-            each(q_side, most, 0, 0, [&](double z, double mass, double, double rel, double) {
+            double p = 0, p_error = 0, q = 0, q_error = 0;
+            const auto add_p = [&](double mass, double rel, double log) {
+                const double more = mass * std::exp(log - scale);
+                p += more;
+                p_error += more * rel;
+            };
+            const auto add_q = [&](double mass, double rel, double z) {
                 const double fall = 0.5 * (z - z0) * (z + z0), more = mass * std::exp(at_left - fall);
                 q += more;
                 q_error += more * (rel + 4 * u * (std::abs(at_left) + std::abs(scale) + std::abs(fall)));
-            });
+            };
+            if (long_) {
+                const ScaledMass ahead = long_mass(near - mu_, z1 - mu_), behind = long_mass(near, z1);
+                const double log = -0.5 * ahead.at * ahead.at;
+                add_p(ahead.mass, ahead.rel + 4 * u * (std::abs(log) + std::abs(scale)), log);
+                add_q(behind.mass, behind.rel, behind.at);
+                pieces += 2;
+                work::spend(2 * kPieceUnits);
+            } else {
+                each(p_side, -0.5 * nearest(p_side.first - mu_, p_side.last - mu_) - scale, 0, mu_,
+                     [&](double, double mass, double, double rel, double log) { add_p(mass, rel, log); });
+                const double most = at_left - 0.5 * (nearest(q_side.first, q_side.last) - z0 * z0);
+                each(q_side, most, 0, 0,
+                     [&](double z, double mass, double, double rel, double) { add_q(mass, rel, z); });
+            }
             s += q;
             s_error += q_error;
             t += std::max(0.0, p - q);
@@ -176,9 +214,6 @@ class Gaussian final : public Density {
         const double rel = std::max(s > 0 ? s_error / s : 0, t > 0 ? t_error / t : 0) + (2 * pieces + 64) * u;
         out.put(at, {s, t, scale, rel, kInfinity});
     }
-
-    // Least square over an interval.
-    static double nearest(double a, double b) { return a <= 0 && b >= 0 ? 0 : std::min(a * a, b * b); }
 
     double mu_, inverse_ = 1 / mu_, half_ = 0.5 * mu_;
 };

@@ -27,9 +27,13 @@ constexpr std::size_t kMostFiner = 8000;
 constexpr double kBent = 0.25;
 constexpr int kMostHalvings = 48;
 constexpr int kMostSteps = 100;
-// The work of a component in a cell or a tail, in units, with so many looks at the loss, and that of a further look.
-constexpr std::int64_t kComponentUnits = 300, kLookUnits = 60;
+// The work of a component in a cell: if it counts there, and if not, with so many looks at the loss; and that of a
+// further look.
+constexpr std::int64_t kComponentUnits = 300, kFaintUnits = 75, kLookUnits = 10;
 constexpr int kFewLooks = 4;
+// ln of what a component's share of a density may be beside another's for it to be left out: 96 of them are less than
+// u together.
+constexpr double kFaint = -46;
 
 struct Component {
     bool ahead;    // else behind
@@ -37,9 +41,14 @@ struct Component {
     double p, q;
     std::shared_ptr<const Density> gaussian;  // of (N(shift), N(0)), which is that of (N(0), N(-shift))
 
+    double log_p = std::log(p), log_q = std::log(q);
+
     double half() const { return 0.5 * shift * shift; }
     // Returns the loss of this component at an output.
     double edge(double z) const { return ahead ? shift * z - half() : shift * z + half(); }
+    // ln of its density at an output over that of N(0), and of its share of its side's.
+    double exponent(double z) const { return ahead ? edge(z) : -edge(z); }
+    double log_share(double z) const { return (ahead ? log_p : log_q) + exponent(z); }
 };
 
 class Mixture final : public Density {
@@ -62,6 +71,10 @@ class Mixture final : public Density {
         // cells.
         std::ranges::sort(components_, std::ranges::greater(),
                           [](const Component& one) { return std::pair(one.ahead, one.shift); });
+        if (!components_.empty()) {
+            const auto [least, most] = std::ranges::minmax(components_, {}, &Component::shift);
+            faint_ = kFaint - std::log(most.shift / least.shift);
+        }
         const double limit = p_ > 0 && q_ > 0 ? std::log(p_ / q_) : p_ > 0 ? kInfinity : -kInfinity;
         if (last_ == 0) bottom_ = limit;
         if (first_ == 0) top_ = limit;
@@ -69,7 +82,7 @@ class Mixture final : public Density {
     }
 
     void cells(const double* edges, std::size_t count, CellBlock& out) const override {
-        work::spend(kComponentUnits * static_cast<std::int64_t>(count * components_.size()));
+        work::spend(kFaintUnits * static_cast<std::int64_t>(count * components_.size()));
         double z[CellBlock::kCells + 1], off = 0;
         for (std::size_t i = 0; i <= count; ++i) {
             const Output found = find(edges[i]);
@@ -141,42 +154,46 @@ class Mixture final : public Density {
     };
 
     // ln of sum w e^x / sum w over components of one sign and what has the shift 0.
-    template <class Weight>
-    Side side(double z, double rest, Weight weight) const {
-        double top = 0, sum = 0, mean = 0, error = 0, total = rest;
-        const auto each = [&](auto visit) {
-            for (const Component& one : components_)
-                if (weight(one) > 0)
-                    visit(one, one.ahead ? one.shift : -one.shift, one.ahead ? one.edge(z) : -one.edge(z));
-        };
-        if (rest == 0) top = -kInfinity;
-        each([&](const Component& one, double, double x) {
+    Side side(double z, double rest, double Component::* weight, double Component::* log_weight) const {
+        double top = rest > 0 ? 0 : -kInfinity, largest = rest > 0 ? std::log(rest) : -kInfinity, total = rest;
+        for (const Component& one : components_) {
+            if (!(one.*weight > 0)) continue;
+            const double x = one.exponent(z);
             top = std::max(top, x);
-            total += weight(one);
-        });
+            largest = std::max(largest, x + one.*log_weight);
+            total += one.*weight;
+        }
         if (std::abs(top) <= 1) top = 0;  // then from differences to 1, which may be tiny
-        double grown = rest > 0 ? rest * std::expm1(-top) : 0;
-        sum = rest > 0 ? rest * std::exp(-top) : 0;
-        double shifted = 0;
-        each([&](const Component& one, double shift, double x) {
+        double grown = rest > 0 ? rest * std::expm1(-top) : 0, sum = rest > 0 ? rest * std::exp(-top) : 0;
+        double shifted = 0, error = 0;
+        bool faint = false;
+        for (const Component& one : components_) {
+            if (!(one.*weight > 0)) continue;
+            if (top == 0) error += 8 * one.*weight;
+            const double x = one.exponent(z);
+            if (x + one.*log_weight < largest + faint_) {  // e^x counts as 0
+                grown -= top == 0 ? one.*weight : 0;
+                faint = true;
+                continue;
+            }
             const double less = top == 0 ? std::expm1(x) : 0;
-            const double e = weight(one) * (top == 0 ? 1 + less : std::exp(x - top));
-            grown += weight(one) * less;
+            const double e = one.*weight * (top == 0 ? 1 + less : std::exp(x - top));
+            grown += one.*weight * less;
             sum += e;
-            shifted += e * shift;
+            shifted += e * (one.ahead ? one.shift : -one.shift);
             error += e * (12 + 4 * (std::abs(one.shift * z) + one.half()));
-            if (top == 0) error += 8 * weight(one);
-        });
-        mean = shifted / sum;
+        }
+        const double mean = shifted / sum;
         const double share = grown / total;
         const double log = top == 0 && share > -0.5 ? std::log1p(share) : std::log(sum / total) + top;
         if (!(top == 0 && share > -0.5)) error += sum * (8 + 2 * std::abs(log));
+        if (faint) error += sum;
         return {log, mean, u * (error / sum + 4 * std::abs(log))};
     }
 
     Value value(double z) const {
-        const Side p = side(z, p_, [](const Component& one) { return one.p; });
-        const Side q = side(z, q_, [](const Component& one) { return one.q; });
+        const Side p = side(z, p_, &Component::p, &Component::log_p);
+        const Side q = side(z, q_, &Component::q, &Component::log_q);
         return {p.log - q.log + constant_, p.mean - q.mean, p.error + q.error + 8 * u * std::abs(constant_)};
     }
 
@@ -371,50 +388,99 @@ class Mixture final : public Density {
                      std::max(right.s.rel, right.t.rel) + 16 * u, kInfinity});
     }
 
+    // Consecutive cells, [from, to).
+    struct Cells {
+        std::size_t from = 0, to = 0;
+
+        bool hold(std::size_t i) const { return from <= i && i < to; }
+        void add(std::size_t i) {
+            if (from == to) from = i;
+            to = i + 1;
+        }
+    };
+
+    // The cells between consecutive outputs in which each component counts: all but those in which one other component
+    // of its side is above it throughout (mixtures.md, section 3).
+    std::vector<Cells> list_cells(const double* z, std::size_t count) const {
+        std::vector<Cells> found(components_.size());
+        if (shared_) {
+            for (Cells& cells : found) cells = {0, count};
+            return found;
+        }
+        const std::size_t ahead = static_cast<std::size_t>(
+            std::ranges::count_if(components_, [](const Component& one) { return one.ahead; }));
+        for (const auto& [first, last] : {std::pair(std::size_t{0}, ahead), std::pair(ahead, components_.size())}) {
+            std::vector<double> left(last - first), right(last - first);
+            for (std::size_t j = first; j < last; ++j) right[j - first] = components_[j].log_share(z[0]);
+            for (std::size_t i = 0; i < count && first < last; ++i) {
+                std::swap(left, right);
+                for (std::size_t j = first; j < last; ++j) right[j - first] = components_[j].log_share(z[i + 1]);
+                const auto largest = [](const std::vector<double>& shares) {
+                    return static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin());
+                };
+                const std::size_t at_left = largest(left), at_right = largest(right);
+                const auto is_above = [&](std::size_t k, std::size_t j) {
+                    return left[j] < left[k] + faint_ && right[j] < right[k] + faint_;
+                };
+                for (std::size_t j = 0; j < last - first; ++j)
+                    if (!is_above(at_left, j) && !is_above(at_right, j)) found[first + j].add(i);
+            }
+        }
+        return found;
+    }
+
     void inner_cells(const double* edges, const double* z, std::size_t begin, std::size_t end, CellBlock& out) const {
         if (begin == end) return;
         const std::size_t count = end - begin, components = components_.size();
-        std::vector<CellBlock> blocks(components);
+        const std::vector<Cells> counted = list_cells(z + begin, count);
+        std::vector<std::unique_ptr<CellBlock>> blocks(components);
         double at[CellBlock::kCells + 1];
         for (std::size_t j = 0; j < components; ++j) {
-            for (std::size_t i = 0; i <= count; ++i) at[i] = components_[j].edge(z[begin + i]);
-            components_[j].gaussian->cells(at, count, blocks[j]);
-            out.work += blocks[j].work;
+            const auto [from, to] = counted[j];
+            if (from == to) continue;
+            blocks[j].reset(new CellBlock);
+            work::spend(kComponentUnits * static_cast<std::int64_t>(to - from));
+            for (std::size_t i = from; i <= to; ++i) at[i - from] = components_[j].edge(z[begin + i]);
+            components_[j].gaussian->cells(at, to - from, *blocks[j]);
+            out.work += blocks[j]->work;
         }
         std::vector<double> s_log(components + 1), t_log(components);
         for (std::size_t i = 0; i < count; ++i) {
             const double y = edges[begin + i], here = z[begin + i];
             double unit = -1e300, rel = 0, none = 0, none_log = -kInfinity;
             for (std::size_t j = 0; j < components; ++j) {
+                if (!counted[j].hold(i)) continue;
                 const Component& one = components_[j];
-                const CellBlock& block = blocks[j];
+                const CellBlock::Cell cell = (*blocks[j])[i - counted[j].from];
                 const double edge = one.edge(here);
                 if (one.ahead) {
                     s_log[j] = -kInfinity;
-                    t_log[j] = std::log(one.p) + block.log_scale[i];
-                    none = block.s[i];
-                    none_log = block.log_scale[i] - edge;
+                    t_log[j] = one.log_p + cell.log_scale;
+                    none = cell.s;
+                    none_log = cell.log_scale - edge;
                 } else {
-                    s_log[j] = std::log(one.q) + y - edge + block.log_scale[i];
-                    t_log[j] = over(one, y) - edge + block.log_scale[i];
-                    none = block.s[i] + block.t[i];
-                    none_log = block.log_scale[i];
+                    s_log[j] = one.log_q + y - edge + cell.log_scale;
+                    t_log[j] = over(one, y) - edge + cell.log_scale;
+                    none = cell.s + cell.t;
+                    none_log = cell.log_scale;
                 }
-                rel = std::max(rel, block.rel[i]);
-                if (block.s[i] > 0) unit = std::max(unit, s_log[j]);
-                if (block.t[i] > 0) unit = std::max(unit, t_log[j]);
+                rel = std::max(rel, cell.rel);
+                if (cell.s > 0) unit = std::max(unit, s_log[j]);
+                if (cell.t > 0) unit = std::max(unit, t_log[j]);
             }
             if (!(unit > -1e300)) unit = 0;
             s_log[components] = q_ > 0 ? std::log(q_) + y + none_log : -kInfinity;
             if (none > 0) unit = std::max(unit, s_log[components]);
             double s = none > 0 ? none * std::exp(s_log[components] - unit) : 0, t = 0;
             for (std::size_t j = 0; j < components; ++j) {
-                if (blocks[j].s[i] > 0) s += blocks[j].s[i] * std::exp(s_log[j] - unit);
-                if (blocks[j].t[i] > 0) t += blocks[j].t[i] * std::exp(t_log[j] - unit);
+                if (!counted[j].hold(i)) continue;
+                const CellBlock::Cell cell = (*blocks[j])[i - counted[j].from];
+                if (cell.s > 0) s += cell.s * std::exp(s_log[j] - unit);
+                if (cell.t > 0) t += cell.t * std::exp(t_log[j] - unit);
             }
             const double next = z[begin + i + 1], width = next - here, far = std::max(std::abs(here), std::abs(next));
             const double bend = shared_ ? kInfinity : width * (far + 4 * std::max(first_, last_)) * (1 + 1e-9);
-            const double error = 2 * rel + rel_ + u * (64 + 8 * std::abs(unit) + 32 * (std::abs(y) + most(here)));
+            const double error = 2 * rel + rel_ + u * (66 + 8 * std::abs(unit) + 32 * (std::abs(y) + most(here)));
             out.put(begin + i, {s, t, unit, error, bend});
         }
     }
@@ -423,6 +489,7 @@ class Mixture final : public Density {
     double p_ = 0, q_ = 0;  // weights of N(0)
     double rel_, constant_;
     double first_ = 0, last_ = 0;  // the largest shifts
+    double faint_ = kFaint;        // kFaint, less for components whose shifts differ by a factor
     double bottom_ = -kInfinity, top_ = kInfinity;
     bool shared_ = false;
     std::vector<double> losses_, outputs_, slopes_;  // the first two ascending

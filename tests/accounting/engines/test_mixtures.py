@@ -250,6 +250,53 @@ def test_components_that_are_far_apart(steps, far):
     assert found.upper - found.lower <= 1e-4 * truth and units <= 1e9
 
 
+@pytest.mark.parametrize("relation", ["add", "remove", "replace"])
+def test_many_components_of_which_few_count_in_a_cell(relation):
+    """Thirty shifts up to 60 deviations, with weights that differ by nine orders of magnitude."""
+    norms = tuple(float(2 * i) for i in range(30))
+    raw = [10.0 ** -((7 * i) % 10) for i in range(30)]
+    run = dp.MixtureOfGaussians(1.0, norms, tuple(x / sum(raw) for x in raw))
+    pair = mixture(1.0, run.sensitivities, run.probabilities, relation)
+    for eps in (-0.5, 0.3, 5.0):
+        tight(run.delta(eps, neighbors=relation, **FINE), pair.delta(eps), 1e-7)
+
+
+@pytest.mark.parametrize("shift", [30.0, 1e3, 1e5])
+@pytest.mark.parametrize("steps", [1, 100])
+def test_a_far_component_is_a_gaussian(shift, steps):
+    """Cells many deviations long, whose masses are differences of tails."""
+    truth = (dp.Gaussian(1 / shift) * steps).epsilon(1e-7)
+    found = (dp.MixtureOfGaussians(1.0, (shift,), (1.0,)) * steps).epsilon(1e-7, engine="grid")
+    assert found.lower <= truth.upper and truth.lower <= found.upper
+    assert found.upper - found.lower <= 1e-4 * truth.upper
+
+
+@pytest.mark.parametrize("relation", ["add", "remove", "replace"])
+@pytest.mark.parametrize(
+    ("sigma", "norms", "q", "steps"),
+    [
+        (1.0, (1e5, 4e5), 1.0, 10**6),
+        (1.0, (0.1, 1.0, 10.0, 1e3, 1e5), 1.0, 2**53 - 1),
+        pytest.param(2.83e-4, (1.0, 48.0), 7e-6, 2**40, marks=pytest.mark.slow),
+        pytest.param(1.0, tuple(1e5 * (i + 1) / 48 for i in range(48)), 1.0, 2**40, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_lower_ends_where_no_lattice_serves(relation, sigma, norms, q, steps):
+    """Each threshold makes a Poisson sample of a Gaussian that is dominated: the lower end is no less than that of the
+    least shift, nor than that of the largest."""
+    share = 1 / len(norms)
+    one = dp.MixtureOfGaussians(sigma, norms, (share,) * len(norms))
+    run = (one if q == 1 else dp.PoissonSampled(one, q)) * steps
+    found, units, _ = counted(lambda: run.epsilon(1e-5, neighbors=relation))
+    assert units <= 6.1e9
+    for shift, p in ((norms[0], q), (norms[-1], q * share)):
+        below = dp.Gaussian(sigma / shift) if p == 1 else dp.PoissonSampled(dp.Gaussian(sigma / shift), p)
+        truth = (below * steps).epsilon(1e-5, neighbors=relation)
+        assert 0 < truth.lower * (1 - 1e-6) <= found.upper
+        assert len(norms) > 5 or found.lower >= truth.lower * (1 - 1e-6)
+
+
 def test_what_cannot_be_asked_is_refused():
     one = dp.Gaussian(1.0)
     for run in (dp.SampledWithReplacement(one, 3, 10), dp.FixedSizeSampled(one, 3, 10)):

@@ -161,7 +161,7 @@ def test_replaced_where_none_of_the_steps_is_likely_to_have_the_record(q, n, eps
 
 
 def test_numbers_of_participations_are_told_apart_from_epsilon_0_on():
-    curve = participations.build_mixture_above(participations.Participations(3, 0.1), Range(100.0), Range(0.0))
+    curve = participations.build_mixture_above(participations.list_numbers(3, 0.1), Range(100.0), Range(0.0))
     with pytest.raises(ValueError, match=r"^epsilon must be at least 0"):
         curve(-0.1)
 
@@ -187,19 +187,63 @@ def test_epsilon_is_where_the_curve_crosses_delta(direction, sigma, q, n, delta)
 def test_what_it_refuses():
     small = dp.PoissonSampled(dp.Gaussian(0.01), 0.5)
     assert ENGINE.explain_refusal(((small, 1), (dp.Laplace(1.0), 1)), "remove")
-    assert ENGINE.explain_refusal(((small, 10**15),), "remove")
+    assert ENGINE.explain_refusal(((dp.PoissonSampled(dp.Gaussian(0.08), 0.5), 10**15),), "remove")
     assert ENGINE.explain_refusal(((dp.PoissonSampled(dp.Gaussian(1.0), 0.5), 1),), "remove")
     assert ENGINE.explain_refusal(((small, 1),), "remove") is None
 
 
 def test_masses_far_out():
-    from tightdp.accounting.engines.participations.curves import Participations
+    from tightdp.accounting.engines.participations.curves import list_numbers
 
     n, q = 10**6, 1e-5
-    k = Participations(n, q)
+    k = list_numbers(n, q)
     with mpmath.workdps(60):
         for i in (0, 1, 10, 30, 100):
             truth = mp.binomial(n, i) * mp.mpf(q) ** i * (1 - mp.mpf(q)) ** (n - i)
             assert k.low[i] <= truth <= k.high[i] and k.high[i] - k.low[i] <= 1e-11 * truth
     assert math.isclose(k.low_above[0], 1.0, rel_tol=1e-11) and k.low_above[0] <= 1 <= k.high_above[0]
     assert k.high_below[-1] >= 1
+
+
+@pytest.mark.parametrize(("n", "q"), [(1, 0.3), (12, 0.05), (40, 0.5), (301, 0.99)])
+def test_one_number_stands_for_all(n, q):
+    with mpmath.workdps(60):
+        weights = masses(n, q)
+        median, largest = participations.take_median(n, q), participations.take_largest(n, q)
+        assert mp.fsum(weights[median.first :]) >= mp.mpf(1) / 2
+        assert mp.fsum(weights[largest.last + 1 :]) <= mp.exp(-700)
+        once, beside, mu = Range(400.0), Range(0.0), 20
+        for eps in (0.0, 3.0, 250.0):
+            least, _ = seen(n, q, mp.mpf(1) / mu, mp.mpf(eps))
+            assert participations.build_mixture_when_told(median, once, beside).bound_from_below(eps) <= least
+            assert participations.build_mixture_above(largest, once, beside)(eps) >= above(
+                n, q, mp.mpf(1) / mu, mp.mpf(eps)
+            ) * (1 - mp.mpf(10) ** -12)
+
+
+@pytest.mark.parametrize("mu", [1.5e9, 1e11, 1e14])
+@pytest.mark.parametrize("away", [-3, 0, 2, 9])
+def test_curves_beyond_those_that_are_certified(mu, away):
+    """One step with the record in it for sure: a = eps/mu - mu/2, with the errors of eps itself."""
+    eps = float(mp.mpf(mu) * (mp.mpf(mu) / 2 + away))
+    one = participations.Mixture(participations.list_numbers(1, 0.5), Range(mu) * mu, Range(0.0))
+    with mpmath.workdps(60):
+        exact = mp.mpf(eps) / mu - mp.mpf(mu) / 2
+        truth = mp.ncdf(-exact)  # and less, by less than e^-mu
+        number = participations.np.array([1.0])
+        assert float(one._bound_curves_below(number, eps)[0]) <= truth <= float(one._bound_curves_above(number, eps)[0])
+        assert float(one._bound_curves_below(number, eps * (1 - 1e-10))[0]) >= truth / 2
+
+
+@pytest.mark.parametrize(("sigma", "q", "n"), [(1e-5, 0.5, 2**40), (1e-6, 0.3, 2**53 - 1), (0.01, 0.9, 2**44)])
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+def test_more_participations_than_can_be_told_apart(sigma, q, n, relation):
+    """The number of steps with the record is within 30 deviations of its mean, and its loss about as many times half
+    the square of the signal; the steps themselves tell no more than their entropy."""
+    found = (dp.PoissonSampled(dp.Gaussian(sigma), q) * n).epsilon(1e-5, neighbors=relation)
+    far = 30 * math.sqrt(n * q * (1 - q))
+    tells = n * (-q * math.log(q) - (1 - q) * math.log(1 - q)) + far * 10
+    least = (n * q - far) / sigma**2 / 2 - tells - 30 * math.sqrt(n * q) / sigma
+    most = (n * q + far) / sigma**2 / 2 + 30 * math.sqrt(n * q) / sigma
+    assert least <= found.upper and found.lower <= most
+    assert found.upper - found.lower <= 1e-3 * found.upper

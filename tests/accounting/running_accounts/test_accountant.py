@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from effort import counted
 from every_mechanism import EVERY
 
 import tightdp as dp
@@ -192,3 +193,46 @@ def test_releases_are_merged_as_they_are_recorded(distinct, monkeypatch):
     assert len(account) == 15000 and len(account.history) == (1 if distinct == 1 else 5000)
     assert recording <= 4 * 5000
     assert asking <= 2 * max(256, distinct)
+
+
+def test_an_account_keeps_the_curve_of_a_group(monkeypatch):
+    """The curve of a group is the same at every step: what was kept changes neither an answer nor its work."""
+    from tightdp.accounting.engines import auto
+
+    group = (dp.PoissonSampled(dp.Laplace(3.0), 0.2) * 2).group(2)
+    computed, compute = [], auto._list_curve_points
+
+    def count(mechanism, *rest):
+        computed.append(mechanism)
+        return compute(mechanism, *rest)
+
+    monkeypatch.setattr(auto, "_list_curve_points", count)
+    auto._CURVES._kept.clear()
+    account, answers = dp.Accountant(), []
+    account.compose(group)
+    for _ in range(3):
+        account.compose(dp.Laplace(5.0))
+        answers.append((account.composition, account.composition.epsilon(1e-6, neighbors="remove")))
+    assert computed == [group.parts[0][0]]
+    for run, found in answers:
+        auto._CURVES._kept.clear()
+        cold, units, calls = counted(lambda run=run: run.epsilon(1e-6, neighbors="remove"))
+        warm, same_units, fewer_calls = counted(lambda run=run: run.epsilon(1e-6, neighbors="remove"))
+        assert found == cold == warm and units == same_units and fewer_calls < calls
+
+
+def test_a_result_that_a_budget_cuts_short_is_not_kept():
+    from tightdp import _core
+    from tightdp.accounting.numerics.work import KeptResults
+
+    kept = KeptResults(2)
+    with _core.Budget(1000):
+        assert kept.find_or_compute("a", lambda: _core.work_charge(2000)) is False
+    assert kept.find_or_compute("a", lambda: _core.work_charge(2000)) is True
+    with _core.Budget(1000):  # what is kept would exceed the budget: it is computed as if nothing were kept
+        assert kept.find_or_compute("a", lambda: _core.work_charge(2000)) is False
+    before = _core.work_spent()
+    assert kept.find_or_compute("a", lambda: False) is True and _core.work_spent() - before == 2000
+    for key in "bc":
+        kept.find_or_compute(key, lambda: "other")
+    assert kept.find_or_compute("a", lambda: "again") == "again"

@@ -45,7 +45,7 @@ struct FactorError {
 };
 
 struct Part {
-    LogRatioLaw law;
+    const LogRatioLaw& law;
     PathNorms straight, edges;  // on the path, and the larger of those on the edges of its strip
     TurnedPath path;
     FactorError rule;
@@ -95,7 +95,7 @@ struct PointSum {
     }
 };
 
-// The certified sum over one ray: a curve for contour/inversion/invert.hpp.
+// The certified sum over one ray: a curve for contour/inversion/invert.hpp. The laws outlive it.
 class RaySum {
   public:
     static constexpr double kEnough = 0;
@@ -115,7 +115,7 @@ class RaySum {
     RayPlan plan_;
     double shift_;  // lambda
     double gamma_;
-    std::vector<LogRatioLaw> laws_;
+    const std::vector<LogRatioLaw>& laws_;
     std::vector<Part> parts_;
     bool served_ = false;
     double step_ = 0, rule_ = 0;  // rule_: 2 / (e^{2 pi strip / step} - 1) of the ray's rule
@@ -307,9 +307,12 @@ void RaySum::sum_factors() {
 CurveValue RaySum::value(const Plan&, double epsilon) const {
     CurveValue v{};
     const double c = plan_.c, shifted = epsilon + shift_;
-    if (!(epsilon >= 0 && shifted > 0)) {
-        v.delta = 2;  // at negative epsilon, where no end of an epsilon is looked for
-        v.slope = -1;
+    if (epsilon < 0) {  // all that is known there: delta is between 1 - e^epsilon and 1
+        const double half = 0.5 * std::exp(epsilon);
+        v.delta = 1 - half;
+        v.slope = -half;
+        v.truncation = half;
+        v.rounding = 4 * u;
         return v;
     }
     const std::int64_t n = points();
@@ -376,7 +379,7 @@ Result invert_on_rays(const Composition& composition, double tolerance, bool by_
     }
     Result best;
     best.status = Status::slow_decay;
-    if (!by_delta && at < 0) return best;  // E = epsilon + lambda would not be known relatively
+    if (!by_delta && at < 0) return best;  // the sum would be no better than the trivial bounds
     double epsilon = by_delta ? single_steps_epsilon(laws, shift, at) : at;
     double log_delta =
         by_delta ? std::log(at) : std::log(std::max(single_steps(laws, at + shift, shift).delta.upper, 1e-290));

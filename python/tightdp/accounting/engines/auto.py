@@ -8,7 +8,7 @@ stops at the first engine that meets the asked width. If none does, the answer i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,9 +20,10 @@ from ...mechanisms import ZCDP
 from ...options import Direction
 from ...selections_and_groups import Derived, Group
 from ..numerics.outward import INF, TINY, expm1
-from ..numerics.work import share_work, try_to_spend_work
+from ..numerics.work import KeptResults, share_work, share_work_apart, try_to_spend_work
 from ..pairs import known_curve
 from ..pairs.dominating import list_dominating_compositions
+from ..pairs.hull import dominating_loss
 from ..pairs.inclusion_probability import inclusion_probability
 from ..pairs.kinds import has_any_type
 from ..pairs.known_curve import Ask, KnownCurve, narrow_by_known_curve
@@ -37,8 +38,9 @@ ENGINES: dict[str, Engine] = {
 }
 """The engines that a user can ask for by name."""
 NAMES = tuple(ENGINES)
-_AUTO: tuple[Engine, ...] = tuple(
-    module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi, fallback)
+_AUTO: tuple[Engine, ...] = (
+    *(module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi)),
+    fallback.Fallback((closed_form.ENGINE, participations.ENGINE, contour.ENGINE)),
 )
 """The engines that "auto" asks, in the order of their cost: first those of microseconds, then those of milliseconds,
 last those that answer every question."""
@@ -57,118 +59,99 @@ _NOTHING = Bound(0.0, INF, "trivial", {})
 """The trivial bound on epsilon, which always holds."""
 
 
+class _Question(NamedTuple):
+    """A question about one direction, with the trivial bound that always answers it."""
+
+    parts: Parts
+    direction: Direction
+    curve: str
+    at: float
+    trivial: Bound
+    request: Request
+
+
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Returns bounds on epsilon(delta) for one direction; "auto" adds the limits that it knows without asking."""
-    if not has_any_type(parts, Derived):
-        return _epsilon_with_known_points(engine, parts, direction, delta, request)
-    with share_work():
-        return _epsilon_with_known_points(engine, parts, direction, delta, request)
-
-
-def _epsilon_with_known_points(
-    engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request
-) -> Bound:
-    """Asks for epsilon, then narrows an answer of "auto" that is too wide by what is known of the curve."""
-    before = work_spent()
-    found = _epsilon_of_direction(engine, parts, direction, delta, request)
-    if found.upper == INF and found.lower < INF and engine == "auto":
-        most = largest_loss_within_delta(parts, delta)
-        found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
-    if engine != "auto" or _is_narrow_enough(found, request.width):
-        return found
-    work = work_spent() - before
-    return _cut_by_known_curve(found, "epsilon", delta, parts, direction, request, work)
+    return _ask_question(engine, _Question(parts, direction, "epsilon", delta, _NOTHING, request))
 
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     """Returns bounds on delta(epsilon) for one direction; "auto" adds the limits that it knows without asking."""
-    if not has_any_type(parts, Derived):
-        return _delta_with_known_points(engine, parts, direction, epsilon, request)
+    question = _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
+    return _ask_question(engine, question)
+
+
+def _ask_question(engine: str | Engine, question: _Question) -> Bound:
+    """Answers a question; its parts share their results if some of them are made of other runs."""
+    if not has_any_type(question.parts, Derived):
+        return _ask_with_known_points(engine, question)
     with share_work():
-        return _delta_with_known_points(engine, parts, direction, epsilon, request)
+        return _ask_with_known_points(engine, question)
 
 
-def _delta_with_known_points(
-    engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request
-) -> Bound:
-    """Asks for delta, then narrows an answer of "auto" by what is known of the curve.
+def _ask_with_known_points(engine: str | Engine, question: _Question) -> Bound:
+    """Answers a question, then narrows an answer of "auto" by what is known of the curve.
 
     Delta is positive below the largest loss: there an upper end that rounded to 0 becomes the smallest double.
     """
-    before = work_spent()
-    found = _delta_of_direction(engine, parts, direction, epsilon, request)
-    if engine == "auto" and not _is_narrow_enough(found, request.width):
-        work = work_spent() - before
-        found = _cut_by_known_curve(found, "delta", epsilon, parts, direction, request, work)
-    elif engine == "auto" and epsilon >= 0 and (most := inclusion_probability(parts)) < found.upper:
-        found = _intersect_bounds(
-            found, replace(found, lower=0.0, upper=most), _build_delta_question(parts, direction, epsilon, request)
-        )
-    if found.upper == 0 and epsilon < bound_largest_loss(parts, direction):
+    parts, direction, curve, at, _, request = question
+    before = _core.work_spent()
+    found = _ask_without_known_points(engine, question)
+    if engine == "auto":
+        if curve == "epsilon" and found.upper == INF and found.lower < INF:
+            most = largest_loss_within_delta(parts, at)
+            found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
+        if not _is_narrow_enough(found, request.width):
+            found = _cut_by_known_curve(found, question, _core.work_spent() - before)
+        elif curve == "delta" and at >= 0 and (most := inclusion_probability(parts)) < found.upper:
+            found = _intersect_bounds(found, replace(found, lower=0.0, upper=most), question)
+    if curve == "delta" and found.upper == 0 and at < bound_largest_loss(parts, direction):
         return replace(found, upper=TINY)  # positive, and less than any double
     return found
 
 
-def _cut_by_known_curve(
-    found: Bound,
-    curve: str,
-    at: float,
-    parts: Parts,
-    direction: Direction,
-    request: Request,
-    work: int,
-) -> Bound:
+def _cut_by_known_curve(found: Bound, question: _Question, work: int) -> Bound:
     """Narrows ``found`` by the limits that are known without asking, and by answers at other points of the curve.
 
     A group asks for no other points, because all its answers come from the same lines.
     """
+    parts, direction, curve, at, _, request = question
     asks: dict[str, Ask] = {}
-    if not isinstance(_get_single_mechanism(parts), Group):
-        asks["delta"] = lambda at: _delta_of_direction("auto", parts, direction, at, request)
-        asks["epsilon"] = lambda at: _epsilon_of_direction("auto", parts, direction, at, request)
-    return narrow_by_known_curve(
-        found, curve, at, KnownCurve(inclusion_probability(parts), bound_largest_loss(parts, direction)), asks, work
-    )
+    if not isinstance(derived.get_single_mechanism(parts), Group):
+        asks["delta"] = lambda at: _find_delta(parts, direction, at, request)
+        asks["epsilon"] = lambda at: _find_epsilon(parts, direction, at, request)
+    return narrow_by_known_curve(found, curve, at, KnownCurve(*_get_known_limits(parts, direction)), asks, work)
 
 
-def _epsilon_of_direction(
-    engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request
-) -> Bound:
-    """Bounds epsilon by the engines, and for one repeated run or one group also by the curves it is made of."""
+def _find_epsilon(parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
+    """Bounds epsilon without what is known of other points of the curve."""
+    return _ask_without_known_points("auto", _Question(parts, direction, "epsilon", delta, _NOTHING, request))
 
-    def ask_engine(candidate: Engine, parts: Parts) -> Bound:
-        return candidate.epsilon(_order_parts(candidate, parts), direction, delta, request)
 
-    question = _Question(parts, direction, "epsilon", delta, _NOTHING, request)
-    found = _ask_with_members(engine, question, ask_engine)
-    if engine == "auto" and (alone := _get_single_mechanism(parts)):
-        found = _intersect_bounds(
-            found,
-            derived.epsilon(alone, _list_links(alone, direction, request), delta, _get_known_limits(parts, direction)),
-            question,
-        )
+def _find_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
+    """Bounds delta without what is known of other points of the curve."""
+    question = _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
+    return _ask_without_known_points("auto", question)
+
+
+def _ask_without_known_points(engine: str | Engine, question: _Question) -> Bound:
+    """Answers by the engines, and for one repeated run or one group also by the curves it is made of."""
+    parts, direction, curve, at, _, request = question
+    found = _ask_with_members(engine, question)
+    if engine == "auto" and (alone := derived.get_single_mechanism(parts)):
+        links, known = _list_links(alone, direction, request), _get_known_limits(parts, direction)
+        if curve == "epsilon":
+            other = derived.epsilon(alone, links, at, known)
+        else:
+            other = derived.delta(alone, links, at, known, request.above)
+        found = _intersect_bounds(found, other, question)
     return found
 
 
-def _delta_of_direction(
-    engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request
-) -> Bound:
-    """Bounds delta by the engines, and for one repeated run or one group also by the curves it is made of."""
-
-    def ask_engine(candidate: Engine, parts: Parts) -> Bound:
-        return candidate.delta(_order_parts(candidate, parts), direction, epsilon, request)
-
-    question = _build_delta_question(parts, direction, epsilon, request)
-    found = _ask_with_members(engine, question, ask_engine)
-    if engine == "auto" and (alone := _get_single_mechanism(parts)):
-        links = _list_links(alone, direction, request)
-        known = _get_known_limits(parts, direction)
-        found = _intersect_bounds(found, derived.delta(alone, links, epsilon, known, request.above), question)
-    return found
-
-
-def _build_delta_question(parts: Parts, direction: Direction, epsilon: float, request: Request) -> _Question:
-    return _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
+def _ask_engine(engine: Engine, question: _Question) -> Bound:
+    """Asks one engine, which serves the parts."""
+    ask = engine.epsilon if question.curve == "epsilon" else engine.delta
+    return ask(_order_parts(engine, question.parts), question.direction, question.at, question.request)
 
 
 def _get_known_limits(parts: Parts, direction: Direction) -> derived.KnownLimits:
@@ -202,26 +185,45 @@ def _ask_inner_run(run: Parts, direction: Direction, request: Request) -> derive
 def _list_dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, cheap ones first."""
     yield from list_dominating_compositions(parts)
-    if has_any_type(parts, Derived) and _get_single_mechanism(parts) is None:
-        units = _WHOLE_CURVE // sum(isinstance(mechanism, Derived) for mechanism, _ in parts)
-        yield from list_dominating_compositions(
-            parts, lambda mechanism: _dominating_loss(mechanism, direction, request, units)
-        )
+    if has_any_type(parts, Derived) and derived.get_single_mechanism(parts) is None:
+        mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, Derived))
+        losses = _find_dominating_losses(mechanisms, direction, request)
+        yield from list_dominating_compositions(parts, losses.__getitem__)
 
 
-def _dominating_loss(mechanism: Derived, direction: Direction, request: Request, units: int) -> PrivacyLoss:
-    """Returns a loss that stands for a repeated run or a group inside a composition, computed once a question."""
-    with share_work() as kept:
-        key = "loss", mechanism, direction, request
-        if key not in kept:
-            depth = kept["depth"] = kept.get("depth", 0) + 1  # an inner curve leaves most of the work to the outer one
-            with Budget(units // _DEEPER ** (depth - 1)):
-                links = _list_links(mechanism, direction, replace(request, above=True))
-                known = _get_known_limits(((mechanism, 1),), direction)
-                kept[key] = derived.build_dominating_loss(mechanism, links, known, direction)
-            kept["depth"] = depth - 1
-        found: PrivacyLoss = kept[key]
-        return found
+_CURVES: KeptResults[list[list[tuple[float, float]]]] = KeptResults(16)
+"""Whole curves of the repeated runs and groups of a composition, for accounts that are asked again as they grow."""
+
+
+def _find_dominating_losses(
+    mechanisms: tuple[Derived, ...], direction: Direction, request: Request
+) -> dict[Derived, PrivacyLoss]:
+    """Returns losses that stand for the repeated runs and groups of a composition."""
+    with share_work() as shared:
+        depth = shared.get("depth", 0) + 1  # an inner curve leaves most of the work to the outer one
+        side: Direction = "remove" if all(mechanism.symmetric for mechanism in mechanisms) else direction
+        key = "curves", mechanisms, side, request
+        if key not in shared:  # once a question, whatever its budget allows
+            units = _WHOLE_CURVE // len(mechanisms) // _DEEPER ** (depth - 1)
+
+            def compute_curves() -> list[list[tuple[float, float]]]:
+                with share_work_apart({"depth": depth}):
+                    return [_list_curve_points(mechanism, side, request, units) for mechanism in mechanisms]
+
+            shared[key] = _CURVES.find_or_compute((*key, depth), compute_curves)
+    return {
+        mechanism: dominating_loss(points, bound_largest_loss(((mechanism, 1),), direction), direction)
+        for mechanism, points in zip(mechanisms, shared[key], strict=True)
+    }
+
+
+def _list_curve_points(
+    mechanism: Derived, direction: Direction, request: Request, units: int
+) -> list[tuple[float, float]]:
+    """Returns lines above the curve of a repeated run or a group, within a budget of ``units``."""
+    with _core.Budget(units):
+        links = _list_links(mechanism, direction, replace(request, above=True))
+        return derived.list_curve_points(mechanism, links, _get_known_limits(((mechanism, 1),), direction))
 
 
 def _compute_inner_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
@@ -233,18 +235,14 @@ def _compute_inner_run(run: Parts, direction: Direction, request: Request) -> de
 
     def ask_deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units
-        return _BudgetedAnswers(
-            lambda at: _delta_of_direction("auto", parts, direction, at, request), bound_any_delta, work
-        )
+        return _BudgetedAnswers(lambda at: _find_delta(parts, direction, at, request), bound_any_delta, work)
 
     forth = ask_deltas(direction, rough)
     return derived.KnownRun(
         delta=forth,
         back=forth if back == direction else ask_deltas(back, rough),
         above=ask_deltas(direction, replace(rough, above=True)),
-        epsilon=_BudgetedAnswers(
-            lambda at: _epsilon_of_direction("auto", parts, direction, at, request), lambda _: _NOTHING, units
-        ),
+        epsilon=_BudgetedAnswers(lambda at: _find_epsilon(parts, direction, at, request), lambda _: _NOTHING, units),
         largest=bound_largest_loss(parts, direction),
         largest_back=bound_largest_loss(parts, back),
     )
@@ -298,24 +296,7 @@ def _order_parts(engine: Engine, parts: Parts) -> Parts:
     return parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_parts(parts)
 
 
-def _get_single_mechanism(parts: Parts) -> Derived | None:
-    """Returns the repeated run or group that a composition consists of, or None."""
-    mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
-    return mechanism if isinstance(mechanism, Derived) else None
-
-
-class _Question(NamedTuple):
-    """A question about one direction, with the trivial bound that always answers it."""
-
-    parts: Parts
-    direction: Direction
-    curve: str
-    at: float
-    trivial: Bound
-    request: Request
-
-
-def _ask_with_members(engine: str | Engine, question: _Question, ask: Callable[[Engine, Parts], Bound]) -> Bound:
+def _ask_with_members(engine: str | Engine, question: _Question) -> Bound:
     """Answers a question about mechanisms or classes of mechanisms, by one engine or by all of them in turn.
 
     The upper end of "auto" is the least for the parts and for compositions that dominate them. If the parts stand for a
@@ -325,23 +306,26 @@ def _ask_with_members(engine: str | Engine, question: _Question, ask: Callable[[
     known = list_class_members(parts)
     loose = known != (parts,)
     if engine == "auto":
-        found = _ask_engines_in_order(question, ask, loose or question.request.above)
+        found = _ask_engines_in_order(question, loose or question.request.above)
         for other in _list_dominating(parts, direction, question.request):
-            upper = _ask_engines_in_order(question._replace(parts=other), ask, loose=True)
+            upper = _ask_engines_in_order(question._replace(parts=other), loose=True)
             if upper.upper < found.upper:
                 found = Bound(min(found.lower, upper.upper), upper.upper, upper.engine, upper.error_budget)
         if not loose or question.request.above:
             return found
-        each = [_ask_engines_in_order(question._replace(parts=member), ask, loose=False).lower for member in known]
+        each = [_ask_engines_in_order(question._replace(parts=member), loose=False).lower for member in known]
         return _raise_lower_end(found, max(each), question)
     chosen = ENGINES[engine] if isinstance(engine, str) else engine
     reason = chosen.explain_refusal(parts, direction)
     if reason:
         raise ValueError(f"engine {chosen.name!r} cannot serve: {reason}")
-    found = ask(chosen, parts)
+    found = _ask_engine(chosen, question)
     if loose:
         served = [member for member in known if chosen.explain_refusal(member, direction) is None]
-        lower = max((ask(chosen, member).lower for member in served), default=question.trivial.lower)
+        lower = max(
+            (_ask_engine(chosen, question._replace(parts=member)).lower for member in served),
+            default=question.trivial.lower,
+        )
         found = _raise_lower_end(found, lower, question)
     return found
 
@@ -361,7 +345,7 @@ def _describe_question(question: _Question) -> str:
     return f"{question.curve}({question.at!r}) of {run or 'nothing'}, direction {question.direction!r}"
 
 
-def _ask_engines_in_order(question: _Question, ask: Callable[[Engine, Parts], Bound], loose: bool) -> Bound:
+def _ask_engines_in_order(question: _Question, loose: bool) -> Bound:
     """Intersects the answers of the engines, until the interval is narrow enough or all engines were asked.
 
     ``loose``: the parts stand for a class, or only the upper end counts, so that lower ends of their pair are left out.
@@ -377,7 +361,7 @@ def _ask_engines_in_order(question: _Question, ask: Callable[[Engine, Parts], Bo
             try_to_spend_work(
                 _IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1)
             )
-        found = ask(engine, question.parts)
+        found = _ask_engine(engine, question)
         below = best.lower if loose else found.lower  # the class may be below its pair
         if below > best.lower or found.upper < best.upper:
             lower, upper = max(below, best.lower), min(found.upper, best.upper)

@@ -2,43 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from ...composition import Parts
 from ...mechanisms import Gaussian
-from .closed_form import engine as closed_form
-from .engine_interface import DEFAULT, Bound, Direction, Parts, Request
+from ..pairs.members import list_dominated_samples
+from .engine_interface import DEFAULT, Bound, Direction, Engine, Request
 
 
 class Fallback:
-    """An engine that serves every composition, with a trivial upper end."""
+    """An engine that serves every composition, with a trivial upper end.
+
+    ``engines`` answer within milliseconds, whatever the number of steps is; the first that serves a part is asked.
+    """
 
     name = "fallback"
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self._engines = engines
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        lowers = [
-            closed_form.ENGINE.epsilon(part, direction, delta).lower for part in _list_served_parts(parts, direction)
-        ]
-        return Bound(max(lowers, default=0.0), float("inf"), self.name)
+        lower = self._find_largest_lower_end(
+            parts, direction, lambda engine, part: engine.epsilon(part, direction, delta)
+        )
+        return Bound(lower, float("inf"), self.name)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        lowers = [
-            closed_form.ENGINE.delta(part, direction, epsilon).lower for part in _list_served_parts(parts, direction)
-        ]
-        return Bound(max(lowers, default=0.0), 1.0, self.name)
+        lower = self._find_largest_lower_end(
+            parts, direction, lambda engine, part: engine.delta(part, direction, epsilon)
+        )
+        return Bound(lower, 1.0, self.name)
+
+    def _find_largest_lower_end(
+        self, parts: Parts, direction: Direction, ask: Callable[[Engine, Parts], Bound]
+    ) -> float:
+        """Returns the largest lower end of the compositions that ``parts`` dominate and that an engine serves."""
+        lowers = [0.0]
+        for candidate in self._list_dominated_compositions(parts, direction):
+            engine = self._find_engine(candidate, direction)
+            if engine is not None:
+                lowers.append(ask(engine, candidate).lower)
+        return max(lowers)
+
+    def _find_engine(self, parts: Parts, direction: Direction) -> Engine | None:
+        """Returns the first engine that serves the composition."""
+        return next((engine for engine in self._engines if engine.explain_refusal(parts, direction) is None), None)
+
+    def _list_dominated_compositions(self, parts: Parts, direction: Direction) -> list[Parts]:
+        """Returns all Gaussians together, and each other mechanism as often as is served.
+
+        A mixture of Gaussians is represented by sampled Gaussians that it dominates, beside the plain ones.
+        """
+        gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
+        others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]
+        candidates: list[Parts] = [gaussians] if gaussians else []
+        for mechanism, count in others:
+            if samples := list_dominated_samples(mechanism):
+                candidates.extend(((sample, count), *gaussians) for sample in samples)
+                continue
+            whole: Parts = ((mechanism, count),)
+            candidates.append(whole if self._find_engine(whole, direction) else ((mechanism, 1),))
+        return candidates
 
 
-ENGINE = Fallback()
 _MOST_PARTS = 16
 """Largest number of parts that are asked about, each at the cost of a closed form."""
-
-
-def _list_served_parts(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns parts with a closed form: all Gaussians together, and each other mechanism with its count, or once."""
-    gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
-    others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]
-    candidates: list[Parts] = [gaussians] if gaussians else []
-    for mechanism, count in others:
-        whole: Parts = ((mechanism, count),)
-        candidates.append(whole if closed_form.ENGINE.explain_refusal(whole, direction) is None else ((mechanism, 1),))
-    return [candidate for candidate in candidates if closed_form.ENGINE.explain_refusal(candidate, direction) is None]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import threading
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..._core import work_charge
 
+T = TypeVar("T")
 _SHARED: ContextVar[dict[Hashable, Any] | None] = ContextVar("shared", default=None)
 
 
@@ -18,6 +20,34 @@ def try_to_spend_work(units: int) -> bool:
     Returns False and charges nothing once the budget is spent: the caller then leaves that piece out.
     """
     return work_charge(0) and work_charge(units)
+
+
+class KeptResults(Generic[T]):
+    """Results of long computations, kept from one question to the next.
+
+    No answer depends on what is kept: a result that is found is charged with the work that it took to make, and what
+    the budget of a question cut short is not kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        """``most`` is the largest number of results; the oldest one is dropped first."""
+        self._most, self._lock = most, threading.Lock()
+        self._kept: dict[Hashable, tuple[T, int]] = {}
+
+    def find_or_compute(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Returns the result for ``key``, which ``compute`` makes if it is not kept."""
+        entry = self._kept.get(key)
+        if entry is not None and entry[1] <= _core.work_left():
+            _core.work_charge(entry[1])
+            return entry[0]
+        before = _core.work_spent()
+        found = compute()
+        if _core.work_left() > 0:
+            with self._lock:
+                self._kept[key] = found, _core.work_spent() - before
+                while len(self._kept) > self._most:
+                    del self._kept[next(iter(self._kept))]
+        return found
 
 
 @contextmanager
@@ -30,7 +60,13 @@ def share_work() -> Iterator[dict[Hashable, Any]]:
     if outer is not None:
         yield outer
         return
-    kept: dict[Hashable, Any] = {}
+    with share_work_apart({}) as kept:
+        yield kept
+
+
+@contextmanager
+def share_work_apart(kept: dict[Hashable, Any]) -> Iterator[dict[Hashable, Any]]:
+    """Gives what is computed in the context the dictionary ``kept``, whatever contexts are around it."""
     token = _SHARED.set(kept)
     try:
         yield kept

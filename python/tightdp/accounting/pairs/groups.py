@@ -7,7 +7,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ... import mechanisms as m
-from ...selections_and_groups import scale_sensitivity
+from ...derived import scale_sensitivity
+from ..numerics.work import try_to_spend_work
 from .replacement import Replaced, ReplacedGaussian
 
 _MOST = 1000
@@ -15,6 +16,8 @@ _MOST = 1000
 _MARGIN = 4e-12
 """Relative margin added to (or taken from) each probability; larger than the error of sums of ``_MOST`` components."""
 _LEAST = 1e-300
+_UNITS = 250
+"""Units of work of one product of probabilities, as measured."""
 
 _Shifts = tuple[tuple[float, float], ...]
 """Shifts by one record in units of its sensitivity, 0 among them, and their probabilities."""
@@ -47,8 +50,17 @@ def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechan
     return None
 
 
-@lru_cache(maxsize=64)
 def _build_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
+    """Returns the mixture of the sum of ``size`` records; None if it has too many components, or takes more work than
+    the budget of a question allows."""
+    most = min((len(one) - 1) * size + 1, _MOST)
+    if not try_to_spend_work(_UNITS * len(one) * min(size, _MOST) * most // 2):  # also if it is kept
+        return None
+    return _compute_mixture_of_sum(sigma, one, size, up)
+
+
+@lru_cache(maxsize=64)
+def _compute_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
     """Returns the mixture of the sum of ``size`` records; None if it has too many components.
 
     Its upper tails are at least (``up``), or at most, those of the exact mixture.

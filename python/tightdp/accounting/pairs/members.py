@@ -140,6 +140,40 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
     return (((mechanism, 1),),)
 
 
+def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
+    """Returns Poisson samples of Gaussians that a mixture of Gaussians dominates; none for any other mechanism.
+
+    Smaller shifts than one of the mixture's count as 0 and larger ones as that one (mixtures.md section 1). Of these
+    the least shift is taken, and those with the largest mean losses.
+    """
+    match mechanism:
+        case Replaced(inner):
+            return tuple(translate_to_replacement(one) for one in list_dominated_samples(inner))
+        case m.PoissonSampled(m.MixtureOfGaussians() as mixture, q):
+            share = q
+        case m.MixtureOfGaussians() as mixture:
+            share = 1.0
+        case _:
+            return ()
+    found: list[tuple[float, m.Mechanism]] = []
+    reached, largest = Range(0.0), mixture.sensitivities[-1]
+    for shift, probability in zip(mixture.sensitivities[::-1], mixture.probabilities[::-1], strict=True):
+        reached += probability
+        multiplier = (Range(mixture.noise_multiplier) / shift).hi if shift > 0 else math.inf
+        if multiplier == math.inf:
+            break
+        # Probabilities are scaled to add up to 1, and their sum rounds.
+        at_least = share if shift == mixture.sensitivities[0] else (reached * _SCALED * share).lo
+        sample = m.Gaussian(multiplier) if at_least == 1 else m.PoissonSampled(m.Gaussian(multiplier), at_least)
+        found.append((at_least * (shift / largest) ** 2, sample))
+    likely = sorted(found[:-1], key=lambda one: -one[0])[: _MOST_SAMPLES - 1]
+    return tuple(sample for _, sample in (*likely, *found[-1:]))
+
+
+_MOST_SAMPLES = 4
+_SCALED = 1 - 2.0**-40
+
+
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
     """Returns the Gaussian of ``rho``, if its noise multiplier is finite, and randomised response for a positive xi."""
     sigma = sqrt(1 / (2 * Range(mechanism.rho))).hi if mechanism.rho > 0 else math.inf

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from .... import _core
 from .... import mechanisms as m
 from ...numerics.outward import INF, Range, expm1, log1p
 from ...pairs.replacement import ReplacedGaussian
@@ -51,6 +52,7 @@ def _require_formula(parts: Parts, direction: Direction) -> PrivacyCurve:
     """Returns the curve of parts that were not refused."""
     found = find_formula(parts, direction)
     assert found is not None, "refused parts were asked"
+    _core.work_charge(found.making_units)  # also if it is kept
     return found
 
 

@@ -14,6 +14,8 @@ class PrivacyCurve(ABC):
 
     term = "rounding"
     """Name of the error term that makes the ranges wide."""
+    making_units = 0
+    """Units of work that it takes to make the curve, beside those of its values."""
 
     @abstractmethod
     def evaluate_delta(self, epsilon: float) -> Range:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .... import _core
 from .... import mechanisms as m
 from ....losses import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, widen_up
@@ -28,6 +29,8 @@ from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
 """Largest number of outcomes: a twentieth of a second to find them, and a hundredth for each answer."""
+_TABLE_UNITS, _SUM_UNITS = 1000, 20
+"""Units of work of an outcome: to find it, and to add it to a sum; as measured."""
 _MOST_WORK = 3e7
 """Largest number of products for the ratios of an allocation: a fifth of a second."""
 _MOST_LOG = 600.0
@@ -50,7 +53,9 @@ def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | Non
             return None
     two = any(_has_two_distributions(mechanism) for mechanism, _ in parts)
     high = FewOutcomesCurve(parts, direction, True)
-    return BracketedCurve(FewOutcomesCurve(parts, direction, False), high) if two else high
+    found = BracketedCurve(FewOutcomesCurve(parts, direction, False), high) if two else high
+    found.making_units = _TABLE_UNITS * total * (1 + two)
+    return found
 
 
 def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
@@ -130,6 +135,7 @@ class TabulatedCurve(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         found = self.outcome_table
+        _core.work_charge(_SUM_UNITS * len(found.low))
         return Range(
             found.sum_above(epsilon, found.low, -1.0) + found.infinity.lo * (1 - 2 * ULP),
             found.sum_above(epsilon, found.high, 1.0) + found.infinity.hi * (1 + 2 * ULP),

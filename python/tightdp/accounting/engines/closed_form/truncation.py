@@ -9,13 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .... import _core
 from ...numerics.outward import ULP, Range
 from .binomial import CONTEXT, NEGLIGIBLE, compute_binomial_mass
 
 _MOST_TERMS = 1 << 21
 """Largest number of terms of a tail: 35 milliseconds. A geometric series bounds the rest."""
+_UNITS = 20
+"""Units of work of a term, as measured."""
 _CHUNK = 1 << 16
-"""Terms that are computed at once."""
+"""Largest number of terms that are computed at once."""
 
 
 class Truncation(NamedTuple):
@@ -29,46 +32,62 @@ class Truncation(NamedTuple):
     """The probability that the record is in the batch."""
 
 
-@lru_cache(maxsize=256)
 def compute_truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
     """Returns the probabilities of a cut, and of the record in the batch, as ranges."""
-    cut = bound_binomial_tail(dataset_size - 1, q, batch_size).limit_to(0.0, 1.0)
+    return _compute_with_terms(q, batch_size, dataset_size)[0]
+
+
+def charge_truncation(q: float, batch_size: int, dataset_size: int) -> None:
+    """Charges what ``compute_truncation`` takes, whether its result is kept or not."""
+    _core.work_charge(_UNITS * _compute_with_terms(q, batch_size, dataset_size)[1])
+
+
+@lru_cache(maxsize=256)
+def _compute_with_terms(q: float, batch_size: int, dataset_size: int) -> tuple[Truncation, int]:
+    """Returns the truncation and the number of terms that were added up for it."""
+    tail, terms = _sum_binomial_tail(dataset_size - 1, q, batch_size)
+    cut = tail.limit_to(0.0, 1.0)
     most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # of q B / (s + 1), s >= B
-    both = bound_binomial_tail(dataset_size, q, batch_size + 1) * (Range(batch_size) / dataset_size)  # cut and within
+    tail, more = _sum_binomial_tail(dataset_size, q, batch_size + 1)
+    both = tail * (Range(batch_size) / dataset_size)  # cut and within
     within = Range(0.0, most.hi)
     if cut.lo > 0:
         found = both / cut
         within = Range(min(found.lo, most.hi), min(found.hi, most.hi))
-    return Truncation(cut, within, ((1 - cut) * q + both).limit_to(0.0, q))
+    return Truncation(cut, within, ((1 - cut) * q + both).limit_to(0.0, q)), terms + more
 
 
 def bound_binomial_tail(n: int, q: float, least: int) -> Range:
-    """Returns P[Bin(n, q) >= least] from the mass at one end and its ratios to those farther out, which fall."""
-    if least <= 0:
-        return Range(1.0)
+    """Returns P[Bin(n, q) >= least]."""
+    return _sum_binomial_tail(n, q, least)[0]
+
+
+def _sum_binomial_tail(n: int, q: float, least: int) -> tuple[Range, int]:
+    """Returns P[Bin(n, q) >= least] from the mass at one end and its ratios to those farther out, which fall; and the
+    number of terms."""
     if least > n:
-        return Range(0.0)
-    if q == 1:
-        return Range(1.0)
+        return Range(0.0), 0
+    if least <= 0 or q == 1:
+        return Range(1.0), 0
     with localcontext(CONTEXT):
         log_p, log_q = Decimal(q).ln(), (1 - Decimal(q)).ln()
     odds = q / (1 - q)
     above = least >= math.floor((n + 1) * q)
     start = least if above else least - 1
-    total, slack, last, done = 0.0, 0.0, 1.0, 0
+    total, slack, last, done, chunk = 0.0, 0.0, 1.0, 0, min(_CHUNK, n + 1)
     while True:
-        i = start + np.arange(done, done + _CHUNK, dtype=np.float64) * (1 if above else -1)
+        i = start + np.arange(done, done + chunk, dtype=np.float64) * (1 if above else -1)
         ratio = np.maximum((n - i) / (i + 1) * odds if above else i / (n - i + 1) / odds, 0.0)
         terms = last * np.concatenate(([1.0], np.cumprod(ratio[:-1])))
         total += float(terms.sum())
         # A ratio has five roundings with that of the odds, and its product with the term before has one.
-        slack += float((terms * (8 * ULP * np.arange(done + 1, done + _CHUNK + 1))).sum()) + 64 * ULP * total
+        slack += float((terms * (8 * ULP * np.arange(done + 1, done + chunk + 1))).sum()) + 64 * ULP * total
         last, following = float(terms[-1] * ratio[-1]), float(ratio[-1])
-        done += _CHUNK
+        done += chunk
         rest = last / (1 - following) if following < 1 else math.inf
         if rest <= NEGLIGIBLE * total or done >= _MOST_TERMS:
             break
     found = compute_binomial_mass(n, start, log_p, log_q) * Range(
         max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP)
     )
-    return (found if above else 1 - found).limit_to(0.0, 1.0)
+    return (found if above else 1 - found).limit_to(0.0, 1.0), done

@@ -1,15 +1,12 @@
-"""A whole curve of a repeated run or of a group, as a pair that dominates it and can be part of a longer composition
-(docs/theory/derived.md section 3)."""
+"""A whole curve of a repeated run or of a group. A pair made of it dominates the mechanism and can be part of a longer
+composition (docs/theory/derived.md section 3)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....losses import PrivacyLoss
-from ....options import Direction
-from ....selections_and_groups import Derived, RepeatAndSelect
+from ....derived import Derived, RepeatAndSelect
 from ...numerics.work import try_to_spend_work
-from ...pairs.hull import dominating_loss
 from ...pairs.repetitions import build_repetitions
 from . import selections
 from .groups import MARGIN, ChainOfLines, KnownLimits, build_chain, find_crossing
@@ -28,10 +25,8 @@ _MOST = 1000
 """Largest number of chains, and so of corners of the curve."""
 
 
-def build_dominating_loss(
-    mechanism: Derived, links: Sequence[KnownRun], known: KnownLimits, direction: Direction
-) -> PrivacyLoss:
-    """Returns a loss whose pair dominates that of ``mechanism`` in ``direction``, as far as the budget of work
+def list_curve_points(mechanism: Derived, links: Sequence[KnownRun], known: KnownLimits) -> list[tuple[float, float]]:
+    """Returns lines above the curve of ``mechanism``, each by its slope and its height, as far as the budget of work
     allows."""
     if isinstance(mechanism, RepeatAndSelect):
         links = [selections.as_one_link(build_repetitions(mechanism), links[0])]
@@ -45,8 +40,7 @@ def build_dominating_loss(
         refined = [lines.refine_lines([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
         if not any(refined) or not try_to_spend_work(0):
             break
-    points = [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
-    return dominating_loss(points, known.largest, direction)
+    return [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
 
 
 def _find_lowest_chains(links: Sequence[Lines], known: KnownLimits) -> list[ChainOfLines]:

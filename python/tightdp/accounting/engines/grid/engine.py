@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...._core import grid_delta, grid_deltas, grid_epsilon
+from .... import _core
+from ....mechanisms import TruncatedPoissonSampled
 from ...pairs.members import has_no_privacy_loss
+from ...pairs.replacement import Replaced, Zeroed
+from ..closed_form.truncation import charge_truncation
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import laws as grid_laws
 
@@ -70,6 +73,10 @@ ENGINE = Grid()
 
 def _list_distributions(parts: Parts, direction: Direction) -> list[tuple[grid_laws.BoundingDistributions, float]]:
     """Returns the loss distributions of the parts that reveal anything, and how often each occurs."""
+    for mechanism, _ in parts:
+        inner = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
+        if isinstance(inner, TruncatedPoissonSampled):
+            charge_truncation(inner.sampling_probability, inner.batch_size, inner.dataset_size)
     return [
         (grid_laws.loss_distribution(mechanism, direction), float(count))
         for mechanism, count in parts

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from ...numerics.root import find_boundary
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 from ..closed_form.gaussian import GaussianCurve
 
+_Array = NDArray[np.float64]
 MOST_SPAN = 1 << 21
 """Largest number of participation counts that are told apart: a tenth of a second."""
 _UNSEEN = 1e-290
@@ -34,33 +37,62 @@ _MARGIN = 64 * ULP
 """Bound on the relative rounding of a few products and sums of positive numbers, and of their square root."""
 _SERVED = 1e-9, 1e9
 """Least and largest mu for which the curve of a Gaussian is certified. The curve grows with mu."""
-_Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Participations:
-    """Masses of K ~ Bin(count, q) and of its upper and lower tails, each from below and from above."""
+    """Masses of K ~ Bin(count, q) at the numbers from ``first`` to ``last``, and of its upper and lower tails, each
+    from below and from above."""
 
-    def __init__(self, count: int, q: float) -> None:
-        self.count, self.q = count, q
-        mode = min(math.floor((count + 1) * q), count)
-        reach = math.ceil(_bound_distance_from_mean(count, q))
-        self.first, self.last = max(mode - reach, 0), min(mode + reach, count)
-        odds = q / (1 - q)
-        up_from = np.arange(mode, self.last, dtype=np.float64)
-        down_from = np.arange(mode, self.first, -1, dtype=np.float64)
-        above = np.cumprod((count - up_from) / (up_from + 1) * odds)
-        below = np.cumprod(down_from / (count - down_from + 1) / odds)
-        with localcontext(CONTEXT):
-            anchor = compute_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
-        shape = np.concatenate((below[::-1], [1.0], above))
-        # A ratio has five roundings with that of odds, and its product with the mass before has one.
-        error = 4 * ULP * (np.abs(np.arange(self.first, self.last + 1) - mode) + 1.0)
-        sums = 2 * len(shape) * ULP
-        self.low = np.maximum(shape * (anchor.lo * (1 - error)) - _UNSEEN, 0.0)
-        self.high = shape * (anchor.hi * (1 + error)) + _UNSEEN
-        self.low_above = np.cumsum(self.low[::-1])[::-1] * (1 - sums)
-        self.high_above = np.cumsum(self.high[::-1])[::-1] * (1 + sums)
-        self.high_below = np.cumsum(self.high) * (1 + sums)
+    count: int
+    q: float
+    first: int
+    last: int
+    low: _Array
+    high: _Array
+    low_above: _Array
+    high_above: _Array
+    high_below: _Array
+
+
+def list_numbers(count: int, q: float) -> Participations:
+    """Returns the masses of all likely numbers of participations."""
+    mode = min(math.floor((count + 1) * q), count)
+    reach = math.ceil(_bound_distance_from_mean(count, q))
+    first, last = max(mode - reach, 0), min(mode + reach, count)
+    odds = q / (1 - q)
+    up_from = np.arange(mode, last, dtype=np.float64)
+    down_from = np.arange(mode, first, -1, dtype=np.float64)
+    above = np.cumprod((count - up_from) / (up_from + 1) * odds)
+    below = np.cumprod(down_from / (count - down_from + 1) / odds)
+    with localcontext(CONTEXT):
+        anchor = compute_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
+    shape = np.concatenate((below[::-1], [1.0], above))
+    # A ratio has five roundings with that of odds, and its product with the mass before has one.
+    error = 4 * ULP * (np.abs(np.arange(first, last + 1) - mode) + 1.0)
+    sums = 2 * len(shape) * ULP
+    low = np.maximum(shape * (anchor.lo * (1 - error)) - _UNSEEN, 0.0)
+    high = shape * (anchor.hi * (1 + error)) + _UNSEEN
+    low_above = np.cumsum(low[::-1])[::-1] * (1 - sums)
+    high_above = np.cumsum(high[::-1])[::-1] * (1 + sums)
+    return Participations(count, q, first, last, low, high, low_above, high_above, np.cumsum(high) * (1 + sums))
+
+
+def take_median(count: int, q: float) -> Participations:
+    """Returns one number that K reaches with a probability of at least 1/2, for lower bounds."""
+    return _take_number(count, q, math.floor(Fraction(q) * count), 0.5)
+
+
+def take_largest(count: int, q: float) -> Participations:
+    """Returns one number that K hardly ever exceeds, for upper bounds."""
+    reach = math.ceil(Fraction(q) * count) + math.ceil(_bound_distance_from_mean(count, q))
+    return _take_number(count, q, min(reach, count), 1.0)
+
+
+def _take_number(count: int, q: float, number: int, mass: float) -> Participations:
+    """Returns ``number`` in the place of all numbers, whose ``mass`` is bounded from the side that counts."""
+    one = np.array([mass])
+    return Participations(count, q, number, number, one, one, one, one, one)
 
 
 def can_serve_count(count: int, q: float) -> bool:
@@ -99,7 +131,8 @@ class Mixture:
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
         with np.errstate(over="ignore"):  # the largest double stands for what overflows
             at = np.nextafter(epsilon + self._shift_by_numbers(numbers) * (1 + _MARGIN), np.inf)
-        low = gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
+        at = np.where(mu > _SERVED[1], _move_to_largest(at, mu, _MARGIN), at)
+        low = _core.gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
         low[mu < _SERVED[0]] = 0.0
         return low
 
@@ -107,9 +140,12 @@ class Mixture:
         """Returns upper ends of the curves of these numbers."""
         mu = np.sqrt(numbers * self._mu_squared.hi + self._beside.hi) * (1 + _MARGIN)
         at = np.maximum(np.nextafter(epsilon + self._shift_by_numbers(numbers) * (1 - _MARGIN), -np.inf), 0.0)
-        high = gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
-        high[mu > _SERVED[1]] = 1.0
+        high = _core.gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
         high[mu == 0] = 0.0
+        far = mu > _SERVED[1]
+        if far.any():  # delta <= Phi(-a) <= e^{-a^2/2}
+            away = np.maximum(_move_to_largest(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1], 0.0)
+            high[far] = np.minimum(np.exp(-0.5 * away**2 * (1 - _MARGIN)) * (1 + _MARGIN), 1.0)
         return high
 
     def _find_end(self, epsilon: float) -> int:
@@ -156,6 +192,17 @@ class Mixture:
             begin = max(end - _BLOCK, first)
             yield np.arange(begin, end, dtype=np.float64), slice(begin - first, end - first)
             end = begin
+
+
+def _move_to_largest(epsilon: _Array, mu: _Array, margin: float) -> _Array:
+    """Returns the epsilon whose a = epsilon/mu - mu/2 at the largest mu served is that of ``epsilon`` at ``mu``, moved
+    by a ``margin`` that exceeds the roundings and has the sign of the error that is allowed.
+
+    At a given a, delta grows with mu (closed-forms.md section 2).
+    """
+    mu = np.maximum(mu, _SERVED[1])
+    away = epsilon / mu - 0.5 * mu + margin * (epsilon / mu + mu)
+    return _SERVED[1] * (0.5 * _SERVED[1] + away) + margin * _SERVED[1] * _SERVED[1]
 
 
 def build_mixture_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:

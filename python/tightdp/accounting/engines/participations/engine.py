@@ -17,7 +17,7 @@ from ...numerics.outward import Range
 from ...pairs.replacement import Replaced, ReplacedGaussian
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import curves as participations
-from .curves import Curve, Participations, reverse_delta
+from .curves import Curve, list_numbers, reverse_delta, take_largest, take_median
 
 MOST_SIGMA = 0.1
 """Largest noise multiplier: other engines serve larger ones better."""
@@ -26,7 +26,8 @@ MOST_OVERLAP = 10.0
 """Largest count q sigma^2. Above it the curves of many numbers of participations overlap, and each has its cost."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
 """Noise multiplier up to which a larger count q sigma^2 is served for a record that is removed or added: the mixture,
-whose terms are costly, is not needed."""
+whose terms are costly, is not needed. Of more participations than can be told apart one number stands for all, up to
+this noise multiplier."""
 
 
 class CurveBounds(NamedTuple):
@@ -91,9 +92,11 @@ def _find_bounds(parts: Parts, direction: Direction) -> CurveBounds | None:
             share = Range(q)
         case _:
             return None
-    known = share.lo > 0 and share.hi < 1 and participations.can_serve_count(count, share.hi)
+    if not (share.lo > 0 and share.hi < 1 and LEAST_SIGMA <= sigma <= MOST_SIGMA):
+        return None
+    told_apart = participations.can_serve_count(count, share.hi)
     overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
-    if not (known and LEAST_SIGMA <= sigma <= MOST_SIGMA and count * share.hi * sigma**2 <= overlap):
+    if sigma > SHARP_SIGMA if not told_apart else count * share.hi * sigma**2 > overlap:
         return None
     # A record that is replaced in a sample moves an output twice as far. Plain Gaussians have been translated already.
     once = (4 if fixed else 1) / (Range(sigma) * sigma)
@@ -103,8 +106,11 @@ def _find_bounds(parts: Parts, direction: Direction) -> CurveBounds | None:
     for gaussian, times in plain:
         other = Range(gaussian.noise_multiplier)  # type: ignore[attr-defined]
         beside += times / (other * other)
-    high = Participations(count, share.hi)
-    low = high if share.lo == share.hi else Participations(count, share.lo)
+    if told_apart:
+        high = list_numbers(count, share.hi)
+        low = high if share.lo == share.hi else list_numbers(count, share.lo)
+    else:
+        low, high = take_median(count, share.lo), take_largest(count, share.hi)
     start = max(0.5 * once.hi, 1.0)
     if direction == "add" and isinstance(mechanism, m.PoissonSampled):
         return CurveBounds(
