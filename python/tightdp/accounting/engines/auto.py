@@ -95,14 +95,14 @@ def _ask_with_known_points(engine: str | Engine, question: _Question) -> Bound:
     Delta is positive below the largest loss: there an upper end that rounded to 0 becomes the smallest double.
     """
     parts, direction, curve, at, _, request = question
-    before = _core.work_spent()
+    before = work_spent()
     found = _ask_without_known_points(engine, question)
     if engine == "auto":
         if curve == "epsilon" and found.upper == INF and found.lower < INF:
             most = largest_loss_within_delta(parts, at)
             found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
         if not _is_narrow_enough(found, request.width):
-            found = _cut_by_known_curve(found, question, _core.work_spent() - before)
+            found = _cut_by_known_curve(found, question, work_spent() - before)
         elif curve == "delta" and at >= 0 and (most := inclusion_probability(parts)) < found.upper:
             found = _intersect_bounds(found, replace(found, lower=0.0, upper=most), question)
     if curve == "delta" and found.upper == 0 and at < bound_largest_loss(parts, direction):
@@ -221,7 +221,7 @@ def _list_curve_points(
     mechanism: Derived, direction: Direction, request: Request, units: int
 ) -> list[tuple[float, float]]:
     """Returns lines above the curve of a repeated run or a group, within a budget of ``units``."""
-    with _core.Budget(units):
+    with Budget(units):
         links = _list_links(mechanism, direction, replace(request, above=True))
         return derived.list_curve_points(mechanism, links, _get_known_limits(((mechanism, 1),), direction))
 
@@ -231,7 +231,7 @@ def _compute_inner_run(run: Parts, direction: Direction, request: Request) -> de
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
-    units = _SEARCHED if _get_single_mechanism(parts) is None else _NESTED
+    units = _SEARCHED if derived.get_single_mechanism(parts) is None else _NESTED
 
     def ask_deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
-from ..._core import work_charge
+from ..._core import work_charge, work_left, work_spent
 
 T = TypeVar("T")
 _SHARED: ContextVar[dict[Hashable, Any] | None] = ContextVar("shared", default=None)
@@ -37,14 +37,14 @@ class KeptResults(Generic[T]):
     def find_or_compute(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Returns the result for ``key``, which ``compute`` makes if it is not kept."""
         entry = self._kept.get(key)
-        if entry is not None and entry[1] <= _core.work_left():
-            _core.work_charge(entry[1])
+        if entry is not None and entry[1] <= work_left():
+            work_charge(entry[1])
             return entry[0]
-        before = _core.work_spent()
+        before = work_spent()
         found = compute()
-        if _core.work_left() > 0:
+        if work_left() > 0:
             with self._lock:
-                self._kept[key] = found, _core.work_spent() - before
+                self._kept[key] = found, work_spent() - before
                 while len(self._kept) > self._most:
                     del self._kept[next(iter(self._kept))]
         return found

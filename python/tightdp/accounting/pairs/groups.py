@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ... import mechanisms as m
-from ...derived import scale_sensitivity
+from ...selections_and_groups import scale_sensitivity
 from ..numerics.work import try_to_spend_work
 from .replacement import Replaced, ReplacedGaussian
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .... import _core
 from .... import mechanisms as m
+from ...._core import work_charge
 from ...numerics.outward import INF, Range, expm1, log1p
 from ...pairs.replacement import ReplacedGaussian
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
@@ -52,7 +52,7 @@ def _require_formula(parts: Parts, direction: Direction) -> PrivacyCurve:
     """Returns the curve of parts that were not refused."""
     found = find_formula(parts, direction)
     assert found is not None, "refused parts were asked"
-    _core.work_charge(found.making_units)  # also if it is kept
+    work_charge(found.making_units)  # also if it is kept
     return found
 
 

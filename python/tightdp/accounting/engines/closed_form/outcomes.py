@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import _core
 from .... import mechanisms as m
+from ...._core import work_charge
 from ....losses import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.kinds import has_any_type
@@ -135,7 +135,7 @@ class TabulatedCurve(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         found = self.outcome_table
-        _core.work_charge(_SUM_UNITS * len(found.low))
+        work_charge(_SUM_UNITS * len(found.low))
         return Range(
             found.sum_above(epsilon, found.low, -1.0) + found.infinity.lo * (1 - 2 * ULP),
             found.sum_above(epsilon, found.high, 1.0) + found.infinity.hi * (1 + 2 * ULP),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .... import _core
+from ...._core import work_charge
 from ...numerics.outward import ULP, Range
 from .binomial import CONTEXT, NEGLIGIBLE, compute_binomial_mass
 
@@ -39,7 +39,7 @@ def compute_truncation(q: float, batch_size: int, dataset_size: int) -> Truncati
 
 def charge_truncation(q: float, batch_size: int, dataset_size: int) -> None:
     """Charges what ``compute_truncation`` takes, whether its result is kept or not."""
-    _core.work_charge(_UNITS * _compute_with_terms(q, batch_size, dataset_size)[1])
+    work_charge(_UNITS * _compute_with_terms(q, batch_size, dataset_size)[1])
 
 
 @lru_cache(maxsize=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....derived import Derived, RepeatAndSelect
+from ....selections_and_groups import Derived, RepeatAndSelect
 from ...numerics.work import try_to_spend_work
 from ...pairs.repetitions import build_repetitions
 from . import selections

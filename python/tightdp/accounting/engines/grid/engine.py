@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import _core
+from ...._core import grid_delta, grid_deltas, grid_epsilon
 from ....mechanisms import TruncatedPoissonSampled
 from ...pairs.members import has_no_privacy_loss
 from ...pairs.replacement import Replaced, Zeroed

@@ -132,7 +132,7 @@ class Mixture:
         with np.errstate(over="ignore"):  # the largest double stands for what overflows
             at = np.nextafter(epsilon + self._shift_by_numbers(numbers) * (1 + _MARGIN), np.inf)
         at = np.where(mu > _SERVED[1], _move_to_largest(at, mu, _MARGIN), at)
-        low = _core.gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
+        low = gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
         low[mu < _SERVED[0]] = 0.0
         return low
 
@@ -140,7 +140,7 @@ class Mixture:
         """Returns upper ends of the curves of these numbers."""
         mu = np.sqrt(numbers * self._mu_squared.hi + self._beside.hi) * (1 + _MARGIN)
         at = np.maximum(np.nextafter(epsilon + self._shift_by_numbers(numbers) * (1 - _MARGIN), -np.inf), 0.0)
-        high = _core.gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
+        high = gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
         high[mu == 0] = 0.0
         far = mu > _SERVED[1]
         if far.any():  # delta <= Phi(-a) <= e^{-a^2/2}
