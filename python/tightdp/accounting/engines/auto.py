@@ -117,7 +117,7 @@ def _cut_by_known_curve(found: Bound, question: _Question, work: int) -> Bound:
     """
     parts, direction, curve, at, _, request = question
     asks: dict[str, Ask] = {}
-    if not isinstance(derived.get_single_mechanism(parts), Group):
+    if not isinstance(_get_single_mechanism(parts), Group):
         asks["delta"] = lambda at: _find_delta(parts, direction, at, request)
         asks["epsilon"] = lambda at: _find_epsilon(parts, direction, at, request)
     return narrow_by_known_curve(found, curve, at, KnownCurve(*_get_known_limits(parts, direction)), asks, work)
@@ -138,7 +138,7 @@ def _ask_without_known_points(engine: str | Engine, question: _Question) -> Boun
     """Answers by the engines, and for one repeated run or one group also by the curves it is made of."""
     parts, direction, curve, at, _, request = question
     found = _ask_with_members(engine, question)
-    if engine == "auto" and (alone := derived.get_single_mechanism(parts)):
+    if engine == "auto" and (alone := _get_single_mechanism(parts)):
         links, known = _list_links(alone, direction, request), _get_known_limits(parts, direction)
         if curve == "epsilon":
             other = derived.epsilon(alone, links, at, known)
@@ -185,7 +185,7 @@ def _ask_inner_run(run: Parts, direction: Direction, request: Request) -> derive
 def _list_dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, cheap ones first."""
     yield from list_dominating_compositions(parts)
-    if has_any_type(parts, Derived) and derived.get_single_mechanism(parts) is None:
+    if has_any_type(parts, Derived) and _get_single_mechanism(parts) is None:
         mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, Derived))
         losses = _find_dominating_losses(mechanisms, direction, request)
         yield from list_dominating_compositions(parts, losses.__getitem__)
@@ -231,7 +231,7 @@ def _compute_inner_run(run: Parts, direction: Direction, request: Request) -> de
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
-    units = _SEARCHED if derived.get_single_mechanism(parts) is None else _NESTED
+    units = _SEARCHED if _get_single_mechanism(parts) is None else _NESTED
 
     def ask_deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units
@@ -294,6 +294,12 @@ def _order_parts(engine: Engine, parts: Parts) -> Parts:
     parts as they are.
     """
     return parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_parts(parts)
+
+
+def _get_single_mechanism(parts: Parts) -> Derived | None:
+    """Returns the repeated run or group that a composition consists of, or None."""
+    mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
+    return mechanism if isinstance(mechanism, Derived) else None
 
 
 def _ask_with_members(engine: str | Engine, question: _Question) -> Bound:
