@@ -21,7 +21,7 @@ def _load_module() -> ModuleType | ImportError | None:
 
 
 def _get_module() -> ModuleType | None:
-    """Returns the compiled module; None if there is none that loads."""
+    """Returns the compiled module; None if it was not built or does not load."""
     loaded = _load_module()
     return loaded if isinstance(loaded, ModuleType) else None
 

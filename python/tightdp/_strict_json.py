@@ -57,8 +57,8 @@ def read_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
 def parse_json(text: str) -> Any:
     """Returns the values of JSON text.
 
-    Raises ValueError for text that is not JSON, is too long or nested too deeply, has numbers that JSON lacks (NaN and
-    infinities), or gives a name two values, since readers differ in which one they take.
+    Raises ValueError for text that is not JSON, is too long or nested too deeply, or has numbers that JSON lacks (NaN
+    and infinities). A name with two values is refused too, since readers differ in which one they take.
     """
     if len(text) > MOST_BYTES:
         raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {len(text):,}")

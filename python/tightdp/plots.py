@@ -60,7 +60,7 @@ _LIGHT = _Scheme(
     grid="#dddddd",
     guessing="#8a8a8a",
 )
-"""Colours on a light ground: Okabe and Ito's (2008) but for their yellow, which is too light, and a dark red."""
+"""Colours on a light ground: Okabe and Ito's (2008) without their yellow, which is too light, and a dark red."""
 _DARK = _Scheme(
     ("#4aa3df", "#ff8a4c", "#2fd6a0", "#f0a8d0", "#ffd166", "#ffffff", "#9ad7ff", "#b07cff"),
     text="#e6e6e6",
@@ -239,7 +239,7 @@ def _draw_profiles(
         here = _relative_width(lower, upper, least)
         width = max(width, here)
         upper, lower = np.maximum(upper, floor), np.maximum(lower, floor)
-        _draw_band(axes, epsilons, upper, lower, here < _THIN_WIDTH, name, number, scheme)
+        _draw_band(axes, epsilons, upper, lower, thin=here < _THIN_WIDTH, name=name, number=number, scheme=scheme)
     axes.set(xlabel="epsilon (nats)", ylabel="delta (probability)", yscale="log", title="Privacy profile")
     axes.set_xlim(0.0, last)
     axes.set_ylim(least, 1.0)
@@ -260,7 +260,9 @@ def _draw_tradeoffs(
         advance()
         here = float(np.max(curve.width, initial=0.0))
         width = max(width, here)
-        _draw_band(axes, alphas, curve.lower, curve.upper, here < _THIN_WIDTH, name, number, scheme)
+        _draw_band(
+            axes, alphas, curve.lower, curve.upper, thin=here < _THIN_WIDTH, name=name, number=number, scheme=scheme
+        )
     axes.set(xlabel="type I error (probability)", ylabel="type II error (probability)", title="Trade-off curve")
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(0.0, 1.0)
@@ -293,7 +295,7 @@ def _relative_width(lower: Array, upper: Array, least: float) -> float:
 
 
 def _draw_band(
-    axes: Axes, x: Array, safe: Array, other: Array, thin: bool, name: str, number: int, scheme: _Scheme
+    axes: Axes, x: Array, safe: Array, other: Array, *, thin: bool, name: str, number: int, scheme: _Scheme
 ) -> None:
     """Draws the bound that protects, and fills the band to the other one unless it is as thin as the line.
 

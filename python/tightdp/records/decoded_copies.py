@@ -37,8 +37,8 @@ def cache_decoded_blocks(fit: Fit) -> Fit:
 
 @contextmanager
 def _copy_to_file(blocks: Blocks) -> Iterator[Blocks]:
-    """Yields blocks that copy themselves to a temporary file, or the same blocks if there is no folder for one. The
-    file has no name, so that nobody opens it, and it is gone when this process ends."""
+    """Yields blocks that copy themselves to a temporary file, or the same blocks if no folder can hold one. The file
+    has no name, so that nobody opens it, and it is gone when this process ends."""
     file = None
     with suppress(OSError):  # there may be no folder for it
         # Nobody else may read it. Without a buffer every error of a write is one of that write.

@@ -100,7 +100,7 @@ def build_fit_statement(
     )
 
 
-def _list_given_settings(algorithm: Any) -> dict[str, Any]:
+def _list_chosen_settings(algorithm: Any) -> dict[str, Any]:
     """Returns the settings of an algorithm that were not left open."""
     fields = dataclasses.fields(algorithm) if dataclasses.is_dataclass(algorithm) else ()
     return {field.name: value for field in fields if (value := getattr(algorithm, field.name)) is not None}
@@ -110,13 +110,13 @@ def describe_algorithm(algorithm: Any) -> str:
     """Returns an algorithm as text, without the settings that were left open."""
     if not dataclasses.is_dataclass(algorithm):
         return repr(algorithm)
-    settings = ", ".join(f"{name}={value!r}" for name, value in _list_given_settings(algorithm).items())
+    settings = ", ".join(f"{name}={value!r}" for name, value in _list_chosen_settings(algorithm).items())
     return f"{type(algorithm).__name__}({settings})"
 
 
 def describe_settings(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
     """Returns the settings of a run as texts: those of the algorithm that were given, and those that its plan chose."""
-    known = {**_list_given_settings(algorithm), **used, "regularization": float(regularization)}
+    known = {**_list_chosen_settings(algorithm), **used, "regularization": float(regularization)}
     return {name: repr(value) for name, value in known.items()}
 
 

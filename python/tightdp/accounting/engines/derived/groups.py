@@ -192,7 +192,7 @@ def _average_height(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> 
 
 
 def _solve_for_epsilon(steep: ChainOfLines, flat: ChainOfLines, delta: float) -> float:
-    """Returns an epsilon at which the mean of two chains is no higher than ``delta``; infinite if there is none."""
+    """Returns an epsilon at which the mean of two chains is at most ``delta``; infinite if none is found."""
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
         share = (flat.height - delta) / (flat.height - steep.height)
