@@ -71,8 +71,9 @@ void bind_work(py::module_& m) {
         .def("set", &Stop::set)
         .def("watch", &Stop::watch);
     m.def("work_spent", &work::spent, "Units of work that this thread has spent.");
-    m.def("work_left", [] { return work::counter().limit - work::spent(); },
-          "Units of work that this thread may still spend; negative once the budget is exceeded.");
+    m.def(
+        "work_left", [] { return work::counter().limit - work::spent(); },
+        "Units of work that this thread may still spend; negative once the budget is exceeded.");
     m.def("work_passed_by_all", &work::passed_by_all,
           "Units of work that all threads had passed when each last looked whether to stop.");
     m.def(

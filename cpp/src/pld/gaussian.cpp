@@ -19,8 +19,8 @@ constexpr double kStep = 0.1;
 constexpr std::int64_t kMostPieces = 1 << 17;
 // The exponential of less is 0, also of what is rounded.
 constexpr double kNothing = -760;
-// The work of a piece, in units.
-constexpr std::int64_t kPieceUnits = 45;
+// The work of a piece, in units, and that of a cell in pieces or of a tail beside its pieces.
+constexpr std::int64_t kPieceUnits = 20, kWideUnits = 250;
 // Length from which an interval's normal mass is a difference of two tails: the smaller is at most .62 of the larger.
 constexpr double kLong = 0.5;
 
@@ -150,6 +150,7 @@ class Gaussian final : public Density {
     // pieces, by t = sum over pieces of (1 - e^{-w}) (s' + t') + e^{-w} t', w the distance from there; beyond, where s
     // is at most t / (e - 1), from the masses of both densities.
     void wide(double z0, double z1, std::size_t at, CellBlock& out) const {
+        work::spend(kWideUnits);
         const double near = std::min(z1, z0 + 1 / mu_);
         const Reach whole(z0, near, 0, mu_, mu_);
         const bool beyond = near < z1, long_ = z1 - near >= kLong;
@@ -197,7 +198,6 @@ class Gaussian final : public Density {
                 add_p(ahead.mass, ahead.rel + 4 * u * (std::abs(log) + std::abs(scale)), log);
                 add_q(behind.mass, behind.rel, behind.at);
                 pieces += 2;
-                work::spend(2 * kPieceUnits);
             } else {
                 each(p_side, -0.5 * nearest(p_side.first - mu_, p_side.last - mu_) - scale, 0, mu_,
                      [&](double, double mass, double, double rel, double log) { add_p(mass, rel, log); });
