@@ -60,6 +60,7 @@ class _Reader:
         self.tokens = [(m.lastgroup, m[0]) for m in TOKEN.finditer(text)]
         self.at = 0
         self.strict = strict
+        self.depth = 0  # of braces: a formula may be broken outside of them alone
 
     def peek(self, ahead: int = 0) -> tuple[str, str]:
         found = self.at + ahead
@@ -72,6 +73,7 @@ class _Reader:
 
     def translate(self, closing: str = "") -> str:
         """Returns TeX up to the closing bracket, or to the end."""
+        self.depth += bool(closing)
         found: list[str] = []
         while True:
             kind, text = self.peek()
@@ -81,8 +83,13 @@ class _Reader:
                 return "".join(found)
             if text == closing:
                 self.next()
+                self.depth -= 1
                 return "".join(found)
             found.append(self.translate_token(found))
+
+    def allow_break(self) -> str:
+        """Returns TeX that lets a formula be broken here where the line is too short."""
+        return "" if self.depth else "\\allowbreak "
 
     def translate_token(self, before: list[str]) -> str:
         """Returns the TeX of what comes next."""
@@ -102,6 +109,8 @@ class _Reader:
             return text + "{" + self.translate_script() + "}"
         if text == "{":
             return "\\{" + self.translate("}") + "\\}"
+        if text == ",":
+            return "," + self.allow_break()
         if text == "~":
             return "\\sim "
         if text == "%":
@@ -139,12 +148,12 @@ class _Reader:
         if text[0] == "d" and (text[1:] in GREEK or len(text) == 2):  # a differential
             return "\\mathrm{d}" + (GREEK[text[1:]] + " " if text[1:] in GREEK else text[1:])
         if text in WORDS and not self._follows_operator():
-            return f"\\text{{ {text} }}"
+            return f"\\text{{ {text} }}" + self.allow_break()
         if len(text) == 2 or (len(text) == 3 and not text.islower()):  # a product of letters, such as kR
             return text
         if self.strict or follow in ("(", "_"):
             raise NotAFormula  # more likely a name in code
-        return f"\\text{{ {text} }}"
+        return f"\\text{{ {text} }}" + self.allow_break()
 
     def _follows_operator(self) -> bool:
         """Tells whether a sign stands before the word just read, so that ``is`` in ``c + is`` is a product."""
@@ -320,5 +329,5 @@ def translate_lines(text: str) -> list[tuple[str, str, str]] | None:
         parts = [translate_formula(part) for part in re.split(r"\s{3,}", body)]
         if None in parts or not _balanced(body):
             return None
-        found.append((line, "\\qquad ".join(part for part in parts if part), number))
+        found.append((line, "\\qquad \\allowbreak ".join(part for part in parts if part), number))
     return found

@@ -12,7 +12,7 @@ LEFT_AS_TEXT = 6
 READ_BACK = {
     "varepsilon": "eps", "varphi": "phi", "infty": "inf", "vert": "|", "le": "<=", "ge": ">=", "lt": "<", "gt": ">",
     "ne": "!=", "to": "->", "Rightarrow": "=>", "leftrightarrow": "<->", "ll": "<<", "gg": ">>", "pm": "+-",
-    "dots": "...", "sim": "~", "qquad": "", "bar": "", "tilde": "", "hat": ""}  # fmt: skip
+    "dots": "...", "sim": "~", "qquad": "", "bar": "", "allowbreak": "", "tilde": "", "hat": ""}  # fmt: skip
 """What TeX's commands stand for, where that is not their own name."""
 
 
@@ -87,7 +87,7 @@ def test_code_and_words_are_left_alone():
         ("x_i^2 <= e^-53", "x_{i}^{2} \\le  e^{-53}"),
         ("(1 - e^{eps - Y})_+", "(1 - e^{\\varepsilon  - Y})_{+}"),
         ("c + is", "c + is"),
-        ("sup over x in [0, inf)", "\\sup \\text{ over } x \\in  [0, \\infty )"),
+        ("sup over x in [0, inf)", "\\sup \\text{ over }\\allowbreak x \\in  [0,\\allowbreak \\infty )"),
         ("g~ = 1", "\\tilde{g} = 1"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.statement.wording import explain_guarantee, format_above, format_below
+from tightdp.statement.wording import CHARGE_NOTE, OTHERS_CHOSE, explain_guarantee, format_above, format_below
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100 + dp.Gaussian(20.0)
 
@@ -130,7 +130,7 @@ def test_what_it_means_is_the_power_of_the_best_test():
     made = statement(dp.Gaussian(2.0) * 1)
     said = re.search(r"By all that was charged it is at most ([\d.]+) %", made.to_html())
     assert power <= float(said[1]) <= power * 1.002
-    assert float(said[1]) <= float(re.search(r"finds at most ([\d.]+) %", made.meaning[1])[1])
+    assert float(said[1]) <= float(re.search(r"identify at most ([\d.]+) %", made.meaning[1])[1])
 
 
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace"])
@@ -139,7 +139,7 @@ def test_the_meaning_holds_for_the_worst_of_the_class(epsilon, delta, neighbors)
     """Its trade-off curve has a closed form: beta = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha))."""
     beta = max(0.0, 1 - delta - math.exp(epsilon) * 0.01, math.exp(-epsilon) * (1 - delta - 0.01))
     first, second = explain_guarantee(epsilon, delta, neighbors)
-    said = float(re.search(r"finds at most ([\d.]+) %", second)[1])
+    said = float(re.search(r"identify at most ([\d.]+) %", second)[1])
     assert 100 * (1 - beta) <= said <= 100 * (1 - beta) * 1.01
     assert math.exp(epsilon) <= float(re.search(r"at most ([\d.]+) times", first)[1]) <= math.exp(epsilon) * 1.01
     assert f"plus a probability of {format_above(delta)}" in first
@@ -274,3 +274,10 @@ def test_the_meaning_is_the_definition():
         assert norm.sf(t - 1) <= factor * norm.sf(t) + delta * (1 + 1e-9)
     ratio = norm.sf(bound.upper - 0.5)  # where the loss is above epsilon
     assert ratio > 3 * delta
+
+
+def test_the_page_explains_its_numbers_and_has_room_for_who_answers():
+    page = text_of(statement().to_html())[0]
+    assert CHARGE_NOTE in page and OTHERS_CHOSE in page
+    for field in ("Organisation", "Name and role", "Place, date", "Signature"):
+        assert field in page

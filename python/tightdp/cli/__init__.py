@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from .._core import __version__
 from ..accounting.running_accounts.filters import BudgetExceeded
+from .examples import write_examples
 
 # The commands and their help, by the folder of their modules.
 _ACCOUNTING = {
@@ -63,7 +64,8 @@ def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentP
             continue
         (folder,) = (folder for folder, names in _FOLDERS.items() if name in names)
         found = import_module(f"{folder}.{name}", __name__)
-        epilog, raw = getattr(found, "EPILOG", None), argparse.RawDescriptionHelpFormatter
+        raw = argparse.RawDescriptionHelpFormatter
+        epilog = "\n\n".join([*filter(None, [getattr(found, "EPILOG", "").strip()]), write_examples(name)])
         p = commands.add_parser(name, help=summary, description=found.__doc__, epilog=epilog, formatter_class=raw)
         found.add_arguments(p)
         p.set_defaults(run=found.run)

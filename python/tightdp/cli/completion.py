@@ -12,7 +12,7 @@ import argparse
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    p.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    p.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="shell that the script is for")
 
 
 def run(arguments: argparse.Namespace) -> int:

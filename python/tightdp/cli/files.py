@@ -24,7 +24,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TEXT,...",
-        help="cells that stand for nothing, as -999, in any column (an empty cell or NA always does)",
+        help="cells that stand for nothing, as -999, in any column (default: only an empty cell, NA and the like)",
     )
 
 

@@ -12,7 +12,17 @@ import numpy as np
 
 from .._core import Budget
 from . import curves
-from .wording import ARITHMETIC, FALSE_ACCUSATIONS, NOISE, RELATIONS, format_above, format_below, make_one_line
+from .wording import (
+    ARITHMETIC,
+    CHARGE_NOTE,
+    FALSE_ACCUSATIONS,
+    NOISE,
+    OTHERS_CHOSE,
+    RELATIONS,
+    format_above,
+    format_below,
+    make_one_line,
+)
 
 Statement = Any
 """A ``tightdp.Statement``, whose module imports this one."""
@@ -50,8 +60,8 @@ STYLE = """
 .tightdp svg .edge { fill: none; stroke: #1f5a9e; stroke-width: 1.6; }
 .tightdp svg .reference { fill: none; stroke: #9a9a9a; stroke-dasharray: 4 4; }
 .tightdp svg .mark { fill: #c4501b; }
-.tightdp .sign { display: flex; gap: 28px; margin-top: 44px; }
-.tightdp .sign div { flex: 1; border-top: 1px solid #1d2430; font-size: 13px; color: #5b6472; padding-top: 4px; }
+.tightdp .sign { display: flex; flex-wrap: wrap; gap: 44px 28px; margin-top: 44px; }
+.tightdp .sign div { flex: 1 1 180px; border-top: 1px solid; font-size: 13px; color: #5b6472; padding-top: 4px; }
 @media print { .tightdp { padding: 0; } .tightdp figure, .tightdp tr, .tightdp li { break-inside: avoid; } }
 """
 
@@ -90,10 +100,12 @@ def render_body(statement: Statement, sign: bool = False) -> str:
                 "delta": format_above(statement.delta),
                 "Engine": bound.engine,
                 "Charged": _describe_charge(statement),
+                "Charge and settings": CHARGE_NOTE,
                 "Number of records": "not used" if statement.size is None else f"{statement.size:,}",
                 **_discard_missing_rows({"Data": statement.dataset, "Ledger": statement.ledger}),
             }
         ),
+        f'<p class="made">{encode_for_html(OTHERS_CHOSE)}</p>',
         _render_curves(statement),
     ]
     if statement.released:
@@ -108,7 +120,8 @@ def render_body(statement: Statement, sign: bool = False) -> str:
     ]
     sections += ["<h2>What this page is about</h2>", _render_table(_describe_origin(statement))]
     if sign:
-        sections.append('<div class="sign"><div>Name</div><div>Place, date</div><div>Signature</div></div>')
+        fields = "Organisation", "Name and role", "Place, date", "Signature"
+        sections.append(f'<div class="sign">{"".join(f"<div>{field}</div>" for field in fields)}</div>')
     return f'<div class="tightdp"><style>{STYLE}</style>\n' + "\n".join(sections) + "\n</div>"
 
 

@@ -46,6 +46,20 @@ NEVER_COVERED = (
 )
 
 
+CHARGE_NOTE = (
+    "The guarantee follows from what was charged, and from nothing else. The charge lists every release, also those of "
+    "counts, of choices and of what was learned from the records; k Gaussians of noise multiplier s may stand there as "
+    "one of s / sqrt(k). Settings describe the algorithm, and a noise multiplier among them is that of one step."
+)
+"""Explanation why the charge and the settings name different numbers."""
+OTHERS_CHOSE = (
+    "What others chose, with delta at most 1e-7: 0.994 to 13.69 for models of a keyboard, for each user (Google "
+    "Research, 2024); 17.14 for tables of the census of 2020, for each person (US Census Bureau, 2021); 34.9 for a "
+    "month of reports on audiences, for each user (LinkedIn, 2020). For models, up to 1 is called strong, and up to "
+    "10 reasonable (Ponomareva et al., How to DP-fy ML, 2023). Whether this epsilon is small enough depends on the "
+    "harm that a disclosure would do; whoever signs decides."
+)
+"""Epsilons of published releases, for the person who signs; docs/howto/ten-minutes.md gives the sources."""
 AGAIN = "Another fit on the same data: the next one is charged as much again."
 """Line on repeated fits, for statements of estimators."""
 
@@ -66,8 +80,8 @@ def explain_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tup
     return (
         f"Whatever outcome one looks for was at most {format_above(factor, 3)} times as likely with a person's record "
         f"as {others}, plus a probability of {format_above(delta)}.",
-        f"Someone who knows all other records, and is wrong about {rate} of the people who are absent, "
-        f"finds at most {format_above(100 * found, 3)} % of those who are present (guessing finds {rate}).",
+        f"An attacker who knows every other record and wrongly accuses {rate} of absent people can identify at most "
+        f"{format_above(100 * found, 3)} % of those present; guessing identifies {rate}.",
     )
 
 

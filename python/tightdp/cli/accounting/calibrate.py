@@ -12,8 +12,8 @@ from .number import parse_real
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    p.add_argument("--epsilon", type=parse_real, required=True)
-    p.add_argument("--delta", type=parse_real, required=True)
+    p.add_argument("--epsilon", type=parse_real, required=True, help="target in nats, > 0, as 2")
+    p.add_argument("--delta", type=parse_real, required=True, help="in (0, 1), as 1e-5")
     shared.add_training(p, noise=False)
     shared.add_options(p)
 

@@ -24,20 +24,33 @@ DIGITS = ".12g"
 """Format of the printed ends of bounds, which are rounded outward."""
 
 
+NEIGHBORS_HELP = "what one record more or less is: which pairs of data sets must look alike (default: %(default)s)"
+
+
 def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
     """Adds the options for DP-SGD in three numbers; with ``noise``, also the option for any other composition."""
     if noise:
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument(
-            "--noise-multiplier", type=parse_real, metavar="SIGMA", help="of the Gaussian, over the L2 norm"
+            "--noise-multiplier",
+            type=parse_real,
+            metavar="SIGMA",
+            help="standard deviation of the Gaussian noise over the L2 norm, > 0 (default: none)",
         )
         what.add_argument(
             "--composition",
             metavar="EXPRESSION",
-            help="any composition, as in 'PoissonSampled(Gaussian(1.0), 0.01) * 1000 + Laplace(20.0)'",
+            help="any composition, as in 'PoissonSampled(Gaussian(1.0), 0.01) * 1000 + Laplace(20.0)' (default: none)",
         )
-    parser.add_argument("--sampling-probability", type=parse_real, metavar="Q", help="of a Poisson batch (default: 1)")
-    parser.add_argument("--steps", type=parse_integer, metavar="K", help="how often it is released (default: 1)")
+    parser.add_argument(
+        "--sampling-probability",
+        type=parse_real,
+        metavar="Q",
+        help="probability of each record to be in a Poisson batch, in (0, 1] (default: 1)",
+    )
+    parser.add_argument(
+        "--steps", type=parse_integer, metavar="K", help="number of releases, an integer >= 1 (default: 1)"
+    )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +65,7 @@ def add_query(parser: argparse.ArgumentParser) -> None:
         "--neighbors",
         choices=NEIGHBORS,
         default="add_or_remove",
-        help="what one record more or less is: which pairs of data sets must look alike (default: %(default)s)",
+        help=NEIGHBORS_HELP,
     )
     parser.add_argument(
         "--engine", choices=("auto", *NAMES), default="auto", help="what computes the bound (default: %(default)s)"
@@ -61,8 +74,12 @@ def add_query(parser: argparse.ArgumentParser) -> None:
         "--width", type=parse_real, default=WIDTH, help="relative width aimed at (default: %(default)s)"
     )
     prv = parser.add_argument_group("of --engine prv alone")
-    prv.add_argument("--eps-error", type=parse_real, default=EPS_ERROR, help="in epsilon (default: %(default)s)")
-    prv.add_argument("--delta-error", type=parse_real, default=DELTA_ERROR, help="in delta (default: %(default)s)")
+    prv.add_argument(
+        "--eps-error", type=parse_real, default=EPS_ERROR, help="largest error in epsilon, > 0 (default: %(default)s)"
+    )
+    prv.add_argument(
+        "--delta-error", type=parse_real, default=DELTA_ERROR, help="largest error in delta, > 0 (default: %(default)s)"
+    )
 
 
 def build_composition(arguments: argparse.Namespace) -> Composition:

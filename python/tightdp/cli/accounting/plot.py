@@ -26,7 +26,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         metavar="EXPRESSION",
         action="append",
         default=[],
-        help="a further composition, drawn over the first; may be given several times",
+        help="a further composition, drawn over the first; may be given several times (default: none)",
     )
     p.add_argument("--label", action="append", default=[], help="name of each run, in order (default: what it is)")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")

@@ -28,12 +28,20 @@ MOST_ROWS = 1_000_000
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    p.add_argument("--noise-multiplier", type=parse_numbers, metavar="SIGMA", required=True, help="over the L2 norm")
-    p.add_argument("--sampling-probability", type=parse_numbers, metavar="Q", default=[1.0], help="(default: 1)")
-    p.add_argument("--steps", type=parse_numbers, metavar="K", default=[1.0], help="(default: 1)")
+    p.add_argument(
+        "--noise-multiplier",
+        type=parse_numbers,
+        metavar="SIGMA",
+        required=True,
+        help="noise over the L2 norm: a number, a list or FROM:TO:STEP",
+    )
+    p.add_argument(
+        "--sampling-probability", type=parse_numbers, metavar="Q", default=[1.0], help="the same (default: 1)"
+    )
+    p.add_argument("--steps", type=parse_numbers, metavar="K", default=[1.0], help="the same (default: 1)")
     at = p.add_mutually_exclusive_group(required=True)
-    at.add_argument("--delta", type=parse_numbers, help="bound epsilon there")
-    at.add_argument("--epsilon", type=parse_numbers, help="bound delta there")
+    at.add_argument("--delta", type=parse_numbers, help="bound epsilon at this delta (default: none)")
+    at.add_argument("--epsilon", type=parse_numbers, help="bound delta at this epsilon (default: none)")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
     p.add_argument("--force", action="store_true", help="replace that file if there is one")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")

@@ -73,30 +73,50 @@ OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "p
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options that declare something."""
-    p.add_argument("--schema", type=Path, metavar="JSON", help="a file that declares all of these (tightdp schema)")
-    p.add_argument("--label", metavar="COLUMN", help="the column to predict")
-    p.add_argument("--classes", metavar="LABEL,...", help="the labels that the model may predict")
     p.add_argument(
-        "--categories", action="append", default=[], metavar="COLUMN=VALUE,...", help="a text column and its values"
+        "--schema", type=Path, metavar="JSON", help="a file that declares all of these (tightdp schema; default: none)"
     )
-    p.add_argument("--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public")
+    p.add_argument("--label", metavar="COLUMN", help="the column to predict (default: that of the schema)")
+    p.add_argument("--classes", metavar="LABEL,...", help="the labels that the model may predict (default: none)")
+    p.add_argument(
+        "--categories",
+        action="append",
+        default=[],
+        metavar="COLUMN=VALUE,...",
+        help="a text column and its values (default: none)",
+    )
+    p.add_argument(
+        "--categorical", default="", metavar="COLUMN,...", help="text columns whose values are public (default: none)"
+    )
     p.add_argument("--public-values", action="store_true", help="the labels and categories that occur are public")
-    p.add_argument("--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds")
+    p.add_argument(
+        "--bounds", action="append", default=[], metavar="COLUMN=LOW:HIGH,...", help="public bounds (default: 0 to 1)"
+    )
     p.add_argument("--learn-classes", action="store_true", help="frequent labels in place of --classes, charged")
     p.add_argument(
-        "--learn-bounds", action="append", default=[], metavar="COLUMN,...", help="bounds by private quantiles, charged"
+        "--learn-bounds",
+        action="append",
+        default=[],
+        metavar="COLUMN,...",
+        help="bounds by private quantiles, charged (default: none)",
     )
     p.add_argument(
-        "--learn-categories", action="append", default=[], metavar="COLUMN,...", help="frequent values, charged"
+        "--learn-categories",
+        action="append",
+        default=[],
+        metavar="COLUMN,...",
+        help="frequent values, charged (default: none)",
     )
     p.add_argument(
         "--fill",
         action="append",
         default=[],
         metavar="COLUMN=NUMBER,...",
-        help="replaces missing numbers; COLUMN=learn takes a private median, charged",
+        help="replaces missing numbers; COLUMN=learn takes a private median, charged (default: none)",
     )
-    p.add_argument("--drop", action="append", default=[], metavar="COLUMN,...", help="columns that are left out")
+    p.add_argument(
+        "--drop", action="append", default=[], metavar="COLUMN,...", help="columns that are left out (default: none)"
+    )
 
 
 def read_declarations(arguments: argparse.Namespace) -> Declarations:

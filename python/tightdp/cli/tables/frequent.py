@@ -18,10 +18,10 @@ from ..accounting.number import parse_real
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
-    p.add_argument("--column", required=True)
-    p.add_argument("--epsilon", type=parse_real, required=True)
-    p.add_argument("--delta", type=parse_real, required=True)
-    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
+    p.add_argument("--column", required=True, help="name of the column")
+    p.add_argument("--epsilon", type=parse_real, required=True, help="of the guarantee, > 0, as 1")
+    p.add_argument("--delta", type=parse_real, required=True, help="in (0, 1), as 1e-6")
+    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger; default: none)")
     files.add_arguments(p)
     p.add_argument("--json", action="store_true", help="print the values and the statement as JSON")
 

@@ -23,7 +23,7 @@ from ..accounting.number import parse_real
 
 EPILOG = """\
 A spend that the budget does not cover is refused, with exit code 3, and charges nothing. Release only after exit code
-0. What the ledger promises, and what it cannot know: docs/howto/ledger.md. """
+0. A ledger knows what was charged to it, and not what was released past it. """
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -39,11 +39,15 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
     create = add_action("create", "make a ledger, whose budget, relation and data set are then fixed")
     create.add_argument("--dataset", required=True, metavar="TEXT", help="which data the budget is about")
-    create.add_argument("--epsilon", type=parse_real, required=True)
-    create.add_argument("--delta", type=parse_real, required=True)
-    create.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help="(default: %(default)s)")
+    create.add_argument("--epsilon", type=parse_real, required=True, help="budget for everything together, > 0, as 2")
+    create.add_argument("--delta", type=parse_real, required=True, help="in (0, 1), as 1e-6")
+    create.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help=shared.NEIGHBORS_HELP)
     create.add_argument("--family", choices=FAMILIES, default="renyi", help="what is added up (default: %(default)s)")
-    create.add_argument("--expected", metavar="EXPRESSION", help="steers the Renyi order, never the guarantee")
+    create.add_argument(
+        "--expected",
+        metavar="EXPRESSION",
+        help="run that is planned: steers the Renyi order, never the guarantee (default: none)",
+    )
     create.add_argument(
         "--failure",
         type=parse_real,
@@ -51,7 +55,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
     spend = add_action("spend", "charge releases, before they are made")
     shared.add_training(spend)
-    spend.add_argument("--note", default="", metavar="TEXT", help="what it is for")
+    spend.add_argument("--note", default="", metavar="TEXT", help="what it is for (default: no note)")
     add_action("show", "the budget, and how much of it is spent")
     add_action("report", "everything that was spent")
 

@@ -16,7 +16,12 @@ PAGE = b"<!DOCTYPE html>"
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("model", type=Path, help="model file that tightdp train wrote")
-    p.add_argument("--out", type=Path, metavar="HTML", help="write the page there, in the place of an older page")
+    p.add_argument(
+        "--out",
+        type=Path,
+        metavar="HTML",
+        help="write the page there, in the place of an older page (default: print the text)",
+    )
     p.add_argument("--force", action="store_true", help="replace any other file that is there")
     p.add_argument("--json", action="store_true", help="print JSON")
 

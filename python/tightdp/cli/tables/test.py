@@ -24,11 +24,11 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("model", type=Path, help="model file that tightdp train wrote")
     p.add_argument("data", type=Path, help="CSV file with the model's columns and its label, or Parquet or Arrow")
-    p.add_argument("--epsilon", type=parse_real, required=True)
-    p.add_argument("--delta", type=parse_real, required=True)
+    p.add_argument("--epsilon", type=parse_real, required=True, help="of the guarantee, > 0, as 1")
+    p.add_argument("--delta", type=parse_real, required=True, help="in (0, 1), as 1e-6")
     p.add_argument("--confidence", type=parse_real, default=0.95, help="of the error bars (default: 0.95)")
     p.add_argument("--matrix", action="store_true", help="release the confusion matrix in place of the accuracy")
-    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
+    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger; default: none)")
     files.add_arguments(p)
     p.add_argument("--json", action="store_true", help="print JSON")
 

@@ -66,13 +66,25 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     declarations.add_arguments(p)
-    p.add_argument("--model", choices=[*MODELS, REGRESSION], default=next(iter(MODELS)))
-    p.add_argument("--target-bounds", metavar="LOW:HIGH", help="public bounds of the label, for --model ridge")
-    p.add_argument("--algorithm", choices=list(ALGORITHMS), default=next(iter(ALGORITHMS)))
-    p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm")
     p.add_argument(
-        "--epsilon", type=parse_real, help="target; without it, the algorithm's noise_multiplier sets the noise"
+        "--model",
+        choices=[*MODELS, REGRESSION],
+        default=next(iter(MODELS)),
+        help="kind of model (default: %(default)s)",
     )
+    p.add_argument(
+        "--target-bounds", metavar="LOW:HIGH", help="public bounds of the label, for --model ridge (default: none)"
+    )
+    p.add_argument(
+        "--algorithm",
+        choices=list(ALGORITHMS),
+        default=next(iter(ALGORITHMS)),
+        help="how it is trained (default: %(default)s)",
+    )
+    p.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm (default: its own)"
+    )
+    p.add_argument("--epsilon", type=parse_real, help="target, > 0 (default: the noise_multiplier of --set)")
     p.add_argument(
         "--delta", type=parse_real, required=True, help="of the guarantee; below one over the number of records"
     )
@@ -82,14 +94,16 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--regularization",
         type=parse_real,
-        help="of the weights (default: 0, and for --model ridge what the noise takes)",
+        help="strength of the penalty on weights, >= 0 (default: 0, and for --model ridge what the noise takes)",
     )
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
-    p.add_argument("--test", type=Path, metavar="CSV", help="also print the accuracy on this file; that is not private")
+    p.add_argument(
+        "--test", type=Path, metavar="CSV", help="also print the accuracy on this file, not private (default: none)"
+    )
     p.add_argument(
         "--seed", type=parse_integer, help="reproducible noise, NOT for releases (default: the secure generator)"
     )
-    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger)")
+    p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger; default: none)")
     p.add_argument(
         "--dry-run", action="store_true", help="check everything, and print what it would charge; nothing is spent"
     )

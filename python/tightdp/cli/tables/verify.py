@@ -27,12 +27,6 @@ from ...statement.verdict import Verdict, build_verdict
 from ...statement.wording import make_one_line
 from ...tables.model import TableModel
 
-EPILOG = """\
-example:
-  tightdp train people.csv --label owner --bounds age=18:90 --classes no,yes --epsilon 1 --delta 1e-5
-  tightdp verify people.model.json
-"""
-
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
@@ -43,9 +37,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         "--model",
         type=Path,
         help="the model that the statement or page is about, if FILE is not that model: a model file of tightdp train, "
-        "or a state_dict as .pt or .safetensors",
+        "or a state_dict as .pt or .safetensors (default: none)",
     )
-    p.add_argument("--ledger", metavar="LEDGER", help="also: this ledger was charged for it")
+    p.add_argument("--ledger", metavar="LEDGER", help="also check that this ledger was charged for it (default: none)")
     p.add_argument(
         "--patient", action="store_true", help="take as long as it needs; else accounts that may take long are refused"
     )
