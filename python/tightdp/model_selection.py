@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _check
-from .algorithms.driver import check_records, make_random_source, open_ledger, spend_from_ledger
+from .algorithms.driver import check_records, make_random_source
 from .bound import Bound
 from .composition import Composition
 from .derived import RepeatAndSelect
@@ -44,7 +44,7 @@ from .gate.search_charge import (
 )
 from .gate.selection import ExactCoins
 from .gate.shares import plan_with_remaining_budget
-from .ledger.ledger import name_of
+from .ledger.payment import LedgerPayment
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
 from .preprocessing.cells import check_shape, check_width, select_rows, split_columns
@@ -168,11 +168,12 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(
                 f"holdout must leave records to train on: with fewer than {least:,} of them all may be held out"
             )
-        source, book = make_random_source(self.random_state), open_ledger(self.ledger)
-        if book is not None:
+        source = make_random_source(self.random_state)
+        payment = LedgerPayment(self.ledger, "PrivateSearchCV.fit")
+        if payment.ledger is not None:
             for _, each in found:
                 each._rehearse_for(width, max(2, len(classes)))
-            spend_from_ledger(book, convert_to_ledger_charge(charge, target.delta), "PrivateSearchCV.fit")
+            payment.spend(convert_to_ledger_charge(charge, target.delta))
         if blocks is None:
             outside = source.bernoulli(self.holdout, records)
             inner, outer = (_TablePart(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
@@ -189,7 +190,7 @@ class PrivateSearchCV(BaseEstimator):
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
         self.privacy_: Bound = charge.epsilon(target.delta)
-        self.statement_ = self._build_statement(target.delta, name_of(book))
+        self.statement_ = self._build_statement(target.delta, payment.name)
         self._account_for(self.best_estimator_, target)
         return self
 

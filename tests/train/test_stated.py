@@ -90,5 +90,6 @@ def test_principal_components_and_ledgers(tmp_path):
     path = tmp_path / "test.ledger"
     ledger = dp.Ledger.create(path, epsilon=3.0, delta=1e-5, dataset="test")
     stated = DPPCA(1, 1.0, 1e-6, ledger=path).fit(X).statement_
-    assert stated.ledger == f"that of 'test', (3.0, 1e-05) in all, identity {ledger.identity}" and not stated.seeded
+    paid = f"that of 'test', (3.0, 1e-05) in all, identity {ledger.identity}, release {ledger.history[0].release}"
+    assert stated.ledger == paid and not stated.seeded
     assert "DPPCA, 1 of 2 components" in str(stated)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.driver import Callback, check_fit_settings, check_records, fit, make_random_source, open_ledger
+from ..algorithms.driver import Callback, check_fit_settings, check_records, fit, make_random_source
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import check_feasible, compute_total_charge, rehearse_plan
 from ..algorithms.shared.algorithm import Algorithm
@@ -17,6 +17,7 @@ from ..bound import Bound
 from ..composition import Composition
 from ..gate.budget import Target
 from ..gate.oracle import Oracle, Public
+from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
@@ -126,7 +127,7 @@ class PrivateEstimator(NestedParameters):
         check_records(algorithm, blocks is not None)
         weighted = sample_weight is not None or (blocks is not None and blocks.weighted)
         largest = resolve_largest_weight(self.max_sample_weight, weighted)
-        self._opened: tuple[LabelRelease, tuple[Mechanism, ...]] | None = None
+        self._opened: tuple[LabelRelease, tuple[Mechanism, ...], LedgerPayment] | None = None
         records: Records | Stream
         if blocks is None:
             records = self._prepare_array(X, y, sample_weight, largest, again, **given)
@@ -139,8 +140,9 @@ class PrivateEstimator(NestedParameters):
             records = self._prepare_stream(blocks, largest, again, **given)
         if not again:
             self._model: Any = self._make_untrained_model()
-        ledger, before = open_ledger(self.ledger), self._opened
+        before = self._opened
         rest = None if before is None else before[0]
+        payment = LedgerPayment(self.ledger, note) if before is None else before[2]
         del self._opened
         runs, apart = self._runs if again else NONE
         run = fit(
@@ -154,7 +156,7 @@ class PrivateEstimator(NestedParameters):
             regularization=self.regularization,
             random_state=_shift_seed(self.random_state, runs),
             callback=self.callback,
-            ledger=ledger if rest is None else None,  # which the labels have paid for all of it
+            ledger=payment if rest is None else None,  # which the labels have paid for all of it
             note=note,
             initial=self._w if again else None,
         )
@@ -180,7 +182,7 @@ class PrivateEstimator(NestedParameters):
             size=run.size,
             largest_weight=largest if weighted else None,
             parameters=len(run.parameters),
-            ledger=ledger,
+            payment=payment,
             settings=stated.describe_settings(algorithm, run.used, self.regularization),
         )
         self.statement_: Statement = stated.join_statements(self.statement_, made) if again else made

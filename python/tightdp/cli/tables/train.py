@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._strict_json import parse_json
+from ...accounting.running_accounts.filters import BudgetExceeded
 from ...estimators.catalog import ALGORITHMS, MODELS
 from ...estimators.regression import Ridge
-from ...ledger import Ledger
+from ...ledger import Ledger, LedgerError
+from ...ledger.payment import list_releases
 from ...number_texts import format_up
 from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
 from ...records.schema import MOST
@@ -174,6 +176,8 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
         raise OSError(
             f"--out {out}: {error.strerror}. The model, which cost budget, is on standard output: keep it"
         ) from error
+    if arguments.ledger is not None:
+        _record_parameters(arguments.ledger, statement)
     files.put_in_place(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
@@ -183,6 +187,15 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
     print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _describe_result(statement, private))
     return 0
+
+
+def _record_parameters(ledger: Ledger, statement: Statement) -> None:
+    """Records the hash of the model in the ledger that paid for it, or says that it could not."""
+    try:
+        for release in list_releases(ledger, statement.ledger or ""):
+            ledger.record_parameters(release, str(statement.parameters))
+    except (LedgerError, BudgetExceeded) as error:  # the model cost budget, and is kept
+        _print_note(f"the ledger was charged, and does not know which parameters were released: {error}")
 
 
 def _print_charge(

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ...bound import Bound
 from ...composition import Composition
-from ...ledger import Ledger
-from ...ledger.ledger import name_of
+from ...ledger.payment import LedgerPayment
 from ...records.cells import describe_type
 from ...statement import Statement
 from ...statement.column_words import OCCURRING, fact_of_labels
@@ -58,7 +57,7 @@ def build_fit_statement(
     size: int,
     largest_weight: float | None,
     parameters: int,
-    ledger: Ledger | None,
+    payment: LedgerPayment,
     settings: Mapping[str, str],
 ) -> Statement:
     """The statement of a fitted ``PrivateEstimator``."""
@@ -93,9 +92,9 @@ def build_fit_statement(
         taken=facts.taken,
         seeded=model.random_state is not None,
         outside=(AGAIN,) if model.bounds is not None else (UNSCALED, AGAIN),
-        ledger=name_of(ledger),
+        ledger=payment.name,
         settings=settings,
-        dataset=None if ledger is None else ledger.dataset,
+        dataset=None if payment.ledger is None else payment.ledger.dataset,
     )
 
 

@@ -11,7 +11,7 @@ import torch
 
 from ...algorithms.dpis import DPIS
 from ...ledger import Ledger
-from ...ledger.ledger import name_of
+from ...ledger.payment import name_payment
 from ...statement import Statement
 from ...statement.parameters import hash_state
 from ...statement.wording import AGAIN
@@ -75,12 +75,12 @@ def hash_model(model: Any) -> str | None:
 
 
 def make_statement(
-    subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, processes: int = 1,
+    subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, run: str, processes: int = 1,
     *, padded: bool = False, failures: int = 0, resumed: bool = False, hashed: str | None = None,
     dataset: str | None = None,
 ) -> Statement:  # fmt: skip
     """Returns the statement of a run that trains so many numbers, with the hash of its model's ``state_dict`` and the
-    name of its data set."""
+    name of its data set. ``run`` is the run's name, under which the ledger was charged."""
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
     if isinstance(plan.settings, DPIS) and plan.settings.norm_share is None:
@@ -114,7 +114,7 @@ def make_statement(
             *([_LOOKED_AT] if isinstance(plan.settings, DPIS) else []),
             AGAIN,
         ),
-        ledger=name_of(ledger),
+        ledger=name_payment(ledger, run),
         parameters=hashed,
         dataset=dataset if ledger is None else ledger.dataset,
     )
