@@ -221,7 +221,7 @@ def test_states_that_no_run_wrote_are_refused(tmp_path, change):
     with pytest.raises(ValueError, match=r"^checkpoint must be a folder .*: run.json is damaged"):
         halted(tmp_path, 0)
     file.write_text(json.dumps({**whole, "format": 1}))
-    with pytest.raises(ValueError, match="of format 2 wrote, and its format is 1"):
+    with pytest.raises(ValueError, match="of format 3 wrote, and its format is 1"):
         halted(tmp_path, 0)
 
 
