@@ -88,8 +88,8 @@ def certify_bound(claimed: Bound, charged: Composition, delta: float, neighbors:
             found = charged.epsilon(delta, neighbors=neighbors)
         if claimed.upper < found.lower or claimed.lower > found.upper:
             raise ValueError(
-                f"privacy must bound epsilon of what was charged at delta {format_above(delta)}, neighbors {neighbors}, "
-                f"which is from {format_below(found.lower)} to {format_above(found.upper)}, got "
+                f"privacy must bound epsilon of what was charged at delta {format_above(delta)}, neighbors "
+                f"{neighbors}, which is from {format_below(found.lower)} to {format_above(found.upper)}, got "
                 f"{format_below(claimed.lower)} to {format_above(claimed.upper)}"
             )
         if claimed.lower <= found.lower:
