@@ -226,16 +226,12 @@ def test_it_works_without_scikit_learn(tmp_path):
 
 @pytest.mark.parametrize("source", ["array", "objects", "list", "blocks", "pipeline", "pipeline of blocks"])
 @pytest.mark.parametrize("kind", [Ridge, SGDRegressor])
-@pytest.mark.parametrize(
-    ("target", "same"), [(np.nan, None), (None, None), (np.inf, 1.0), (-np.inf, 0.0), (1e308, 1.0)]
-)
+@pytest.mark.parametrize(("target", "same"), [(np.nan, None), (None, None), (np.inf, 1.0), (-np.inf, 0.0)])
 def test_a_target_that_is_not_finite_causes_no_error(kind, source, target, same, tmp_path):
     """NaN contributes nothing, and infinity is the bound: an error of one record would have told that it is there."""
     X = np.random.default_rng(1).uniform(size=(60, 2)).round(3)
-    y, ledger = (
-        X[:, 0].tolist(),
-        dp.Ledger.create(tmp_path / "l", epsilon=9.0, delta=1e-4, dataset="test", failure=1e-5),
-    )
+    y = X[:, 0].tolist()
+    ledger = dp.Ledger.create(tmp_path / "l", epsilon=9.0, delta=1e-4, dataset="test", failure=1e-5)
 
     def fit(features, targets):
         blocks = ArrayBlocks(features, np.array(targets, dtype=object if None in targets else float))

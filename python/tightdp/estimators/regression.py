@@ -63,7 +63,8 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
     The number of records is not used, so that it need be neither public nor released. A record with NaN among its
     features or as its target contributes nothing. An infinite target is clipped to ``target_bounds``, and infinite
-    features to ``bounds`` like any others; without bounds their record contributes nothing. Guarantee: that of one Gaussian(noise_multiplier), add/remove one record.
+    features to ``bounds`` like any others; without bounds their record contributes nothing. Guarantee: that of one
+    Gaussian(noise_multiplier), add/remove one record.
 
     >>> import numpy as np
     >>> from tightdp.train import Ridge
