@@ -58,7 +58,7 @@ from .records.views import MappedBlocks, RandomSubset, SelectedRows
 from .release.noise import RandomSource
 from .statement import Statement
 from .statement.column_words import fact_of_labels
-from .statement.wording import AGAIN, list_values
+from .statement.wording import AGAIN, format_exactly, list_values
 
 __all__ = ["PrivateSearchCV"]
 
@@ -324,7 +324,7 @@ class PrivateSearchCV(BaseEstimator):
             public={
                 **public,
                 "settings to choose from": f"declared: {len(self._list_candidates()):,}",
-                "share of records that are held out": f"declared: {self.holdout:g}",
+                "share of records that are held out": f"declared: {format_exactly(self.holdout)}",
             },
             size=made.size,
             taken=(labels,) if own else made.taken,

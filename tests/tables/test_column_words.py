@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
+from tightdp.estimators.shared.statements import describe_bounds
 from tightdp.records.columns import Category, Number
 from tightdp.statement.column_words import fact_of_labels, facts_of_columns
 
@@ -55,3 +56,20 @@ def test_words_of_another_value_are_refused(chosen):
         with pytest.raises(ValueError, match="released must say of"):
             model(public, released=(line,))
     assert sum(each.is_about(fact.learned()) for each in FACTS) == 1
+
+
+@pytest.mark.parametrize("low", [0.0, 18.0, 18.123456789, 1.7e9, 1e300, 5e-324, -1e22, 123456789012345678.0])
+def test_numbers_of_a_column_are_read_back_from_the_words(low):
+    """They had six digits: 1700000000 to 1700003600 was "1.7e+09 to 1.7e+09", and other bounds fitted these words."""
+    high = np.nextafter(low, np.inf)
+    bounds, missing = facts_of_columns([Number("t", low, high, low)])
+    assert [float(part) for part in bounds.value.split(" to ")] == [low, high]
+    assert float(missing.value) == low
+    (other,) = facts_of_columns([Number("t", low, np.nextafter(high, np.inf))])
+    assert other.value != bounds.value
+    assert describe_bounds((low, high)) == f"[{bounds.value.replace(' to ', ', ')}]"
+
+
+def test_whole_numbers_have_no_point():
+    assert facts_of_columns([Number("age", 18.0, 90.0)])[0].declared == "declared: 18 to 90"
+    assert facts_of_columns([Number("t", 1700000000.0, 1700003600.0)])[0].value == "1700000000 to 1700003600"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..records.columns import Category, Column
-from .wording import list_values
+from .wording import format_exactly, list_values
 
 DECLARED = "declared"
 OCCURRING = "those that occur"
@@ -63,13 +63,15 @@ def fact_of_categories(name: str, categories: Sequence[str]) -> ColumnFact:
 
 def fact_of_bounds(name: str, low: float, high: float) -> ColumnFact:
     """Returns the fact that a column of numbers has these bounds."""
-    return ColumnFact(f"bounds of {name}", f"{low:g} to {high:g}", f"bounds of {name}, by noisy quantiles")
+    return ColumnFact(
+        f"bounds of {name}", f"{format_exactly(low)} to {format_exactly(high)}", f"bounds of {name}, by noisy quantiles"
+    )
 
 
 def fact_of_missing(name: str, missing: float) -> ColumnFact:
     """Returns the fact that this number stands for the missing ones of a column."""
     release = f"a noisy median of {name}, for missing numbers"
-    return ColumnFact(f"missing numbers of {name}", f"{missing:g}", release, use=" stands for them")
+    return ColumnFact(f"missing numbers of {name}", format_exactly(missing), release, use=" stands for them")
 
 
 def facts_of_columns(columns: Iterable[Column]) -> list[ColumnFact]:

@@ -90,6 +90,11 @@ def _round_to_text(x: float, digits: int, rounding: str) -> str:
     return f"{rounded.normalize():f}" if 1e-4 <= abs(x) < 1e15 else f"{rounded.normalize():e}"
 
 
+def format_exactly(x: float) -> str:
+    """Returns the shortest text that reads back as the same double, without a point behind whole numbers."""
+    return repr(float(x)).removesuffix(".0")
+
+
 def make_one_line(text: str) -> str:
     """Returns ``text`` with escapes for characters that do not print, such as ends of lines.
 

@@ -15,7 +15,7 @@ from ...ledger.payment import LedgerPayment
 from ...records.cells import describe_type
 from ...statement import Statement
 from ...statement.column_words import OCCURRING, fact_of_labels
-from ...statement.wording import AGAIN, list_values
+from ...statement.wording import AGAIN, format_exactly, list_values
 
 UNSCALED = (
     "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
@@ -42,7 +42,9 @@ def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float
         public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}
     if weights is not None:
         others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
-        public["weights of labels"] = f"declared: {list_values([f'{k}: {v:g}' for k, v in weights.items()])}{others}"
+        public["weights of labels"] = (
+            f"declared: {list_values([f'{k}: {format_exactly(v)}' for k, v in weights.items()])}{others}"
+        )
     shown = fact.learned("records with any other label contribute nothing")
     return TargetFacts(public, (fact.name,) if how == OCCURRING else (), (shown,) if how == "learned" else ())
 
@@ -153,4 +155,4 @@ def describe_bounds(given: Any) -> str:
     """Public bounds, one interval or one for each column."""
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)
-    return list_values([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])
+    return list_values([f"[{format_exactly(a)}, {format_exactly(b)}]" for a, b in zip(low, high, strict=True)])

@@ -14,7 +14,7 @@ from ...ledger import Ledger
 from ...ledger.payment import name_payment
 from ...statement import Statement
 from ...statement.parameters import hash_state
-from ...statement.wording import AGAIN
+from ...statement.wording import AGAIN, format_exactly
 from ..model_checks.model_checks import is_sharded
 from ..plan.plan import Plan
 
@@ -86,7 +86,9 @@ def make_statement(
     if isinstance(plan.settings, DPIS) and plan.settings.norm_share is None:
         released.append(f"a sum of norms of gradients with noise before each of {plan.settings.epochs} epochs")
     if plan.loss is not None:
-        released.append(f"a sum of losses with noise after each step, each loss clipped to {plan.loss.bound:g}")
+        released.append(
+            f"a sum of losses with noise after each step, each loss clipped to {format_exactly(plan.loss.bound)}"
+        )
     if counted:
         released.append(f"the number of records with noise, {plan.records:,}")
     return Statement(
@@ -98,7 +100,8 @@ def make_statement(
         public={
             "number of records": "none: a noisy count was released" if counted else f"given: {plan.records:,}",
             "model": "its form, its initial parameters, its buffers and the loss",
-            "settings": f"batches of {plan.batch_size:g}, norms of at most {plan.sensitivity:g}, the optimizer",
+            "settings": f"batches of {format_exactly(plan.batch_size)}, norms of at most "
+            f"{format_exactly(plan.sensitivity)}, the optimizer",
         },
         size=plan.records,
         arithmetic="idealised" if plan.arithmetic == "float" else "idealised gradients",
