@@ -33,7 +33,7 @@ from .mechanisms import Gaussian
 from .records.cells import NESTED, as_column, match_cells
 from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
-from .statement.wording import AGAIN, list_values
+from .statement.wording import AGAIN, list_texts
 
 __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 
@@ -167,7 +167,7 @@ def confusion_matrix(
         raise ValueError("classes must be labels of the records, in their type: no record has two of these")
     noisy, charged, privacy, sigma, statement = _release_counts(
         size**2, counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
-        {"labels": f"declared: {list_values([str(label) for label in known])}"},
+        {"labels": f"declared: {list_texts([str(label) for label in known])}"},
         epsilon, delta, noise_multiplier, rng, ledger, note,
     )  # fmt: skip
     wide = _half_width(sigma, (1 - confidence) / size**2)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..records.columns import Category, Column
-from .wording import format_exactly, list_values
+from .wording import format_exactly, list_texts
 
 DECLARED = "declared"
 OCCURRING = "those that occur"
@@ -52,12 +52,12 @@ class ColumnFact:
 
 def fact_of_labels(labels: Sequence[str]) -> ColumnFact:
     """Returns the fact that a classifier knows these labels."""
-    return ColumnFact("labels", list_values(labels), "labels, by noisy counts")
+    return ColumnFact("labels", list_texts(labels), "labels, by noisy counts")
 
 
 def fact_of_categories(name: str, categories: Sequence[str]) -> ColumnFact:
     """Returns the fact that a column has these categories."""
-    shown = list_values(categories) or "none was frequent, so the column is left out"
+    shown = list_texts(categories) or "none was frequent, so the column is left out"
     return ColumnFact(f"categories of {name}", shown, f"categories of {name}, by noisy counts")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -101,6 +103,18 @@ def make_one_line(text: str) -> str:
     A category may be any text, and must not look like a line of the statement.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def list_texts(texts: Sequence[str]) -> str:
+    """Returns texts in one line from which no other sequence of texts could have come.
+
+    Empty texts and those with a comma or a quotation mark are quoted as in JSON. Where some are left out, the SHA-256
+    of all of them, as a list of JSON, stands for them.
+    """
+    quoted = [json.dumps(text, ensure_ascii=False) if not text or set(text) & set(',"') else text for text in texts]
+    whole = json.dumps(list(texts)).encode()
+    digest = f" (sha256 {hashlib.sha256(whole).hexdigest()})" if len(texts) > MOST_LISTED else ""
+    return list_values(quoted) + digest
 
 
 def list_values(values: Sequence[str]) -> str:
