@@ -295,3 +295,28 @@ def test_the_meaning_is_the_definition():
         assert norm.sf(t - 1) <= factor * norm.sf(t) + delta * (1 + 1e-9)
     ratio = norm.sf(bound.upper - 0.5)  # where the loss is above epsilon
     assert ratio > 3 * delta
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"public": {"number of records": "given: 3,000"}},
+        {"public": {"last: number of records": "private, and a noisy count was released; given: 3,000, each counted"}},
+        {"released": ("weights", "the number of records with noise, 3,000, each counted by its weight")},
+        {"released": ("last: the number of records with noise, 3,000",)},
+    ],
+)
+def test_the_number_of_records_is_one_of_those_in_the_words(facts):
+    """By another size the warning of a large delta could be taken out of a file that still gave the number."""
+    made = statement(delta=1e-3, size=3000, **facts)
+    assert any("at least 1/3000" in line for line in made.warnings)
+    for size in (10, None):
+        with pytest.raises(ValueError, match="size must be the number of records that public or released gives, 3,000"):
+            statement(delta=1e-3, size=size, **facts)
+        with pytest.raises(ValueError, match="size must be"):
+            dp.Statement.from_json(json.dumps({**made.to_dict(), "size": size, "warnings": []}))
+
+
+def test_other_facts_may_have_numbers():
+    public = {"number of members": "given: 1,000", "number of records": "private, and a noisy count was released"}
+    assert statement(size=7, public=public, released=("the labels with noise, 3,000",)).size == 7

@@ -38,6 +38,7 @@ from .wording import (
     explain_guarantee,
     format_above,
     format_below,
+    list_record_counts,
     make_one_line,
 )
 
@@ -167,6 +168,12 @@ class Statement:
         values["privacy"] = certify_bound(self.privacy, self.charged, self.delta, self.neighbors)
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        known = list_record_counts(self.public, self.released)
+        if known and self.size not in known:
+            listed = " or ".join(f"{each:,}" for each in dict.fromkeys(known))
+            raise ValueError(
+                f"size must be the number of records that public or released gives, {listed}, got {self.size}"
+            )
         if not set(self.taken) <= set(self.public):
             raise ValueError(f"taken must name what is in public, got {self.taken!r}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
@@ -90,6 +91,30 @@ def _round_to_text(x: float, digits: int, rounding: str) -> str:
     if not rounded:
         return "0"
     return f"{rounded.normalize():f}" if 1e-4 <= abs(x) < 1e15 else f"{rounded.normalize():e}"
+
+
+RECORDS = "number of records"
+"""Name of the public fact on the number of records. In a statement of several steps it stands behind a step's name."""
+_COUNTS = re.compile(r"\bgiven: ([\d,]+)"), re.compile(rf"(?:.*: )?the {RECORDS} with noise, ([\d,]+)")
+"""The number of records in the words of ``describe_given_count`` and of ``describe_noisy_count``."""
+
+
+def describe_given_count(records: int) -> str:
+    """Returns the public fact on the number of records, where it was given."""
+    return f"given: {records:,}"
+
+
+def describe_noisy_count(records: int) -> str:
+    """Returns the line among the releases on the number of records, where it was released with noise."""
+    return f"the {RECORDS} with noise, {records:,}"
+
+
+def list_record_counts(public: Mapping[str, str], released: Sequence[str]) -> list[int]:
+    """Returns the numbers of records that the words of a statement give."""
+    facts = [how for name, how in public.items() if name == RECORDS or name.endswith(f": {RECORDS}")]
+    found = [each for how in facts for each in _COUNTS[0].findall(how)]
+    found += [each[1] for line in released if (each := _COUNTS[1].match(line))]
+    return [int(each.replace(",", "")) for each in found if each.strip(",")]
 
 
 def format_exactly(x: float) -> str:

@@ -30,7 +30,7 @@ from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...statement import Statement
 from ...statement.column_words import ColumnFact, fact_of_bounds, fact_of_categories, fact_of_labels, fact_of_missing
-from ...statement.wording import AGAIN, list_values, make_one_line
+from ...statement.wording import AGAIN, RECORDS, list_values, make_one_line
 from ...tables.model import REGRESSION, TableModel
 from .. import files
 from ..accounting.composition import check_writable
@@ -39,7 +39,7 @@ from ..progress import Progress
 from . import declarations
 from .learned_columns import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 
-KEPT_FACTS = ("number of records", "bounds of the target")
+KEPT_FACTS = (RECORDS, "bounds of the target")
 """Names of public facts that a table's statement takes over from that of its fit."""
 DOUBTFUL_SHARE = 0.5
 """Share of the records beyond a column's bounds above which a note is printed: the bounds are probably wrong."""

@@ -15,7 +15,14 @@ from ...ledger.payment import LedgerPayment
 from ...records.cells import describe_type
 from ...statement import Statement
 from ...statement.column_words import OCCURRING, fact_of_labels
-from ...statement.wording import AGAIN, format_exactly, list_values
+from ...statement.wording import (
+    AGAIN,
+    RECORDS,
+    describe_given_count,
+    describe_noisy_count,
+    format_exactly,
+    list_values,
+)
 
 UNSCALED = (
     "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
@@ -66,9 +73,9 @@ def build_fit_statement(
     counted = model.public_size is None
     by_weight = largest_weight is not None or "weights of labels" in facts.public
     each = ", each counted by its weight over the largest" if by_weight else ""
-    number = "private, and a noisy count was released" if counted else f"given: {model.public_size:,}"
+    number = "private, and a noisy count was released" if counted else describe_given_count(model.public_size)
     public = {
-        "number of records": number + each,
+        RECORDS: number + each,
         "columns": f"their number, {model.n_features_in_}, and their order",
         **facts.public,
         "bounds of the features": "none" if model.bounds is None else f"declared: {describe_bounds(model.bounds)}",
@@ -82,7 +89,7 @@ def build_fit_statement(
         public["runs"] = f"{runs:,}, each from where the last one ended{alone}"
     released = [*facts.released, f"the fitted parameters, {parameters:,} numbers"]
     if counted:
-        released.append(f"the number of records with noise, {size:,}{each}")
+        released.append(f"{describe_noisy_count(size)}{each}")
     return Statement(
         subject,
         privacy,

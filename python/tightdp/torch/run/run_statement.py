@@ -14,7 +14,7 @@ from ...ledger import Ledger
 from ...ledger.payment import name_payment
 from ...statement import Statement
 from ...statement.parameters import hash_state
-from ...statement.wording import AGAIN, format_exactly
+from ...statement.wording import AGAIN, RECORDS, describe_given_count, describe_noisy_count, format_exactly
 from ..model_checks.model_checks import is_sharded
 from ..plan.plan import Plan
 
@@ -90,7 +90,7 @@ def make_statement(
             f"a sum of losses with noise after each step, each loss clipped to {format_exactly(plan.loss.bound)}"
         )
     if counted:
-        released.append(f"the number of records with noise, {plan.records:,}")
+        released.append(describe_noisy_count(plan.records))
     return Statement(
         subject,
         plan.charged.epsilon(plan.delta),
@@ -98,7 +98,7 @@ def make_statement(
         plan.charged,
         released=tuple(released),
         public={
-            "number of records": "none: a noisy count was released" if counted else f"given: {plan.records:,}",
+            RECORDS: "none: a noisy count was released" if counted else describe_given_count(plan.records),
             "model": "its form, its initial parameters, its buffers and the loss",
             "settings": f"batches of {format_exactly(plan.batch_size)}, norms of at most "
             f"{format_exactly(plan.sensitivity)}, the optimizer",
