@@ -91,7 +91,7 @@ def frequent_values(
     charged, spent = Gaussian(sigma) + failing, NoiseShare(sigma, failing.nominal_delta)
     _, least = compute_noise_and_threshold(1, *spent)
     payment = LedgerPayment(ledger, note)
-    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(payment.spend, charged))
+    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(payment.spend_charge, charged))
     (kept,) = gate.release_frequent_values(1, lambda: [counts], spent).value
     privacy = charged.epsilon(delta)
     statement = Statement(
@@ -102,6 +102,6 @@ def frequent_values(
         released=(f"{len(kept):,} values, whose noisy counts reach {least:,}",),
         public={"missing": "the texts that stand for no value"},
         seeded=isinstance(rng, Philox),
-        ledger=payment.name,
+        ledger=payment.ledger_text,
     )
     return FrequentValues(kept, least, charged, privacy, statement)

@@ -240,7 +240,7 @@ def _release_counts(
     if not sigma <= MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     charged, payment = Gaussian(sigma) * 1, LedgerPayment(ledger, note)
-    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(payment.spend, charged))
+    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(payment.spend_charge, charged))
     noisy = gate.release_gaussian(Query((size,), 1.0, 1.0, 1.0, lambda _: counts), sigma).value.astype(np.int64)
     privacy = charged.epsilon(target.delta)
     statement = Statement(
@@ -252,7 +252,7 @@ def _release_counts(
         public=public,
         seeded=isinstance(rng, Philox),
         outside=("The model, unless it was trained privately or on other records.", AGAIN),
-        ledger=payment.name,
+        ledger=payment.ledger_text,
     )
     return noisy, charged, privacy, sigma, statement
 

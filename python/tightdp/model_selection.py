@@ -173,7 +173,7 @@ class PrivateSearchCV(BaseEstimator):
         if payment.ledger is not None:
             for _, each in found:
                 each._rehearse_for(width, max(2, len(classes)))
-            payment.spend(convert_to_ledger_charge(charge, target.delta))
+            payment.spend_charge(convert_to_ledger_charge(charge, target.delta))
         if blocks is None:
             outside = source.bernoulli(self.holdout, records)
             inner, outer = (_TablePart(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
@@ -190,7 +190,7 @@ class PrivateSearchCV(BaseEstimator):
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
         self.privacy_: Bound = charge.epsilon(target.delta)
-        self.statement_ = self._build_statement(target.delta, payment.name)
+        self.statement_ = self._build_statement(target.delta, payment.ledger_text)
         self._account_for(self.best_estimator_, target)
         return self
 

@@ -162,7 +162,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
         if payment.ledger is not None:
             _rehearse_last_step(plan, width, _count_classes(last, targets))
-            payment.spend(plan.charge)
+            payment.spend_charge(plan.charge)
         values = X
         for _, step in plan.steps[:-1]:
             values = _run_step(step, values)
@@ -181,7 +181,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         self.history_: tuple[Mechanism, ...] = sum(
             (tuple(step.history_) for _, step in plan.steps if hasattr(step, "history_")), ()
         )
-        self.statement_ = self._build_statement(target.delta, payment.name)
+        self.statement_ = self._build_statement(target.delta, payment.ledger_text)
         return self
 
     def _check_target_table(self, X: Any, y: Any) -> tuple[Any, int]:

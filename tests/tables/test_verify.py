@@ -531,3 +531,28 @@ def test_an_entry_without_an_identifier_is_compared_by_its_amount(tmp_path, monk
     assert verify(tmp_path / "s.json", "--ledger", str(tmp_path / "l")) == 0
     found = capsys.readouterr().out
     assert "the amount is that of entry 1 of 'people', which does not say what it was for" in found
+
+
+@pytest.mark.parametrize("command", ["frequent", "test", "test --matrix", "train"])
+def test_what_a_command_prints_as_json_is_verified(trained, tmp_path, command, capsys):
+    """The statement was joined with the release in one object, which verify refused for the entries of the release."""
+    folder, _ = trained
+    budget = ["--epsilon", "1", "--delta", "1e-5", "--json"]
+    table, model = str(folder / "people.csv"), str(folder / "people.model.json")
+    declared = ["--label", "ill", "--bounds", "age=18:90", "--classes", "no,yes", "--out", str(tmp_path / "m.json")]
+    options = {
+        "frequent": ["frequent", table, "--column", "ill"],
+        "test": ["test", model, table],
+        "test --matrix": ["test", model, table, "--matrix"],
+        "train": ["train", table, *declared],
+    }[command]
+    assert main([*options, *budget]) == 0
+    printed = tmp_path / "printed.json"
+    printed.write_text(capsys.readouterr().out)
+    assert verify(printed, "--json") == 0
+    found, plain = json.loads(capsys.readouterr().out), json.loads(printed.read_text())
+    assert "statement.epsilon" in found["recomputed"]
+    assert set(plain) - {"statement"} <= set(found["no file can show"])
+    printed.write_text(json.dumps({**plain, "statement": {**plain["statement"], "epsilon": 0.5}}))
+    assert verify(printed) == 2
+    assert "printed.json: statement: epsilon" in capsys.readouterr().err

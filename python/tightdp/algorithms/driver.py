@@ -117,7 +117,7 @@ def fit(
             Oracle(model, records, unknown, sampler),
             source,
             callback,
-            payment.spend,
+            payment.spend_charge,
         )
         before: tuple[Mechanism, ...] = (count,)
     else:
@@ -126,7 +126,7 @@ def fit(
         check_length(plan)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         charged, before = plan.budget.charge(), ()
-        gate = Gate(plan.budget, source, progress, partial(payment.spend, charged))
+        gate = Gate(plan.budget, source, progress, partial(payment.spend_charge, charged))
     start = model.make_initial_parameters(source.uniform) if initial is None else np.array(initial, np.float64)
     parameters = plan.run(Oracle(model, records, public, sampler), gate, start)
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records, plan.used)

@@ -268,7 +268,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         make_random_source(self.random_state)
         plan, payment = self._plan_labels(self.n_features_in_), LedgerPayment(self.ledger, note)
         self._rehearse_run(self.n_features_in_, self._build_model(self.n_features_in_, 2), plan.epsilon, plan.delta)
-        payment.spend(plan.charge)
+        payment.spend_charge(plan.charge)
         texts, history = release_labels(counts, plan.spent, self.random_state)
         self.classes_ = select_labels(texts, present)
         check_within(self._compute_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)

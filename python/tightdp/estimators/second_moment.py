@@ -59,12 +59,12 @@ class SecondMoment:
     ) -> tuple[NDArray[np.float64], str | None]:
         """The moment with noise, and the name of the payment that was made before."""
         budget, payment = FixedPlan(Gaussian(noise)), LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
-        gate = Gate(budget, source, pay=partial(payment.spend, budget.charge()))
+        gate = Gate(budget, source, pay=partial(payment.spend_charge, budget.charge()))
         found = gate.release_gaussian(query, noise).value
         self.history_: tuple[Mechanism, ...] = gate.history
         self.charged_: Composition = budget.charge()
         self.privacy_: Bound = self.charged_.epsilon(self._delta)
-        return found, payment.name
+        return found, payment.ledger_text
 
 
 def second_moment_query(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:

@@ -23,13 +23,13 @@ class LedgerPayment:
         """Identifier of the release, 32 random hexadecimal digits."""
         self._note = note
 
-    def spend(self, charge: Composable) -> None:
+    def spend_charge(self, charge: Composable) -> None:
         """Spends the charge from the ledger, if there is one; called before the first release."""
         if self.ledger is not None:
             self.ledger.spend(charge, note=self._note, release=self.release)
 
     @property
-    def name(self) -> str | None:
+    def ledger_text(self) -> str | None:
         """The ledger and the release, as a statement names them; None without a ledger."""
         return name_payment(self.ledger, self.release)
 

@@ -81,8 +81,10 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         self._types = (
             list_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
         )
-        self._run(values, spent, source, delta, partial(payment.spend, charge))
-        self.statement_ = self._build_statement(delta, self.random_state is not None, payment.name if charge else None)
+        self._run(values, spent, source, delta, partial(payment.spend_charge, charge))
+        self.statement_ = self._build_statement(
+            delta, self.random_state is not None, payment.ledger_text if charge else None
+        )
         return self
 
     def transform(self, X: Any) -> Any:

@@ -95,7 +95,10 @@ def _round_to_text(x: float, digits: int, rounding: str) -> str:
 
 RECORDS = "number of records"
 """Name of the public fact on the number of records. In a statement of several steps it stands behind a step's name."""
-_COUNTS = re.compile(r"\bgiven: ([\d,]+)"), re.compile(rf"(?:.*: )?the {RECORDS} with noise, ([\d,]+)")
+_COUNTS = (
+    re.compile(r"\bgiven: (\d[\d,]*?)(?=$|[,;] )"),
+    re.compile(rf"(?:.*: )?the {RECORDS} with noise, (\d[\d,]*?)(?=$|, )"),
+)
 """The number of records in the words of ``describe_given_count`` and of ``describe_noisy_count``."""
 
 
@@ -114,7 +117,7 @@ def list_record_counts(public: Mapping[str, str], released: Sequence[str]) -> li
     facts = [how for name, how in public.items() if name == RECORDS or name.endswith(f": {RECORDS}")]
     found = [each for how in facts for each in _COUNTS[0].findall(how)]
     found += [each[1] for line in released if (each := _COUNTS[1].match(line))]
-    return [int(each.replace(",", "")) for each in found if each.strip(",")]
+    return [int(each.replace(",", "")) for each in found]
 
 
 def format_exactly(x: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,7 @@ def _print_found(arguments: argparse.Namespace, found: Accuracy | ConfusionMatri
     if not arguments.json:
         files.print_release("\n".join([str(found.statement), *lines]))
         return
-    plain = found.statement.to_dict()
+    plain: dict[str, Any] = {"statement": found.statement.to_dict()}
     if isinstance(found, Accuracy):
         plain |= {"accuracy": found.value, "interval": found.interval, "population": found.population}
     else:

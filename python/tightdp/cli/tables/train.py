@@ -185,7 +185,11 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
             encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
         )
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
-    print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _describe_result(statement, private))
+    print(
+        json.dumps({"statement": statement.to_dict(), **private})
+        if arguments.json
+        else _describe_result(statement, private)
+    )
     return 0
 
 

@@ -37,7 +37,9 @@ example:
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    p.add_argument("file", type=Path, help="a model file, a statement as JSON, or the page of a statement")
+    p.add_argument(
+        "file", type=Path, help="a model file, a statement as JSON, output of --json, or the page of a statement"
+    )
     p.add_argument(
         "--model",
         type=Path,
@@ -81,6 +83,8 @@ def _hash_parameters(model: Path, patient: bool) -> str:
     return read_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
 
 
+RESULTS = {"model_file", "values", "accuracy", "matrix"}
+"""Entries of which what a command prints with --json has one, beside the statement."""
 _CheckedFile = tuple[Statement, Verdict, str]
 """The statement of a file, the verdict on the file, and the prefix of the statement's entries in the verdict."""
 
@@ -112,6 +116,14 @@ def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
     if isinstance(plain, dict) and "tightdp_statement" in plain:
         statement = Statement.from_dict(plain, patient=patient)
         return statement, build_verdict(statement), ""
+    if isinstance(plain, dict) and "statement" in plain and RESULTS & plain.keys():
+        try:
+            statement = Statement.from_dict(plain["statement"], patient=patient)
+        except ValueError as error:
+            raise ValueError(f"statement: {error}") from None
+        verdict = build_verdict(statement).place_under("statement")
+        verdict.unseen.update({entry: "that this is what was released" for entry in plain if entry != "statement"})
+        return statement, verdict, "statement."
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
 
 

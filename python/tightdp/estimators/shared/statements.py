@@ -101,7 +101,7 @@ def build_fit_statement(
         taken=facts.taken,
         seeded=model.random_state is not None,
         outside=(AGAIN,) if model.bounds is not None else (UNSCALED, AGAIN),
-        ledger=payment.name,
+        ledger=payment.ledger_text,
         settings=settings,
         dataset=None if payment.ledger is None else payment.ledger.dataset,
     )
