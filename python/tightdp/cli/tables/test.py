@@ -1,7 +1,8 @@
 """tightdp test: how well a model does on records that it has not seen, released with a guarantee for them.
 
 The number of right predictions is released with noise. Records with another label than the model's classes, or with a
-missing number, count as wrong.
+missing number, count as wrong. A cell that is neither a finite number nor missing where the model takes a number, such
+as abc or inf, is an error, and nothing is spent.
 """
 
 from __future__ import annotations
