@@ -11,7 +11,6 @@ import numpy as np
 
 from . import _check
 from .accounting.questions.calibration import calibrate
-from .algorithms.driver import open_ledger, spend_from_ledger
 from .bound import Bound
 from .composition import Composition
 from .gate.budget import FixedPlan
@@ -19,7 +18,7 @@ from .gate.count_threshold import MOST_NOISE, compute_noise_and_threshold, count
 from .gate.gate import Gate
 from .gate.shares import NoiseShare
 from .ledger import Ledger
-from .ledger.ledger import name_of
+from .ledger.payment import LedgerPayment
 from .mechanisms import ApproximateDP, Gaussian
 from .records.cells import convert_value_to_text
 from .release.noise import Philox, RandomSource, resolve_source
@@ -83,8 +82,8 @@ def frequent_values(
     counts = count_values(map(convert_value_to_text, values), missing)
     charged = Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
     _, least = compute_noise_and_threshold(1, *spent)
-    book = open_ledger(ledger)
-    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(spend_from_ledger, book, charged, note))
+    payment = LedgerPayment(ledger, note)
+    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(payment.spend_charge, charged))
     (kept,) = gate.release_frequent_values(1, lambda: [counts], spent).value
     privacy = charged.epsilon(delta)
     statement = Statement(
@@ -95,7 +94,7 @@ def frequent_values(
         released=(f"{len(kept):,} values, whose noisy counts reach {least:,}",),
         public={"missing": "the texts that stand for no value"},
         seeded=isinstance(rng, Philox),
-        ledger=name_of(book),
+        ledger=payment.ledger_text,
     )
     return FrequentValues(kept, least, charged, privacy, statement)
 

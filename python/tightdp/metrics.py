@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _check
-from .algorithms.driver import open_ledger, spend_from_ledger
 from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
 from .composition import Composition
@@ -29,12 +28,12 @@ from .gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from .gate.gate import Gate
 from .gate.oracle import Integers, Query
 from .ledger import Ledger
-from .ledger.ledger import name_of
+from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian
 from .records.cells import NESTED, as_column, match_cells
 from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
-from .statement.wording import AGAIN, list_values
+from .statement.wording import AGAIN, list_texts
 
 __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 
@@ -168,7 +167,7 @@ def confusion_matrix(
         raise ValueError("classes must be labels of the records, in their type: no record has two of these")
     noisy, charged, privacy, sigma, statement = _release_counts(
         size**2, counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
-        {"labels": f"declared: {list_values([str(label) for label in known])}"},
+        {"labels": f"declared: {list_texts([str(label) for label in known])}"},
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
     )  # fmt: skip
     wide = _half_width(sigma, (1 - confidence) / size**2)
@@ -241,8 +240,8 @@ def _release_counts(
     sigma = resolve_noise_multiplier(Gaussian, noise_multiplier, target)
     if not sigma <= MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
-    charged, book = Gaussian(sigma) * 1, open_ledger(ledger)
-    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(spend_from_ledger, book, charged, note))
+    charged, payment = Gaussian(sigma) * 1, LedgerPayment(ledger, note)
+    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(payment.spend_charge, charged))
     noisy = gate.release_gaussian(Query((size,), 1.0, 1.0, 1.0, lambda _: counts), sigma).value.astype(np.int64)
     privacy = charged.epsilon(target.delta)
     statement = Statement(
@@ -254,7 +253,7 @@ def _release_counts(
         public=public,
         seeded=isinstance(rng, Philox),
         outside=("The model, unless it was trained privately or on other records.", AGAIN),
-        ledger=name_of(book),
+        ledger=payment.ledger_text,
     )
     return noisy, charged, privacy, sigma, statement
 

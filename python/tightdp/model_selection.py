@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _check
-from .algorithms.driver import check_records, make_random_source, open_ledger, spend_from_ledger
+from .algorithms.driver import check_records, make_random_source
 from .bound import Bound
 from .composition import Composition
 from .estimators.labels import check_typed, must_learn, require_typed_labels
@@ -43,7 +43,7 @@ from .gate.search_charge import (
 )
 from .gate.selection import ExactCoins
 from .gate.shares import plan_with_remaining_budget
-from .ledger.ledger import name_of
+from .ledger.payment import LedgerPayment
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
 from .preprocessing.cells import check_shape, check_width, select_rows, split_columns
@@ -58,7 +58,7 @@ from .release.noise import RandomSource
 from .selections_and_groups import RepeatAndSelect
 from .statement import Statement
 from .statement.column_words import fact_of_labels
-from .statement.wording import AGAIN, list_values
+from .statement.wording import AGAIN, format_exactly, list_values
 
 __all__ = ["PrivateSearchCV"]
 
@@ -161,11 +161,12 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(
                 f"holdout must leave records to train on: with fewer than {least:,} of them all may be held out"
             )
-        source, book = make_random_source(self.random_state), open_ledger(self.ledger)
-        if book is not None:
+        source = make_random_source(self.random_state)
+        payment = LedgerPayment(self.ledger, "PrivateSearchCV.fit")
+        if payment.ledger is not None:
             for _, each in found:
                 each._rehearse_for(width, max(2, len(classes)))
-            spend_from_ledger(book, convert_to_ledger_charge(charge, target.delta), "PrivateSearchCV.fit")
+            payment.spend_charge(convert_to_ledger_charge(charge, target.delta))
         if blocks is None:
             inner, outer = self._split_table(X, labels, source)
         else:
@@ -175,7 +176,7 @@ class PrivateSearchCV(BaseEstimator):
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
         self.privacy_: Bound = charge.epsilon(target.delta)
-        self.statement_ = self._build_statement(target.delta, name_of(book))
+        self.statement_ = self._build_statement(target.delta, payment.ledger_text)
         self._account_for(self.best_estimator_, target)
         return self
 
@@ -335,7 +336,7 @@ class PrivateSearchCV(BaseEstimator):
             public={
                 **public,
                 "settings to choose from": f"declared: {len(self._list_candidates()):,}",
-                "share of records that are held out": f"declared: {self.holdout:g}",
+                "share of records that are held out": f"declared: {format_exactly(self.holdout)}",
             },
             size=made.size,
             taken=(labels,) if own else made.taken,

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import _check
 from .accounting.questions.calibration import calibrate
-from .algorithms.driver import check_records, make_random_source, open_ledger, spend_from_ledger
+from .algorithms.driver import check_records, make_random_source
 from .bound import Bound
 from .composition import Composition
 from .estimators.labels import check_typed, require_typed_labels
@@ -32,7 +32,7 @@ from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError
 from .estimators.shared.statements import UNSCALED
 from .gate.budget import Caps, Target
 from .gate.shares import FAILURE, NoiseShare, build_caps, check_within, plan_with_remaining_budget
-from .ledger.ledger import name_of
+from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.cells import check_shape, check_width, select_by_name, split_columns
 from .preprocessing.checks_before_charge import (
@@ -159,10 +159,10 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         if self.ledger is not None:  # without a ledger nothing is lost if the step itself refuses the table
             check_table([step for _, step in self._check_steps()], X)
         plan = self._plan(width, _count_classes(last, targets))
-        book = open_ledger(self.ledger)
-        if book is not None:
+        payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
+        if payment.ledger is not None:
             _rehearse_last_step(plan, width, _count_classes(last, targets))
-            spend_from_ledger(book, plan.charge, "PrivatePipeline.fit")
+            payment.spend_charge(plan.charge)
         values = X
         for _, step in plan.steps[:-1]:
             values = _run_step(step, values)
@@ -181,7 +181,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         self.history_: tuple[Mechanism, ...] = sum(
             (tuple(step.history_) for _, step in plan.steps if hasattr(step, "history_")), ()
         )
-        self.statement_ = self._build_statement(target.delta, name_of(book))
+        self.statement_ = self._build_statement(target.delta, payment.ledger_text)
         return self
 
     def _check_target_table(self, X: Any, y: Any) -> tuple[Any, int]:

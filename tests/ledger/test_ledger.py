@@ -251,3 +251,27 @@ def test_only_what_is_no_url_is_said_to_be_none(monkeypatch):
     monkeypatch.setattr(sql, "create_engine", lacking)
     with pytest.raises(dp.LedgerError, match=r"NoSuchModuleError: Can't load plugin.*nothing was spent"):
         dp.Ledger("postgresql://someone:secret@127.0.0.1:1/none")
+
+
+def test_each_entry_has_an_identifier_of_its_release(where):
+    ledger = created(where)
+    ledger.spend(G)
+    ledger.spend(G, release="0123456789abcdef" * 2)
+    first, second = (entry.release for entry in dp.Ledger(where).history)
+    assert second == "0123456789abcdef" * 2 != first and len(first) == 32 and int(first, 16) >= 0
+    for bad in ("", "0" * 31, "G" * 32, "0" * 31 + "\n"):
+        with pytest.raises(ValueError, match="release must be 32 hexadecimal digits"):
+            ledger.spend(G, release=bad)
+    assert len(ledger.history) == 2
+
+
+def test_a_release_has_one_hash_of_its_parameters(where):
+    ledger = created(where)
+    ledger.spend(G)
+    (release,) = (entry.release for entry in ledger.history)
+    assert ledger.read_parameters(release) is None
+    for _ in range(2):  # the same hash again is nothing new
+        ledger.record_parameters(release, "sha256:one")
+        assert dp.Ledger(where).read_parameters(release) == "sha256:one"
+    with pytest.raises(dp.BudgetExceeded, match="was paid for parameters sha256:one"):
+        ledger.record_parameters(release, "sha256:two")

@@ -124,7 +124,8 @@ def test_an_entry_is_read_as_it_was_written(file):
             account = dp.Accountant(neighbors=plain["neighbors"])
             for mechanism, count in releases:
                 account.compose(mechanism, count)
-            assert is_same(json.loads(account.to_json()), edit.plain), edit
+            left = {name: value for name, value in edit.plain.items() if name != "release"}
+            assert is_same(json.loads(account.to_json()), left), edit
     assert told > 50
 
 

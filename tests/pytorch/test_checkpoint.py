@@ -221,7 +221,7 @@ def test_states_that_no_run_wrote_are_refused(tmp_path, change):
     with pytest.raises(ValueError, match=r"^checkpoint must be a folder .*: run.json is damaged"):
         halted(tmp_path, 0)
     file.write_text(json.dumps({**whole, "format": 1}))
-    with pytest.raises(ValueError, match="of format 2 wrote, and its format is 1"):
+    with pytest.raises(ValueError, match="of format 3 wrote, and its format is 1"):
         halted(tmp_path, 0)
 
 
@@ -271,3 +271,13 @@ def test_folders_that_are_none(tmp_path):
             halted(folder, 0)
     with pytest.raises(RuntimeError, match="must be given a checkpoint"):
         private(mlp(), table(60), **SETTINGS).save()
+
+
+def test_the_statement_names_the_entry_that_paid_for_the_run(tmp_path):
+    """The run's name is the identifier in the ledger, also after it went on from its folder."""
+    book = dp.Ledger.create(tmp_path / "ledger", epsilon=9.0, delta=1e-3, dataset="records")
+    first = halted(tmp_path / "run", 2, ledger=book).statement_.ledger
+    second = halted(tmp_path / "run", 3, ledger=book).statement_.ledger
+    (entry,) = book.history
+    assert first == second and first.endswith(f", release {entry.release}")
+    assert book.read_progress(entry.release).releases == 3

@@ -88,6 +88,45 @@ def test_a_pipe_where_a_file_will_be_written(saved, place, name):
         open_run(place, saved[2])
 
 
+@pytest.mark.parametrize("name", ["run.json", "charged", "shares.json", "turns.json", "tensors.pt"])
+def test_a_changed_byte_anywhere_is_refused_by_the_name_of_its_file(saved, place, name):
+    """A weight of ``tensors.pt`` could be changed by 38 orders of magnitude, and the run went on from it."""
+    whole = saved[1][name]
+    weight = open_run(place, saved[2]).model[0].weight.detach().numpy().tobytes()
+    flipped = [len(whole) // 2, len(whole) - 1, *([whole.index(weight) + 3] if name == "tensors.pt" else [])]
+    changed = [whole[:k] + bytes([whole[k] ^ 0x41]) + whole[k + 1 :] for k in flipped]
+    for data in (*changed, whole + b"\n", whole + b"x", *([] if name == "charged" else [whole + whole, b""])):
+        (place / name).write_bytes(data)
+        with pytest.raises(ValueError, match=rf"^checkpoint must be .*: {name} is damaged: \S.*Nothing was spent"):
+            open_run(place, saved[2])
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_a_save_that_is_cut_short_leaves_a_folder_that_goes_on(saved, place, monkeypatch, point):
+    """The digests of both files are known while one takes the place of the other."""
+    replace = os.replace
+
+    def stop(source, target):
+        if not str(target).endswith("tensors.pt"):
+            return replace(source, target)
+        if point == "after":
+            replace(source, target)
+        raise KeyboardInterrupt
+
+    run = open_run(place, saved[2])
+    with torch.no_grad():
+        run.model[0].weight.add_(1.0)
+    with monkeypatch.context() as killed:
+        killed.setattr(os, "replace", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run.save()
+    expected = run.model[0].weight.detach().clone() - (1.0 if point == "before" else 0.0)
+    again = open_run(place, saved[2])
+    assert torch.allclose(again.model[0].weight, expected)
+    again.save()
+    assert torch.equal(open_run(place, saved[2]).model[0].weight, again.model[0].weight)
+
+
 def test_paths_that_no_folder_can_have():
     for path in ("a\0b", "x" * 5000, "\ud800", b"folder"):
         with pytest.raises((ValueError, TypeError), match=r"^checkpoint must be"):

@@ -260,7 +260,28 @@ def test_what_is_no_bound_of_what_was_charged_is_refused():
             dp.Statement("a", one.epsilon(bound), delta, one, neighbors=relation)
     with pytest.raises(ValueError, match="privacy must bound epsilon of what was charged"):
         dp.Statement("a", one.epsilon(1e-6), 1e-6, one * 2)
-    assert dp.Statement("a", one.epsilon(1e-9), 1e-6, one).privacy == one.epsilon(1e-9)  # what is loose may be said
+    with pytest.raises(ValueError, match="privacy must bound epsilon of what was charged"):
+        dp.Statement("a", one.epsilon(1e-9), 1e-6, one)  # its lower end is too large
+
+
+@pytest.mark.parametrize("relation", ["add", "remove", "add_or_remove"])
+def test_a_larger_bound_of_something_else_is_refused(relation):
+    """The bound of all records was taken for that of a sample of them, and its lower end printed as certified."""
+    whole, sample = dp.Gaussian(1.0) * 1, dp.PoissonSampled(dp.Gaussian(1.0), 0.5) * 1
+    with pytest.raises(ValueError, match="privacy must bound epsilon of what was charged"):
+        dp.Statement("a", whole.epsilon(1e-5, neighbors=relation), 1e-5, sample)
+
+
+@pytest.mark.parametrize("lower", [0.0, 0.4, 1.0])
+def test_a_lower_end_is_that_of_the_account(lower):
+    """What is loose may be said, where the account proves its lower end."""
+    found = RUN.epsilon(1e-5)
+    claimed = dp.Bound(found.lower * lower, found.upper * 1.0005, found.engine)
+    assert dp.Statement("a", claimed, 1e-5, RUN).privacy == claimed
+    above = dp.Bound(found.upper, found.upper * 1.0005, found.engine)
+    made = dp.Statement("a", above, 1e-5, RUN)
+    assert made.privacy == dp.Bound(found.lower, above.upper, found.engine)
+    assert dp.Statement.from_json(made.to_json()) == made
 
 
 def test_the_meaning_is_the_definition():
@@ -274,6 +295,31 @@ def test_the_meaning_is_the_definition():
         assert norm.sf(t - 1) <= factor * norm.sf(t) + delta * (1 + 1e-9)
     ratio = norm.sf(bound.upper - 0.5)  # where the loss is above epsilon
     assert ratio > 3 * delta
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"public": {"number of records": "given: 3,000"}},
+        {"public": {"last: number of records": "private, and a noisy count was released; given: 3,000, each counted"}},
+        {"released": ("weights", "the number of records with noise, 3,000, each counted by its weight")},
+        {"released": ("last: the number of records with noise, 3,000",)},
+    ],
+)
+def test_the_number_of_records_is_one_of_those_in_the_words(facts):
+    """By another size the warning of a large delta could be taken out of a file that still gave the number."""
+    made = statement(delta=1e-3, size=3000, **facts)
+    assert any("at least 1/3000" in line for line in made.warnings)
+    for size in (10, None):
+        with pytest.raises(ValueError, match="size must be the number of records that public or released gives, 3,000"):
+            statement(delta=1e-3, size=size, **facts)
+        with pytest.raises(ValueError, match="size must be"):
+            dp.Statement.from_json(json.dumps({**made.to_dict(), "size": size, "warnings": []}))
+
+
+def test_other_facts_may_have_numbers():
+    public = {"number of members": "given: 1,000", "number of records": "private, and a noisy count was released"}
+    assert statement(size=7, public=public, released=("the labels with noise, 3,000",)).size == 7
 
 
 def test_the_page_explains_its_numbers_and_has_room_for_who_answers():

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import tightdp as dp
+from tightdp.estimators.shared.statements import describe_bounds
 from tightdp.records.columns import Category, Number
-from tightdp.statement.column_words import fact_of_labels, facts_of_columns
+from tightdp.statement.column_words import fact_of_categories, fact_of_labels, facts_of_columns
 
 COLUMNS = (
     Number("age", 18.0, 90.0, 40.0),
@@ -55,3 +56,32 @@ def test_words_of_another_value_are_refused(chosen):
         with pytest.raises(ValueError, match="released must say of"):
             model(public, released=(line,))
     assert sum(each.is_about(fact.describe_release()) for each in FACTS) == 1
+
+
+@pytest.mark.parametrize("low", [0.0, 18.0, 18.123456789, 1.7e9, 1e300, 5e-324, -1e22, 123456789012345678.0])
+def test_numbers_of_a_column_are_read_back_from_the_words(low):
+    """They had six digits: 1700000000 to 1700003600 was "1.7e+09 to 1.7e+09", and other bounds fitted these words."""
+    high = np.nextafter(low, np.inf)
+    bounds, missing = facts_of_columns([Number("t", low, high, low)])
+    assert [float(part) for part in bounds.value.split(" to ")] == [low, high]
+    assert float(missing.value) == low
+    (other,) = facts_of_columns([Number("t", low, np.nextafter(high, np.inf))])
+    assert other.value != bounds.value
+    assert describe_bounds((low, high)) == f"[{bounds.value.replace(' to ', ', ')}]"
+
+
+def test_whole_numbers_have_no_point():
+    assert facts_of_columns([Number("age", 18.0, 90.0)])[0].declared == "declared: 18 to 90"
+    assert facts_of_columns([Number("t", 1700000000.0, 1700003600.0)])[0].value == "1700000000 to 1700003600"
+
+
+LISTS = [[], [""], ["", ""], ["A, B", "C"], ["A", "B", "C"], ["A", "B, C"], ["A, B, C"], ['"A, B"', "C"], ["A ", " B"]]
+LISTS += [["A", "  B"], ["none was frequent, so the column is left out"], ["a" * k for k in range(1, 30)]]
+LISTS += [[*LISTS[-1][:-1], "b"], [*LISTS[-1][:20], "and 9 more"], LISTS[-1][:20], [*LISTS[-1][:19], "and 1 more"]]
+
+
+def test_different_categories_have_different_words():
+    """Joined by commas, ["A, B", "C"] and ["A", "B", "C"] were one text, and so were lists that differ behind 20."""
+    words = [fact_of_categories("clinic", values).value for values in LISTS]
+    assert len(set(words)) == len(LISTS)
+    assert words[3:5] == ['"A, B", C', "A, B, C"]

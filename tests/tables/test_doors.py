@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -411,3 +412,30 @@ def test_output_replaces_no_file_of_others(data, ledger, capsys):
     page = str(data.with_name("page.html"))
     assert [main(["statement", model, "--out", page]) for _ in range(2)] == [0, 0]  # in the place of an older page
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("command", ["train", "test", "frequent"])
+@pytest.mark.parametrize("row", ["x" * 140_000 + ",no", "31,no,more", "31", "abc,no", "inf,no"])
+def test_an_error_of_a_record_names_file_and_line_and_charges_nothing(tmp_path, command, row, capsys):
+    """A long cell had no line, and ``test`` called every file "table"."""
+    good, bad, ledger = tmp_path / "good.csv", tmp_path / "bad.csv", tmp_path / "l"
+    lines = ["age,ill", *(f"{20 + k % 50},{'yes' if k % 2 else 'no'}" for k in range(300))]
+    good.write_text("\n".join(lines) + "\n")
+    bad.write_text("\n".join([*lines[:200], row, *lines[200:]]) + "\n")
+    made = dp.Ledger.create(ledger, epsilon=9.0, delta=1e-3, dataset="people", failure=1e-4)
+    declared = ["--label", "ill", "--bounds", "age=18:90", "--classes", "no,yes", "--out", str(tmp_path / "m.json")]
+    budget = ["--epsilon", "1", "--delta", "1e-5"]
+    assert main(["train", str(good), *declared, *budget]) == 0
+    capsys.readouterr()
+    options = {
+        "train": ["train", str(bad), *declared, "--force"],
+        "test": ["test", str(tmp_path / "m.json"), str(bad)],
+        "frequent": ["frequent", str(bad), "--column", "ill"],
+    }[command]
+    found = main([*options, *budget, "--ledger", str(ledger)])
+    if command == "frequent" and row in ("abc,no", "inf,no"):  # the column of numbers is not read
+        assert found == 0
+        return
+    assert found == 2 and not made.history
+    error = capsys.readouterr().err
+    assert re.search(r"bad\.csv(, line 201: |: record 200\b)", error) and len(error.splitlines()) == 1

@@ -120,7 +120,7 @@ def test_on_the_command_line(tmp_path, capsys):
     assert seen.out.splitlines()[-1] == "--categories 'clinic=\"a,b\",north'"
     assert main([*frequent, "--epsilon", "0.5", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed["values"] == ["a,b", "north"] and printed["epsilon"] <= 0.5
+    assert printed["values"] == ["a,b", "north"] and printed["statement"]["epsilon"] <= 0.5
     assert main([*frequent, "--epsilon", "5"]) == 3
     assert main([*frequent, "--epsilon", "0.5", "--column", "job"]) == 2
     assert len(dp.Ledger(path).history) == 2

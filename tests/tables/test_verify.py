@@ -16,6 +16,7 @@ from tightdp import _core
 from tightdp.accounting.engines.allocation import sums
 from tightdp.cli import main
 from tightdp.cli.files import reserve_file
+from tightdp.ledger.ledger import name_of
 from tightdp.statement.recomputation import UNITS
 from tightdp.statement.verdict import build_verdict
 
@@ -495,3 +496,63 @@ def test_a_name_of_a_file_is_no_command_to_a_terminal(trained, tmp_path, capsys)
         out = capsys.readouterr().out
         assert all(line.isprintable() for line in out.splitlines())
         assert not any(line.startswith("epsilon: certified") for line in out.splitlines())
+
+
+def test_one_entry_of_a_ledger_pays_for_one_model(trained, tmp_path, capsys):
+    """Two trainings of equal charge had one entry between them: its identity and amount fit the statements of both."""
+    folder, ledger = trained
+    options = ["--label", "ill", "--bounds", "age=18:90", "--classes", "no,yes", "--epsilon", "1", "--delta", "1e-5"]
+    unpaid = tmp_path / "unpaid.json"
+    assert main(["train", str(folder / "people.csv"), *options, "--out", str(unpaid)]) == 0
+    paid, plain = json.loads((folder / "people.model.json").read_text()), json.loads(unpaid.read_text())
+    copied = {name: paid["statement"][name] for name in ("ledger", "dataset")}
+    unpaid.write_text(json.dumps({**plain, "statement": {**plain["statement"], **copied}}))
+    assert verify(unpaid, "--ledger", str(folder / "l")) == 2
+    assert f"the ledger paid for {paid['statement']['parameters']}" in capsys.readouterr().err
+
+    (release,) = {entry.release for entry in ledger.history}
+    for other, line in (("0" * 32, "has no entry of this release"), ("", "has no entry without an identifier")):
+        name = paid["statement"]["ledger"].replace(release, other).removesuffix(", release ")
+        made = dp.Statement.from_dict({**paid["statement"], "ledger": name}, patient=True)
+        (tmp_path / "s.json").write_text(made.to_json())
+        assert verify(tmp_path / "s.json", "--ledger", str(folder / "l")) == 2
+        assert line in capsys.readouterr().err
+
+
+def test_an_entry_without_an_identifier_is_compared_by_its_amount(tmp_path, monkeypatch, capsys):
+    """Ledgers of versions that drew no identifiers keep opening, and the words say that the amount alone was seen."""
+    with monkeypatch.context() as old:
+        old.setattr("tightdp.ledger.ledger.add_release", lambda account, release: account)
+        ledger = dp.Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-4, dataset="people")
+        ledger.spend(RUN)
+    assert [entry.release for entry in dp.Ledger(tmp_path / "l").history] == [None]
+    stated = dp.Statement("a mean", RUN.epsilon(1e-5), 1e-5, RUN, ledger=name_of(ledger))
+    (tmp_path / "s.json").write_text(stated.to_json())
+    assert verify(tmp_path / "s.json", "--ledger", str(tmp_path / "l")) == 0
+    found = capsys.readouterr().out
+    assert "the amount is that of entry 1 of 'people', which does not say what it was for" in found
+
+
+@pytest.mark.parametrize("command", ["frequent", "test", "test --matrix", "train"])
+def test_what_a_command_prints_as_json_is_verified(trained, tmp_path, command, capsys):
+    """The statement was joined with the release in one object, which verify refused for the entries of the release."""
+    folder, _ = trained
+    budget = ["--epsilon", "1", "--delta", "1e-5", "--json"]
+    table, model = str(folder / "people.csv"), str(folder / "people.model.json")
+    declared = ["--label", "ill", "--bounds", "age=18:90", "--classes", "no,yes", "--out", str(tmp_path / "m.json")]
+    options = {
+        "frequent": ["frequent", table, "--column", "ill"],
+        "test": ["test", model, table],
+        "test --matrix": ["test", model, table, "--matrix"],
+        "train": ["train", table, *declared],
+    }[command]
+    assert main([*options, *budget]) == 0
+    printed = tmp_path / "printed.json"
+    printed.write_text(capsys.readouterr().out)
+    assert verify(printed, "--json") == 0
+    found, plain = json.loads(capsys.readouterr().out), json.loads(printed.read_text())
+    assert "statement.epsilon" in found["recomputed"]
+    assert set(plain) - {"statement"} <= set(found["no file can show"])
+    printed.write_text(json.dumps({**plain, "statement": {**plain["statement"], "epsilon": 0.5}}))
+    assert verify(printed) == 2
+    assert "printed.json: statement: epsilon" in capsys.readouterr().err

@@ -165,13 +165,12 @@ def test_a_label_that_was_not_learned_contributes_nothing_in_any_pass(table):
     np.testing.assert_array_equal(late, made.fit(gone, others)._w)
 
 
-@pytest.mark.parametrize("target", [np.nan, np.inf, "CANARY"])
-def test_targets_of_later_passes_are_numbers(table, target):
+def test_targets_of_later_passes_are_numbers(table):
     X, y = table[0], table[0][:, 1]
-    worse = np.append(y[1:100].astype(object if isinstance(target, str) else float), target)
+    worse = np.append(y[1:100].astype(object), "CANARY")
     for made in (Ridge(target_bounds=(0, 1)), SGDRegressor(FEW, target_bounds=(0, 1))):
         blocks = Changing(X, y, 2, lambda parts: [(parts[0][0], worse), *parts[1:]])
-        with pytest.raises(RuntimeError, match=f"^{CHANGED}: y holds something that is no finite number") as error:
+        with pytest.raises(RuntimeError, match=f"^{CHANGED}: y holds something that is no number") as error:
             made.set_params(**TARGET).fit(blocks)
         assert "CANARY" not in str(error.value) and error.value.__suppress_context__ | (error.value.__context__ is None)
 

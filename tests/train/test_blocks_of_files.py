@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from tightdp.train import DPSGD, FileBlocks, LogisticRegression, NoisyGD
+from tightdp.train import DPSGD, FileBlocks, LogisticRegression, NoisyGD, Ridge, SGDRegressor
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -230,3 +230,28 @@ def test_decimal_commas_and_further_marks_of_missing_numbers(tmp_path):
         FileBlocks(file, label="y", decimal=";")
     with pytest.raises(TypeError, match="missing must be a list of texts"):
         FileBlocks(file, label="y", missing="-999")
+
+
+@pytest.mark.parametrize("name", ["float.parquet", "integer.parquet", "t.csv"])
+@pytest.mark.parametrize("kind", [Ridge, SGDRegressor])
+def test_a_record_without_a_target_contributes_nothing_to_a_regression(tmp_path, name, kind):
+    X = np.random.default_rng(0).uniform(size=(90, 2)).round(3)
+    y = np.arange(90).tolist()
+
+    def fit(features, targets):
+        if name == "t.csv":
+            cells = [f"{a},{b},{'' if t is None else t}" for (a, b), t in zip(features, targets, strict=True)]
+            (tmp_path / name).write_text("\n".join(["a,b,y", *cells]).replace("nan", "") + "\n")
+        else:
+            values = arrow.array(targets, arrow.float64() if name == "float.parquet" else arrow.int64())
+            table = arrow.table({"a": features[:, 0], "b": features[:, 1], "y": values})
+            parquet.write_table(table, tmp_path / name, row_group_size=40)
+        settings = {"epsilon": 1.0, "delta": 1e-6, "target_bounds": (0, 90), "random_state": 2}
+        return kind(**settings).fit(FileBlocks(tmp_path / name, "y", rows=40)).coef_
+
+    gone = X.copy()
+    gone[7] = np.nan
+    np.testing.assert_array_equal(fit(X, [*y[:7], None, *y[8:]]), fit(gone, y))
+    with pytest.raises(ValueError, match="y must hold labels"):
+        fit(X, [*y[:7], None, *y[8:]])
+        LogisticRegression(**TARGET).fit(FileBlocks(tmp_path / name, "y"))

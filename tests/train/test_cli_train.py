@@ -68,7 +68,7 @@ def test_own_noise_and_settings(table, capsys):
     options = ["--algorithm", "dp-sgd", "--set", "noise_multiplier=2", "--set", "epochs=1", "--set", "batch_size=200"]
     options += ["--public-size", "2000"]
     assert main(["train", str(table), *COMMON, *options, "--json"]) == 0
-    charged = json.loads(capsys.readouterr().out)["charged"]
+    charged = json.loads(capsys.readouterr().out)["statement"]["charged"]
     assert charged == "PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0), sampling_probability=0.1) * 10"
 
 

@@ -1,5 +1,8 @@
 """statement_: what a fit took to be public, and what it released."""
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 
@@ -83,12 +86,14 @@ def test_of_many_labels_some_are_listed(count):
     names = [f"label {k:02}" for k in range(count)]
     model = MLPClassifier(DPSGD(50, 1, noise_multiplier=1.0), delta=1e-5, classes=names, public_size=500)
     how = model.fit(X, np.resize(names, 500)).statement_.public["labels"]
-    assert how == "declared: " + ", ".join(names[:20]) + (", and 20 more" if count == 40 else "")
+    digest = hashlib.sha256(json.dumps(names).encode()).hexdigest()
+    assert how == "declared: " + ", ".join(names[:20]) + (f", and 20 more (sha256 {digest})" if count == 40 else "")
 
 
 def test_principal_components_and_ledgers(tmp_path):
     path = tmp_path / "test.ledger"
     ledger = dp.Ledger.create(path, epsilon=3.0, delta=1e-5, dataset="test")
     stated = DPPCA(1, 1.0, 1e-6, ledger=path).fit(X).statement_
-    assert stated.ledger == f"that of 'test', (3.0, 1e-05) in all, identity {ledger.identity}" and not stated.seeded
+    paid = f"that of 'test', (3.0, 1e-05) in all, identity {ledger.identity}, release {ledger.history[0].release}"
+    assert stated.ledger == paid and not stated.seeded
     assert "DPPCA, 1 of 2 components" in str(stated)

@@ -17,6 +17,7 @@ from ..gate.budget import Target
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..ledger import Ledger
+from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
@@ -63,7 +64,7 @@ def fit(
     regularization: float = 0.0,
     random_state: int | None = None,
     callback: Callback | None = None,
-    ledger: Ledger | str | PathLike[str] | None = None,
+    ledger: Ledger | LedgerPayment | str | PathLike[str] | None = None,
     note: str = "fit",
     sample_weight: Any = None,
     max_sample_weight: float | None = None,
@@ -103,7 +104,7 @@ def fit(
     target = Target.from_arguments(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
     source = make_random_source(random_state)
-    book = open_ledger(ledger)
+    payment = ledger if isinstance(ledger, LedgerPayment) else LedgerPayment(ledger, note)
     records = _prepare_records(X, y, sample_weight, max_sample_weight)
     check_records(algorithm, isinstance(records, Stream))
     sampler = make_batch_source(random_state)
@@ -117,7 +118,7 @@ def fit(
             Oracle(model, records, unknown, sampler),
             source,
             callback,
-            partial(spend_from_ledger, book, note=note),
+            payment.spend_charge,
         )
         before: tuple[Mechanism, ...] = (count,)
     else:
@@ -126,7 +127,7 @@ def fit(
         check_length(plan)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         charged, before = plan.budget.charge(), ()
-        gate = Gate(plan.budget, source, progress, partial(spend_from_ledger, book, charged, note))
+        gate = Gate(plan.budget, source, progress, partial(payment.spend_charge, charged))
     start = model.make_initial_parameters(source.uniform) if initial is None else np.array(initial, np.float64)
     parameters = plan.run(Oracle(model, records, public, sampler), gate, start)
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records, plan.used)
@@ -147,18 +148,6 @@ def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
             f"algorithm must be one that needs sums alone where X comes in blocks, such as NoisyGD, DPSGD, DPAGD or "
             f"AdaCliP: {type(algorithm).__name__} needs all records in memory"
         )
-
-
-def open_ledger(ledger: Any) -> Ledger | None:
-    """Returns the ledger that an estimator was given, as it is or by its path or URL; None if it was given no
-    ledger."""
-    return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
-
-
-def spend_from_ledger(ledger: Ledger | None, charge: Composition, note: str) -> None:
-    """Spends the charge of a run from its ledger, if there is one; called before the first release."""
-    if ledger is not None:
-        ledger.spend(charge, note=note)
 
 
 def _prepare_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | Stream:

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.driver import make_random_source, open_ledger, spend_from_ledger
+from ..algorithms.driver import make_random_source
 from ..composition import Composition
 from ..gate.budget import Target
 from ..gate.shares import NoiseShare, check_within
+from ..ledger.payment import LedgerPayment
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from ..models.model import Model, Vector
 from ..models.records import Records
@@ -269,13 +270,13 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self.classes_ = present
         self._compute_class_weights()
         make_random_source(self.random_state)
-        plan, ledger = self._plan_labels(self.n_features_in_), open_ledger(self.ledger)
+        plan, payment = self._plan_labels(self.n_features_in_), LedgerPayment(self.ledger, note)
         self._rehearse_run(self.n_features_in_, self._build_model(self.n_features_in_, 2), plan.epsilon, plan.delta)
-        spend_from_ledger(ledger, plan.charge, note)
+        payment.spend_charge(plan.charge)
         texts, history = release_labels(counts, plan.spent, self.random_state)
         self.classes_ = select_labels(texts, present)
         check_within(self._compute_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
-        self._opened = plan, history
+        self._opened = plan, history, payment
 
     def _compute_class_weights(self) -> Vector | None:
         """Returns the declared weights over the largest of them, in the order of ``classes_``; None if none are

@@ -18,7 +18,7 @@ from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks_without_targets, is_sparse, refuse_weights, split_sparse_rows
 from ..records.stream import Stream
 from ..statement import Statement
-from ..statement.wording import AGAIN
+from ..statement.wording import AGAIN, format_exactly
 from .second_moment import DIGITS, SecondMoment, second_moment_query, unpack_symmetric
 from .shared.all_or_nothing import fit_on_a_copy
 from .shared.ownership import check_free
@@ -109,7 +109,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
                 f"a noisy second moment, {whole} x {whole}, and the {'mean and ' * self.center}components that follow "
                 "from it",
             ),
-            public={"columns": f"their number, {size}, and their order", "max_norm": f"{self.max_norm:g}"},
+            public={"columns": f"their number, {size}, and their order", "max_norm": format_exactly(self.max_norm)},
             seeded=self.random_state is not None,
             outside=(UNSCALED, AGAIN),
             ledger=ledger,

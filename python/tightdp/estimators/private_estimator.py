@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.driver import Callback, Fit, check_fit_settings, check_records, fit, make_random_source, open_ledger
+from ..algorithms.driver import Callback, Fit, check_fit_settings, check_records, fit, make_random_source
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import check_feasible, compute_total_charge, rehearse_plan
 from ..algorithms.shared.algorithm import Algorithm
@@ -17,6 +17,7 @@ from ..bound import Bound
 from ..composition import Composition
 from ..gate.budget import Target
 from ..gate.oracle import Oracle, Public
+from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
@@ -128,7 +129,7 @@ class PrivateEstimator(NestedParameters):
         check_records(algorithm, blocks is not None)
         weighted = sample_weight is not None or (blocks is not None and blocks.weighted)
         largest = resolve_largest_weight(self.max_sample_weight, weighted)
-        self._opened: tuple[LabelRelease, tuple[Mechanism, ...]] | None = None
+        self._opened: tuple[LabelRelease, tuple[Mechanism, ...], LedgerPayment] | None = None
         records: Records | Stream
         if blocks is None:
             records = self._prepare_array(X, y, sample_weight, largest, again, **given)
@@ -141,8 +142,9 @@ class PrivateEstimator(NestedParameters):
             records = self._prepare_stream(blocks, largest, again, **given)
         if not again:
             self._model: Any = self._make_untrained_model()
-        ledger, opened = open_ledger(self.ledger), self._opened
+        opened = self._opened
         rest = None if opened is None else opened[0]
+        payment = LedgerPayment(self.ledger, note) if opened is None else opened[2]
         del self._opened
         runs, _ = self._runs if again else NONE
         run = fit(
@@ -156,7 +158,7 @@ class PrivateEstimator(NestedParameters):
             regularization=self.regularization,
             random_state=_shift_seed(self.random_state, runs),
             callback=self.callback,
-            ledger=ledger if rest is None else None,  # which the labels have paid for all of it
+            ledger=payment if rest is None else None,  # which the labels have paid for all of it
             note=note,
             initial=self._w if again else None,
         )
@@ -170,14 +172,18 @@ class PrivateEstimator(NestedParameters):
             size=run.size,
             largest_weight=largest if weighted else None,
             parameters=len(run.parameters),
-            ledger=ledger,
+            payment=payment,
             settings=stated.describe_settings(algorithm, run.used, self.regularization),
         )
         self.statement_: Statement = stated.join_statements(self.statement_, made) if again else made
         return self
 
     def _keep_run(
-        self, run: Fit, opened: tuple[LabelRelease, tuple[Mechanism, ...]] | None, again: bool, disjoint: bool
+        self,
+        run: Fit,
+        opened: tuple[LabelRelease, tuple[Mechanism, ...], LedgerPayment] | None,
+        again: bool,
+        disjoint: bool,
     ) -> None:
         """Keeps the parameters of a run, and its account with the release of labels and with the runs before it."""
         account = RunsAccount(run.charged, run.history)

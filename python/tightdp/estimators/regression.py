@@ -62,8 +62,9 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
     privacy_, charged_, history_, statement_ : as for classifiers
 
     The number of records is not used, so that it need be neither public nor released. A record with NaN among its
-    features contributes nothing. Infinite features are clipped to ``bounds`` like any others; without bounds their
-    record contributes nothing. Guarantee: that of one Gaussian(noise_multiplier), add/remove one record.
+    features or as its target contributes nothing. An infinite target is clipped to ``target_bounds``, and infinite
+    features to ``bounds`` like any others; without bounds their record contributes nothing. Guarantee: that of one
+    Gaussian(noise_multiplier), add/remove one record.
 
     >>> import numpy as np
     >>> from tightdp.train import Ridge
@@ -184,7 +185,8 @@ class _MomentPreparation:
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Records:
         x, t = features.astype(np.float64), convert_checked_targets(targets)
         one = [np.ones(len(x))] if self.constant else []
-        return Records(np.column_stack([self.inputs.map_values(x), *one, self.output.map_values(t[:, None])]), t)
+        rows = np.column_stack([self.inputs.map_values(x), *one, self.output.map_values(t[:, None])])
+        return Records(rows, np.zeros(len(x)))  # the target is a column, so one that is NaN excludes its record
 
 
 class _Settings(NamedTuple):
@@ -211,15 +213,14 @@ def validate_block_targets(features: NDArray[Any], targets: NDArray[Any]) -> Non
 
 
 def convert_checked_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns the targets of a block that ``validate_block_targets`` has checked, as doubles. RuntimeError if a later
-    pass found others."""
+    """Returns the targets of a block that ``validate_block_targets`` has checked, as doubles. NaN stays NaN.
+
+    Raises RuntimeError if a later pass finds targets that are no numbers.
+    """
     try:
-        found = targets.astype(np.float64)
+        return np.asarray(targets.astype(np.float64))
     except (TypeError, ValueError, OverflowError):  # which would quote one
-        found = np.array(np.nan)
-    if not np.isfinite(found).all():
-        raise RuntimeError(f"{CHANGED}: y holds something that is no finite number")
-    return found
+        raise RuntimeError(f"{CHANGED}: y holds something that is no number") from None
 
 
 def _solve_for_weights(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.driver import open_ledger, spend_from_ledger
 from ..bound import Bound
 from ..composition import Composition
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.oracle import CHUNK, Integers, Query
-from ..ledger.ledger import name_of
+from ..ledger.payment import LedgerPayment
 from ..mechanisms import Gaussian, Mechanism
 from ..models.grid import clip_rows, grid_below
 from ..models.records import Records
@@ -59,16 +58,14 @@ class SecondMoment:
     def _release_moment(
         self, query: Query, noise: float, source: RandomSource
     ) -> tuple[NDArray[np.float64], str | None]:
-        """Returns the moment with noise, and the name of the ledger that was charged before."""
-        budget, ledger = FixedPlan(Gaussian(noise)), open_ledger(self.ledger)
-        gate = Gate(
-            budget, source, pay=partial(spend_from_ledger, ledger, budget.charge(), f"{type(self).__name__}.fit")
-        )
+        """Returns the moment with noise, and the name of the payment that was made before."""
+        budget, payment = FixedPlan(Gaussian(noise)), LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
+        gate = Gate(budget, source, pay=partial(payment.spend_charge, budget.charge()))
         found = gate.release_gaussian(query, noise).value
         self.history_: tuple[Mechanism, ...] = gate.history
         self.charged_: Composition = budget.charge()
         self.privacy_: Bound = self.charged_.epsilon(self._delta)
-        return found, name_of(ledger)
+        return found, payment.ledger_text
 
 
 def second_moment_query(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:

@@ -15,6 +15,7 @@ from ..models.records import Array, Records
 from ..records.blocks import Blocks, scale_weights, validate_weights
 from ..records.sources.estimator_input import is_sparse, split_sparse_rows
 from ..records.stream import Stream
+from .labels import exclude_records
 from .preparation import Bounds, resolve_bounds, scale_to_bounds
 from .private_estimator import PrivateEstimator
 from .regression import convert_checked_targets, validate_block_targets, validate_targets
@@ -32,7 +33,8 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     algorithm : what trains, such as ``DPSGD()``; None for ``NoisyGD()``. ``OutputPerturbation`` and
         ``ObjectivePerturbation`` are refused, because they need losses of bounded slope
     epsilon, delta : the guarantee to meet, add/remove one record; see ``LogisticRegression``
-    target_bounds : public (low, high) of the target, which is clipped to them and mapped to [-1, 1]. Required
+    target_bounds : public (low, high) of the target, which is clipped to them and mapped to [-1, 1]. Required. A record
+        whose target is NaN contributes nothing, as one with NaN among its features
     bounds : public (low, high) of the features, which are clipped to them and mapped to [0, 1]; None leaves them as
         they are
     regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, in units of the
@@ -126,8 +128,8 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
         target = self._set_target_scale(again)
         table = validate_data(self, X, reset=not again)
-        features = scale_to_bounds(self._declared_bounds(table.shape[1], table.dtype, again), table)
-        values = target.map_values(validate_targets(y, len(features))[:, None])[:, 0]
+        prepare = _NumberPreparation(self._declared_bounds(table.shape[1], table.dtype, again), target)
+        features, values = prepare.map_numbers(table, validate_targets(y, len(table)))
         if sample_weight is not None:
             sample_weight = scale_weights(validate_weights(sample_weight, len(values)), largest)
         return Records(features, values, weights=sample_weight)
@@ -150,5 +152,10 @@ class _NumberPreparation:
     target: Scale
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
-        values = self.target.map_values(convert_checked_targets(targets)[:, None])[:, 0]
-        return Records(scale_to_bounds(self.bounds, features), values)
+        return Records(*self.map_numbers(features, convert_checked_targets(targets)))
+
+    def map_numbers(self, features: Array, targets: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
+        """Returns features and targets within bounds. A record whose target is NaN contributes nothing."""
+        values = self.target.map_values(targets[:, None])[:, 0]
+        missing = np.isnan(values)
+        return exclude_records(scale_to_bounds(self.bounds, features), missing), np.where(missing, 0.0, values)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .. import _check
-from .._strict_json import parse_json, read_object
+from .._strict_json import parse_json, read_object, read_value
 from ..accounting.running_accounts.accountant import Accountant
 from ..accounting.running_accounts.costs import RenyiOrder
 from ..accounting.running_accounts.filters import PrivacyFilter
@@ -40,8 +40,7 @@ class Budget:
         check_text("dataset", self.dataset)
         if not self.dataset.strip():
             raise ValueError("dataset must say which data this is the budget of")
-        if not re.fullmatch("[0-9a-f]{32}", self.identity):
-            raise ValueError(f"identity must be 32 hexadecimal digits, got {_check.describe_value(self.identity)}")
+        check_identifier("identity", self.identity)
         self.build_filter()  # checks the other entries
         if (self.order is None) != (self.family != "renyi"):
             raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")
@@ -84,6 +83,34 @@ def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
     if account.neighbors != neighbors:
         raise ValueError(f"{name}: neighbors must be {neighbors!r}, as those of the budget, got {account.neighbors!r}")
     return account
+
+
+def add_release(account: str, release: str) -> str:
+    """Returns the JSON of an entry's account, with the identifier of the release that it pays for."""
+    return json.dumps({**json.loads(account), "release": release})
+
+
+def split_off_release(plain: str) -> tuple[str, str | None]:
+    """Returns the account of an entry as ``write_account`` wrote it, and the release's identifier.
+
+    The identifier is None in entries of versions that drew none, and for text that ``read_account`` will refuse.
+    """
+    try:
+        values = parse_json(plain)
+    except ValueError:
+        return plain, None
+    if not isinstance(values, dict) or "release" not in values:
+        return plain, None
+    name = "account.release"
+    release = check_identifier(name, read_value(str, values.pop("release"), name))
+    return json.dumps(values), release
+
+
+def check_identifier(name: str, value: Any) -> str:
+    """Returns 32 random hexadecimal digits. Raises TypeError or ValueError for anything else."""
+    if not re.fullmatch("[0-9a-f]{32}", check_text(name, value)):
+        raise ValueError(f"{name} must be 32 hexadecimal digits, got {_check.describe_value(value)}")
+    return str(value)
 
 
 def check_text(name: str, value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -16,7 +17,16 @@ from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..number_texts import format_up
 from ..options import Neighbors
-from .budget import Budget, check_text, compute_digest, read_account, write_account
+from .budget import (
+    Budget,
+    add_release,
+    check_identifier,
+    check_text,
+    compute_digest,
+    read_account,
+    split_off_release,
+    write_account,
+)
 from .place import open_store
 from .progress import TABLE, Progress, append_progress, read_last_progress
 from .store import UNDONE, LedgerError, Run, Store
@@ -25,6 +35,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
 FORMAT = 2
+_PARAMETERS = "parameters of "
+"""Prefix of a release's identifier in the table of progress, where the hash of its parameters stands as its turn."""
 _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",
@@ -35,12 +47,16 @@ _TABLES = (
 
 
 class Entry(NamedTuple):
-    """One spend: its number from 1 on, the time of its record (UTC, ISO 8601), the caller's note, and the releases."""
+    """One spend: its number from 1 on, the time of its record (UTC, ISO 8601), the caller's note, and the releases.
+
+    ``release`` is the identifier that the statement of the release repeats; None in entries of versions without them.
+    """
 
     number: int
     time: str
     note: str
     releases: tuple[tuple[Mechanism, int], ...]
+    release: str | None = None
 
 
 class _KnownEntries(NamedTuple):
@@ -146,13 +162,18 @@ class Ledger:
     identity = property(lambda self: self._budget.identity, doc="32 random digits, made with the ledger, for it alone.")
     family = property(lambda self: self._budget.family, doc="What the filter adds up, as in ``PrivacyFilter``.")
 
-    def spend(self, mechanism: Composable, count: int = 1, *, note: str = "") -> None:
+    def spend(self, mechanism: Composable, count: int = 1, *, note: str = "", release: str | None = None) -> None:
         """Charges ``count`` releases of a mechanism, or of a composition as a whole, BEFORE they are made.
+
+        ``release`` is the identifier of what will be released, 32 hexadecimal digits that no other release has, for
+        the entry and for the statement; None draws one.
 
         Raises ``BudgetExceeded`` and charges nothing if the budget does not cover them. After any other exception
         release nothing either. If it occurred while the transaction was committed, the spend may be recorded.
         """
         account, prices = self._price_releases(mechanism, count)
+        release = secrets.token_hex(16) if release is None else check_identifier("release", release)
+        account = add_release(account, release)
         note = check_text("note", note)
         with self._store.open_transaction(write=True) as run:
             known = self._update_known(run)
@@ -195,6 +216,23 @@ class Ledger:
                     f"{0 if before is None else before.releases}, and may release no more"
                 )
             append_progress(transaction, name, self._start.digest, now)
+
+    def record_parameters(self, release: str, parameters: str) -> None:
+        """Records the hash of the parameters that a release consists of, once.
+
+        Raises ``BudgetExceeded`` if the ledger has another hash for this release: it paid for that one alone.
+        """
+        known = self.read_parameters(release)
+        if known == parameters:
+            return
+        if known is not None:
+            raise BudgetExceeded(f"{self._store.name}: release {release} was paid for parameters {known}")
+        self.record_progress(_PARAMETERS + release, None, Progress(1, parameters))
+
+    def read_parameters(self, release: str) -> str | None:
+        """Returns the hash of the parameters that a release consists of; None unless it was recorded."""
+        found = self.read_progress(_PARAMETERS + check_identifier("release", release))
+        return None if found is None else found.turn
 
     @property
     def spent(self) -> float:
@@ -288,10 +326,11 @@ class Ledger:
         moment = read_value(str, time, "time")
         if not _is_time(moment):
             raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_value(moment)}")
-        releases = read_account(read_value(str, account, "account"), self.neighbors, "account").history
+        spent, release = split_off_release(read_value(str, account, "account"))
+        releases = read_account(spent, self.neighbors, "account").history
         if not releases:
             raise ValueError("account.history must have at least one release")
-        return Entry(number, moment, note, releases)
+        return Entry(number, moment, note, releases, release)
 
     def _explain_refusal(self, spent: _FilterState | None, prices: list[_ReleaseCost]) -> str:
         """Returns the reason why the budget does not cover these releases."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _check
-from ..algorithms.driver import make_random_source, open_ledger, spend_from_ledger
+from ..algorithms.driver import make_random_source
 from ..bound import Bound
 from ..composition import Composition
 from ..estimators.shared.all_or_nothing import fit_on_a_copy
@@ -20,7 +20,7 @@ from ..estimators.shared.sklearn_interface import BaseEstimator, NotFittedError,
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.shares import FAILURE, NoiseShare
-from ..ledger.ledger import name_of
+from ..ledger.payment import LedgerPayment
 from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
 from ..records.cells import list_column_types
@@ -75,13 +75,16 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         check_free(self)
         X = convert_to_blocks(X)
         spent, delta = self._plan_budget()
-        source, book = make_random_source(self.random_state), open_ledger(self.ledger)
+        source = make_random_source(self.random_state)
+        payment = LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         values, charge = self._prepare_input(X), self._charge(spent)
         self._types = (
             list_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
         )
-        self._run(values, spent, source, delta, partial(spend_from_ledger, book, charge, f"{type(self).__name__}.fit"))
-        self.statement_ = self._build_statement(delta, self.random_state is not None, name_of(book) if charge else None)
+        self._run(values, spent, source, delta, partial(payment.spend_charge, charge))
+        self.statement_ = self._build_statement(
+            delta, self.random_state is not None, payment.ledger_text if charge else None
+        )
         return self
 
     def transform(self, X: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..records.columns import Category, Column
-from .wording import list_values
+from .wording import format_exactly, list_texts
 
 DECLARED = "declared"
 OCCURRING = "those that occur"
@@ -52,24 +52,26 @@ class ColumnFact:
 
 def fact_of_labels(labels: Sequence[str]) -> ColumnFact:
     """Returns the fact that a classifier knows these labels."""
-    return ColumnFact("labels", list_values(labels), "labels, by noisy counts")
+    return ColumnFact("labels", list_texts(labels), "labels, by noisy counts")
 
 
 def fact_of_categories(name: str, categories: Sequence[str]) -> ColumnFact:
     """Returns the fact that a column has these categories."""
-    shown = list_values(categories) or "none was frequent, so the column is left out"
+    shown = list_texts(categories) or "none was frequent, so the column is left out"
     return ColumnFact(f"categories of {name}", shown, f"categories of {name}, by noisy counts")
 
 
 def fact_of_bounds(name: str, low: float, high: float) -> ColumnFact:
     """Returns the fact that a column of numbers has these bounds."""
-    return ColumnFact(f"bounds of {name}", f"{low:g} to {high:g}", f"bounds of {name}, by noisy quantiles")
+    return ColumnFact(
+        f"bounds of {name}", f"{format_exactly(low)} to {format_exactly(high)}", f"bounds of {name}, by noisy quantiles"
+    )
 
 
 def fact_of_missing(name: str, missing: float) -> ColumnFact:
     """Returns the fact that this number stands for the missing ones of a column."""
     release = f"a noisy median of {name}, for missing numbers"
-    return ColumnFact(f"missing numbers of {name}", f"{missing:g}", release, use=" stands for them")
+    return ColumnFact(f"missing numbers of {name}", format_exactly(missing), release, use=" stands for them")
 
 
 def facts_of_columns(columns: Iterable[Column]) -> list[ColumnFact]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from .._core import Budget
@@ -76,15 +77,24 @@ def _check_distinct(charged: Composition) -> None:
         )
 
 
-def check_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> None:
-    """Raises ValueError if the claimed epsilon is below the lower end at this delta and relation."""
-    with Budget(FEW_UNITS):
-        found = charged.epsilon(delta, neighbors=neighbors)
-    if claimed.upper < found.lower:
-        raise ValueError(
-            f"privacy must bound epsilon of what was charged at delta {format_above(delta)}, neighbors {neighbors}, "
-            f"which is at least {format_below(found.lower)}, got {format_above(claimed.upper)}"
-        )
+def certify_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
+    """Returns the claimed bound with a lower end that the account proves at this delta and relation.
+
+    Raises ValueError if the claimed interval does not meet the one of the account: then it bounds something else. A
+    claim may be too large, with a lower end of at most the account's.
+    """
+    for units in (FEW_UNITS, UNITS):
+        with Budget(units):
+            found = charged.epsilon(delta, neighbors=neighbors)
+        if claimed.upper < found.lower or claimed.lower > found.upper:
+            raise ValueError(
+                f"privacy must bound epsilon of what was charged at delta {format_above(delta)}, neighbors "
+                f"{neighbors}, which is from {format_below(found.lower)} to {format_above(found.upper)}, got "
+                f"{format_below(claimed.lower)} to {format_above(claimed.upper)}"
+            )
+        if claimed.lower <= found.lower:
+            return claimed
+    return replace(claimed, lower=found.lower)
 
 
 def verify_claimed_bound(

@@ -6,7 +6,8 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from os import PathLike
 from pathlib import Path
@@ -28,7 +29,7 @@ from ..accounting.running_accounts.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .recomputation import check_bound, read_account_within_limits, verify_claimed_bound
+from .recomputation import certify_bound, read_account_within_limits, verify_claimed_bound
 from .wording import (
     ARITHMETIC,
     NEVER_COVERED,
@@ -37,6 +38,7 @@ from .wording import (
     explain_guarantee,
     format_above,
     format_below,
+    list_record_counts,
     make_one_line,
 )
 
@@ -81,7 +83,8 @@ class Statement:
     Parameters
     ----------
     subject : the release and the means by which it was made, in one line
-    privacy : ``Bound`` on epsilon at ``delta``, of ``charged``
+    privacy : ``Bound`` on epsilon at ``delta``, of ``charged``. Its lower end becomes that of the account where the
+        account proves less; a bound that the account contradicts is refused
     delta : in (0, 1)
     charged : the composition that the run was charged with
     neighbors : the relation that ``privacy`` is about
@@ -162,9 +165,15 @@ class Statement:
             if isinstance(given, str):
                 raise TypeError(f"{name} must be a sequence of strings, got {given!r}")
             values[name] = tuple(_check_statement_text(name, line) for line in given)
-        check_bound(self.privacy, self.charged, self.delta, self.neighbors)
+        values["privacy"] = certify_bound(self.privacy, self.charged, self.delta, self.neighbors)
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        known = list_record_counts(self.public, self.released)
+        if known and self.size not in known:
+            listed = " or ".join(f"{each:,}" for each in dict.fromkeys(known))
+            raise ValueError(
+                f"size must be the number of records that public or released gives, {listed}, got {self.size}"
+            )
         if not set(self.taken) <= set(self.public):
             raise ValueError(f"taken must name what is in public, got {self.taken!r}")
 
@@ -298,11 +307,13 @@ class Statement:
         charged, ours = account.composition, given["version"] == __version__
         delta = _check.open_unit("delta", given["delta"])
         found = verify_claimed_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
-        made: Statement = construct_object(cls, {**given, "privacy": claimed, "charged": charged}, "")
+        made: Statement = construct_object(cls, {**given, "privacy": found, "charged": charged}, "")
+        said = copy(made)
+        object.__setattr__(said, "privacy", claimed)  # whose ends may be a millionth off, as the words then are
         words = () if ours else WORDS  # another version may say it in other words
-        written = {name: value for name, value in made.to_dict().items() if name not in words}
+        written = {name: value for name, value in said.to_dict().items() if name not in words}
         check_same({name: plain[name] for name in written}, written)
-        return made if found == claimed else replace(made, privacy=found)
+        return made
 
     def to_html(self) -> str:
         """Returns a page that stands alone, for a browser or a printer."""

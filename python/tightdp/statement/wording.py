@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
@@ -104,12 +107,56 @@ def _round_to_text(x: float, digits: int, rounding: str) -> str:
     return f"{rounded.normalize():f}" if 1e-4 <= abs(x) < 1e15 else f"{rounded.normalize():e}"
 
 
+RECORDS = "number of records"
+"""Name of the public fact on the number of records. In a statement of several steps it stands behind a step's name."""
+_COUNTS = (
+    re.compile(r"\bgiven: (\d[\d,]*?)(?=$|[,;] )"),
+    re.compile(rf"(?:.*: )?the {RECORDS} with noise, (\d[\d,]*?)(?=$|, )"),
+)
+"""The number of records in the words of ``describe_given_count`` and of ``describe_noisy_count``."""
+
+
+def describe_given_count(records: int) -> str:
+    """Returns the public fact on the number of records, where it was given."""
+    return f"given: {records:,}"
+
+
+def describe_noisy_count(records: int) -> str:
+    """Returns the line among the releases on the number of records, where it was released with noise."""
+    return f"the {RECORDS} with noise, {records:,}"
+
+
+def list_record_counts(public: Mapping[str, str], released: Sequence[str]) -> list[int]:
+    """Returns the numbers of records that the words of a statement give."""
+    facts = [how for name, how in public.items() if name == RECORDS or name.endswith(f": {RECORDS}")]
+    found = [each for how in facts for each in _COUNTS[0].findall(how)]
+    found += [each[1] for line in released if (each := _COUNTS[1].match(line))]
+    return [int(each.replace(",", "")) for each in found]
+
+
+def format_exactly(x: float) -> str:
+    """Returns the shortest text that reads back as the same double, without a point behind whole numbers."""
+    return repr(float(x)).removesuffix(".0")
+
+
 def make_one_line(text: str) -> str:
     """Returns ``text`` with escapes for characters that do not print, such as ends of lines.
 
     A category may be any text, and must not look like a line of the statement.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def list_texts(texts: Sequence[str]) -> str:
+    """Returns texts in one line from which no other sequence of texts could have come.
+
+    Empty texts and those with a comma or a quotation mark are quoted as in JSON. Where some are left out, the SHA-256
+    of all of them, as a list of JSON, stands for them.
+    """
+    quoted = [json.dumps(text, ensure_ascii=False) if not text or set(text) & set(',"') else text for text in texts]
+    whole = json.dumps(list(texts)).encode()
+    digest = f" (sha256 {hashlib.sha256(whole).hexdigest()})" if len(texts) > MOST_LISTED else ""
+    return list_values(quoted) + digest
 
 
 def list_values(values: Sequence[str]) -> str:

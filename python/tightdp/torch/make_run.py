@@ -11,10 +11,11 @@ import numpy as np
 
 from ..algorithms.adaclip import AdaCliP
 from ..algorithms.dpis import DPIS
-from ..algorithms.driver import make_random_source, open_ledger, spend_from_ledger
+from ..algorithms.driver import make_random_source
 from ..composition import Composition
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
+from ..ledger.payment import open_ledger
 from .adam import tell_noise
 from .batches import poisson_loader
 from .batches.importance_loader import ImportanceLoader
@@ -173,7 +174,7 @@ def make_private(
         own=own,
         size=size,
         arithmetic=how,
-        pay=_make_payment(world, book, note=f"{type(model).__name__}, {name}"),
+        pay=_make_payment(world, book, f"{type(model).__name__}, {name}", saved.run_name),
         released=saved.record_count,
         loss=release_loss,
         **budget,
@@ -205,6 +206,11 @@ def _list_reader_options(batches: Batches) -> dict[str, Any]:
     return {"physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options}
 
 
-def _make_payment(world: World, book: Ledger | None, note: str) -> Callable[[Composition], None]:
-    """Returns the function that charges the ledger, which the first process holds."""
-    return lambda charge: world.run_on_first("the ledger", partial(spend_from_ledger, book, charge, note))
+def _make_payment(world: World, book: Ledger | None, note: str, run: str) -> Callable[[Composition], None]:
+    """Returns the function that charges the ledger, which the first process holds, for the run of this name."""
+
+    def charge_book(charge: Composition) -> None:
+        if book is not None:
+            book.spend(charge, note=note, release=run)
+
+    return lambda charge: world.run_on_first("the ledger", partial(charge_book, charge))

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     files.check_output()
     found = frequent_values(cells, **budget, ledger=arguments.ledger, note=note)
     if arguments.json:
-        files.print_release(json.dumps({**found.statement.to_dict(), "values": found.values}))
+        files.print_release(json.dumps({"statement": found.statement.to_dict(), "values": found.values}))
         return 0
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(found.values)

@@ -92,7 +92,13 @@ def _to_plain_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
     }
     if entries:
         plain["history"] = [
-            {"number": e.number, "time": e.time, "note": e.note, "releases": _write_releases(e.releases)}
+            {
+                "number": e.number,
+                "time": e.time,
+                "note": e.note,
+                "release": e.release,
+                "releases": _write_releases(e.releases),
+            }
             for e in history
         ]
     return plain

@@ -1,7 +1,8 @@
 """tightdp test: how well a model does on records that it has not seen, released with a guarantee for them.
 
 The number of right predictions is released with noise. Records with another label than the model's classes, or with a
-missing number, count as wrong.
+missing number, count as wrong. A cell that is neither a finite number nor missing where the model takes a number, such
+as abc or inf, is an error, and nothing is spent.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +86,7 @@ def _print_found(arguments: argparse.Namespace, found: Accuracy | ConfusionMatri
     if not arguments.json:
         files.print_release("\n".join([str(found.statement), *lines]))
         return
-    plain = found.statement.to_dict()
+    plain: dict[str, Any] = {"statement": found.statement.to_dict()}
     if isinstance(found, Accuracy):
         plain |= {"accuracy": found.value, "interval": found.interval, "population": found.population}
     else:

@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._strict_json import parse_json
+from ...accounting.running_accounts.filters import BudgetExceeded
 from ...estimators.catalog import ALGORITHMS, MODELS
 from ...estimators.regression import Ridge
-from ...ledger import Ledger
+from ...ledger import Ledger, LedgerError
+from ...ledger.payment import list_releases
 from ...number_texts import format_up
 from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
 from ...records.schema import MOST
@@ -28,7 +30,7 @@ from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...statement import Statement
 from ...statement.column_words import ColumnFact, fact_of_bounds, fact_of_categories, fact_of_labels, fact_of_missing
-from ...statement.wording import AGAIN, list_values, make_one_line
+from ...statement.wording import AGAIN, RECORDS, list_values, make_one_line
 from ...tables.model import REGRESSION, TableModel
 from .. import files
 from ..accounting.composition import check_writable
@@ -37,7 +39,7 @@ from ..progress import ProgressBar
 from . import declarations
 from .learned_columns import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 
-KEPT_FACTS = ("number of records", "bounds of the target")
+KEPT_FACTS = (RECORDS, "bounds of the target")
 """Names of public facts that a table's statement takes over from that of its fit."""
 DOUBTFUL_SHARE = 0.5
 """Share of the records beyond a column's bounds above which a note is printed: the bounds are probably wrong."""
@@ -174,6 +176,8 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
     statement = model.statement
     _save_model(model, place, out)
+    if arguments.ledger is not None:
+        _record_parameters(arguments.ledger, statement)
     files.put_in_place(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
@@ -181,7 +185,11 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
             encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
         )
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
-    print(json.dumps({**statement.to_dict(), **private}) if arguments.json else _describe_result(statement, private))
+    print(
+        json.dumps({"statement": statement.to_dict(), **private})
+        if arguments.json
+        else _describe_result(statement, private)
+    )
     return 0
 
 
@@ -194,6 +202,15 @@ def _save_model(model: TableModel, place: Path, out: Path) -> None:
         raise OSError(
             f"--out {out}: {error.strerror}. The model, which cost budget, is on standard output: keep it"
         ) from error
+
+
+def _record_parameters(ledger: Ledger, statement: Statement) -> None:
+    """Records the hash of the model in the ledger that paid for it, or says that it could not."""
+    try:
+        for release in list_releases(ledger, statement.ledger or ""):
+            ledger.record_parameters(release, str(statement.parameters))
+    except (LedgerError, BudgetExceeded) as error:  # the model cost budget, and is kept
+        _print_note(f"the ledger was charged, and does not know which parameters were released: {error}")
 
 
 def _print_charge(

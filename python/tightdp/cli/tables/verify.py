@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from ..._core import __version__
 from ..._files import read_text
 from ..._strict_json import MOST_BYTES, read_file
 from ...certificates import FORMAT as CERTIFICATE
-from ...ledger import Ledger
+from ...composition import Composition
+from ...ledger import Entry, Ledger
 from ...ledger.ledger import name_of
+from ...ledger.payment import list_releases
 from ...statement import Statement
 from ...statement.page import find_statement_in_page
 from ...statement.parameters import READERS
@@ -31,7 +34,9 @@ from ...tables.model import TableModel
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument(
-        "file", type=Path, help="a model file, a statement as JSON, the page of a statement, or a certificate"
+        "file",
+        type=Path,
+        help="a model file, a statement as JSON, output of --json, the page of a statement, or a certificate",
     )
     p.add_argument(
         "--model",
@@ -39,7 +44,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         help="the model that the statement or page is about, if FILE is not that model: a model file of tightdp train, "
         "or a state_dict as .pt or .safetensors (default: none)",
     )
-    p.add_argument("--ledger", metavar="LEDGER", help="also check that this ledger was charged for it (default: none)")
+    p.add_argument(
+        "--ledger", metavar="LEDGER", help="also check that this ledger was charged for this release (default: none)"
+    )
     p.add_argument(
         "--patient", action="store_true", help="take as long as it needs; else accounts that may take long are refused"
     )
@@ -57,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
             raise ValueError(f"{arguments.file}: is about {statement.parameters}, and {arguments.model} is {hashed}")
         verdict.record_comparison(f"{at}parameters", f"is the hash of {arguments.model}")
     if arguments.ledger is not None:
-        verdict.record_comparison(
-            f"{at}ledger", _check_ledger_entry(arguments.file, statement, Ledger(arguments.ledger))
-        )
+        how = _check_ledger_entry(arguments.file, statement, Ledger(arguments.ledger))
+        verdict.record_comparison(f"{at}ledger", how)
+        verdict.unseen[f"{at}ledger"] = "that no other release has this statement's identifier, which can be copied"
     parts = {"recomputed": verdict.recomputed, "compared": verdict.compared, "no file can show": verdict.unseen}
     if arguments.json:
         print(json.dumps({"file": str(arguments.file), "guarantee": statement.guarantee, **parts}))
@@ -103,6 +110,8 @@ def _hash_parameters(model: Path, patient: bool) -> str:
     return read_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
 
 
+RESULTS = {"model_file", "values", "accuracy", "matrix"}
+"""Entries of which what a command prints with --json has one, beside the statement."""
 _CheckedFile = tuple[Statement, Verdict, str]
 """The statement of a file, the verdict on the file, and the prefix of the statement's entries in the verdict."""
 
@@ -134,6 +143,14 @@ def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
     if isinstance(plain, dict) and "tightdp_statement" in plain:
         statement = Statement.from_dict(plain, patient=patient)
         return statement, build_verdict(statement), ""
+    if isinstance(plain, dict) and "statement" in plain and RESULTS & plain.keys():
+        try:
+            statement = Statement.from_dict(plain["statement"], patient=patient)
+        except ValueError as error:
+            raise ValueError(f"statement: {error}") from None
+        verdict = build_verdict(statement).place_under("statement")
+        verdict.unseen.update({entry: "that this is what was released" for entry in plain if entry != "statement"})
+        return statement, verdict, "statement."
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
 
 
@@ -151,16 +168,37 @@ def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile
 
 
 def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
-    """Returns a line that names the ledger's entries for this charge. Raises ValueError if it has no such entry."""
+    """Returns a line that names the ledger's entries for this release.
+
+    Raises ValueError if it has no such entry, charged something else for it, or paid for other parameters. A
+    statement without an identifier is compared by its amount with the entries that have none.
+    """
     if statement.ledger is None or ledger.identity not in statement.ledger:
         raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
-    if statement.ledger != name_of(ledger):
+    named = list_releases(ledger, statement.ledger)
+    if not named and statement.ledger != name_of(ledger):
         raise ValueError(f"{file}: says that the ledger is {statement.ledger}, and it is {name_of(ledger)}")
-    found = [
-        entry.number
-        for entry in ledger.history
-        if sum((m * k for m, k in entry.releases), start=0) == statement.charged
-    ]
-    if not found:
+    entries = [entry for entry in ledger.history if (entry.release in named if named else entry.release is None)]
+    if not named:
+        found = [entry.number for entry in entries if _sum_releases([entry]) == statement.charged]
+        if not found:
+            raise ValueError(
+                f"{file}: the ledger has no entry without an identifier of what the statement says was charged"
+            )
+        numbers = ", ".join(map(str, found))
+        return f"the amount is that of entry {numbers} of {ledger.dataset!r}, which does not say what it was for"
+    if sorted(named) != sorted(str(entry.release) for entry in entries):
+        raise ValueError(f"{file}: the ledger has no entry of this release, {', '.join(named)}")
+    if _sum_releases(entries) != statement.charged:
         raise ValueError(f"{file}: the ledger has no entry of what the statement says was charged")
-    return f"entry {', '.join(map(str, found))} of {ledger.dataset!r} is what was charged"
+    recorded = ledger.read_parameters(named[-1])
+    if recorded not in (None, statement.parameters):
+        raise ValueError(f"{file}: is about {statement.parameters}, and the ledger paid for {recorded}")
+    numbers = ", ".join(str(entry.number) for entry in entries)
+    which = "does not know which parameters were released" if recorded is None else "has the hash of its parameters"
+    return f"entry {numbers} of {ledger.dataset!r} is what was charged for this release; the ledger {which}"
+
+
+def _sum_releases(entries: Sequence[Entry]) -> Composition:
+    """Returns everything that these entries of a ledger were charged for, as one composition."""
+    return sum((m * k for entry in entries for m, k in entry.releases), start=Composition())

@@ -64,16 +64,12 @@ else:
             return y
 
         def validate_numbers(y):
-            """Returns y as a 1-D array of finite doubles. Errors do not quote a number."""
+            """Returns y as a 1-D array of doubles; NaN and inf pass. Errors do not quote a number."""
             y = column_or_1d(convert_targets_to_doubles(y), warn=True)
-            assert_all_finite(y, input_name="y")
             try:
-                found = y.astype(np.float64)
+                return y.astype(np.float64)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError("y must hold numbers") from None
-            if not np.isfinite(found).all():  # None among Python objects
-                raise ValueError("y must hold finite numbers")
-            return found
 
     except ImportError:
 
@@ -147,11 +143,11 @@ else:
             return y
 
         def validate_numbers(y):
-            """Returns y as a 1-D array of finite doubles. Errors do not quote a number."""
+            """Returns y as a 1-D array of doubles; NaN and inf pass. Errors do not quote a number."""
             try:
                 y = np.asarray(convert_targets_to_doubles(y)).astype(np.float64)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError("y must hold numbers") from None
-            if y.ndim != 1 or not np.isfinite(y).all():
-                raise ValueError(f"y must be a 1-D array of finite numbers, got shape {y.shape}")
+            if y.ndim != 1:
+                raise ValueError(f"y must be a 1-D array of numbers, got shape {y.shape}")
             return y

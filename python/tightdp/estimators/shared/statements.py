@@ -11,12 +11,18 @@ from numpy.typing import NDArray
 
 from ...bound import Bound
 from ...composition import Composition
-from ...ledger import Ledger
-from ...ledger.ledger import name_of
+from ...ledger.payment import LedgerPayment
 from ...records.cells import describe_type
 from ...statement import Statement
 from ...statement.column_words import OCCURRING, fact_of_labels
-from ...statement.wording import AGAIN, list_values
+from ...statement.wording import (
+    AGAIN,
+    RECORDS,
+    describe_given_count,
+    describe_noisy_count,
+    format_exactly,
+    list_values,
+)
 
 # A sentence of statements about features without declared bounds.
 UNSCALED = (
@@ -44,7 +50,9 @@ def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float
         public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}
     if weights is not None:
         others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
-        public["weights of labels"] = f"declared: {list_values([f'{k}: {v:g}' for k, v in weights.items()])}{others}"
+        public["weights of labels"] = (
+            f"declared: {list_values([f'{k}: {format_exactly(v)}' for k, v in weights.items()])}{others}"
+        )
     shown = fact.describe_release("records with any other label contribute nothing")
     return TargetFacts(public, (fact.name,) if how == OCCURRING else (), (shown,) if how == "learned" else ())
 
@@ -59,16 +67,16 @@ def build_fit_statement(
     size: int,
     largest_weight: float | None,
     parameters: int,
-    ledger: Ledger | None,
+    payment: LedgerPayment,
     settings: Mapping[str, str],
 ) -> Statement:
     """Returns the statement of a fitted ``PrivateEstimator``."""
     counted = model.public_size is None
     by_weight = largest_weight is not None or "weights of labels" in facts.public
     each = ", each counted by its weight over the largest" if by_weight else ""
-    number = "private, and a noisy count was released" if counted else f"given: {model.public_size:,}"
+    number = "private, and a noisy count was released" if counted else describe_given_count(model.public_size)
     public = {
-        "number of records": number + each,
+        RECORDS: number + each,
         "columns": f"their number, {model.n_features_in_}, and their order",
         **facts.public,
         "bounds of the features": "none" if model.bounds is None else f"declared: {describe_bounds(model.bounds)}",
@@ -82,7 +90,7 @@ def build_fit_statement(
         public["runs"] = f"{runs:,}, each from where the last one ended{alone}"
     released = [*facts.released, f"the fitted parameters, {parameters:,} numbers"]
     if counted:
-        released.append(f"the number of records with noise, {size:,}{each}")
+        released.append(f"{describe_noisy_count(size)}{each}")
     return Statement(
         subject,
         privacy,
@@ -94,9 +102,9 @@ def build_fit_statement(
         taken=facts.taken,
         seeded=model.random_state is not None,
         outside=(AGAIN,) if model.bounds is not None else (UNSCALED, AGAIN),
-        ledger=name_of(ledger),
+        ledger=payment.ledger_text,
         settings=settings,
-        dataset=None if ledger is None else ledger.dataset,
+        dataset=None if payment.ledger is None else payment.ledger.dataset,
     )
 
 
@@ -155,4 +163,4 @@ def describe_bounds(given: Any) -> str:
     """Returns public bounds as text, one interval or one for each column."""
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)
-    return list_values([f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)])
+    return list_values([f"[{format_exactly(a)}, {format_exactly(b)}]" for a, b in zip(low, high, strict=True)])

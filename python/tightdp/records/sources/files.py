@@ -57,9 +57,10 @@ class FileBlocks(Blocks):
         copied, because they are stored nearly as they are in memory
 
     Only ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16, float32 or
-    truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing; a missing
-    target or weight is an error. Text needs a ``OneHotEncoder`` in a ``PrivatePipeline``; then what a fit copies is the
-    features that the pipeline makes. Errors name a file, and the row of a CSV file, and quote no cell.
+    truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing. So does a
+    record whose number is missing as the target of a regression; a missing label or weight is an error. Text needs a
+    ``OneHotEncoder`` in a ``PrivatePipeline``; then what a fit copies is the features that the pipeline makes. Errors
+    name a file, and the row of a CSV file, and quote no cell.
 
     >>> from tightdp.train import FileBlocks, LogisticRegression
     >>> trips = FileBlocks("trips/", label="tip")  # doctest: +SKIP
@@ -352,7 +353,9 @@ def _read_numbers(column: Any, dtype: Any) -> NDArray[Any]:
 
 
 def _read_targets(column: Any) -> NDArray[Any]:
-    """Returns a column of labels or numbers. ValueError if one is missing."""
+    """Returns a column of labels or numbers, NaN where a number is missing. ValueError if a label is missing."""
+    if column.null_count and _is_type_among(column.type, ("integer", "floating")):
+        return np.asarray(column.cast("float64", safe=False).to_numpy(False))
     if column.null_count:
         raise ValueError("y must have one target for each record: some are missing")
     if column.type in (_import_arrow().string(), _import_arrow().large_string()):

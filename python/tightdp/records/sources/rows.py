@@ -72,6 +72,14 @@ def _read_lines(text: TextIO) -> Iterator[str]:
         yield line
 
 
+def _name_line_in_errors(file: Path, reader: Any) -> Iterator[list[str]]:
+    """Yields the rows of a CSV reader. Its own errors, as of a cell that is too long, become a ValueError with the line."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise ValueError(f"{file}, line {reader.line_num}: {error}") from None
+
+
 @dataclass(frozen=True)
 class Rows:
     """The cells of a table as text, without blanks around them."""
@@ -115,7 +123,7 @@ class Rows:
             raise ValueError(f"{file}: must be a text file in {name}, and is not (--encoding)") from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{file}: is compressed and damaged: {error}") from None
-        except (csv.Error, _TooLong) as error:
+        except _TooLong as error:
             raise ValueError(f"{file}: {error}") from None
 
     @classmethod
@@ -132,7 +140,8 @@ class Rows:
     def _parse_csv(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
         """Reads the header and the cells. Raises ValueError, with the line, for a row of another length."""
         reader = csv.reader(_read_lines(text), skipinitialspace=True, delimiter=delimiter)
-        header = [name.strip() for name in next(reader, [])]
+        rows = _name_line_in_errors(file, reader)
+        header = [name.strip() for name in next(rows, [])]
         if not header:
             raise ValueError(f"{file}: the file is empty; a header line is expected")
         twice = find_repeated_names(header)
@@ -140,7 +149,7 @@ class Rows:
             raise ValueError(f"{file}: columns named twice: {join_names(twice)}")
         cells: list[list[str]] = [[] for _ in header]
         before = reader.line_num
-        for row in reader:
+        for row in rows:
             before += 1
             if reader.line_num > before:
                 raise ValueError(
@@ -164,7 +173,7 @@ class Rows:
     def from_table(cls, table: Any, names: Sequence[str]) -> Rows:
         """Returns some columns of a mapping, a data frame or ``Rows``; None is missing. ValueError for columns that it
         lacks."""
-        decimal = table.decimal if isinstance(table, Rows) else "."
+        file, decimal = (table.file, table.decimal) if isinstance(table, Rows) else ("table", ".")
         table = table.columns if isinstance(table, Rows) else table
         lacking = [name for name in names if name not in table]
         if lacking:
@@ -174,7 +183,7 @@ class Rows:
         }
         if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError("table must have columns of one length")
-        return cls("table", columns, decimal)
+        return cls(file, columns, decimal)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -11,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
 
 import torch
@@ -19,14 +20,14 @@ import torch
 from ... import _check
 from ..._file_lock import FileLock
 from ..._files import check_file, open_file, read_bytes
-from ..._strict_json import check_entries, check_format, read_file, read_value
+from ..._strict_json import MOST_BYTES, check_entries, check_format, read_file, read_value
 from ...ledger import Ledger
 from ...ledger.budget import compute_digest
 from ...ledger.progress import Progress
 from ..plan import run_state
 from ..plan.account import FAILED, Account
 
-FORMAT = 2
+FORMAT = 3
 """Number of the format of the folder's JSON files. A file of another format is refused."""
 SAVED = "s"
 """Mark of the first tensors that were saved, in a checkpoint."""
@@ -47,9 +48,9 @@ class Checkpoint:
 
     The process that made it holds the lock of the file ``lock``, and its forked children do not.
 
-    ``run.json`` says which run it is and what it releases. ``charged`` has a byte for each step that was charged, ".",
-    for each sum of norms, "n", for each step that failed, "!", and for the first tensors that were saved, "s": a step
-    is charged once its byte is on the disk.
+    ``run.json`` says which run it is and what it releases, and has the digest of ``tensors.pt``. ``charged`` has a byte
+    for each step that was charged, ".", for each sum of norms, "n", for each step that failed, "!", and for the first
+    tensors that were saved, "s": a step is charged once its byte is on the disk.
     ``shares.json`` has the share of norms and the noise multiplier of each epoch where these are released.
     ``tensors.pt`` has the model's and the optimizer's as they were saved last. With a ledger, ``turns.json`` names the
     turns of this run, each with the number of charges before it, and the ledger knows the last charge and its turn: a
@@ -57,7 +58,8 @@ class Checkpoint:
 
     Each file is written beside its place and put there whole, so a crash leaves the one before. Only the user who
     trains can read them, and a folder that is made here. Those of JSON have the digest of their values. A folder that
-    lacks a file, or has one that no run wrote, is refused by a ValueError that says which.
+    lacks a file, or has one that no run wrote, is refused by a ValueError that says which. Whoever can write all files
+    can make another folder that is whole: digests show damage, and not intent.
     """
 
     def __init__(self, folder: Any, ledger: Ledger | None = None) -> None:
@@ -84,6 +86,8 @@ class Checkpoint:
         self._progress: Progress | None = None
         """The last progress of this run that was written to the ledger or read from it."""
         self._turn, self._charges = "", 0
+        self._saved: str | None = None
+        """The digest of the tensors in the folder."""
         self._seen = b""
         """The marks that the folder had when it was read."""
 
@@ -99,7 +103,7 @@ class Checkpoint:
             if self._seen or turns or self._has_file("tensors.pt") or self._has_file("shares.json"):
                 raise self._make_refusal("run.json")
             return None
-        begun, state = self._read_values("run.json", self._read_run)
+        begun, state, _ = self._read_values("run.json", self._read_run)
         for name, value in about.items():
             if (type(begun[name]), begun[name]) != (type(value), value):
                 raise ValueError(
@@ -122,7 +126,7 @@ class Checkpoint:
             self._put_file("charged", lambda path: path.touch())
             if self._ledger is not None:
                 self._put_values("turns.json", [])
-            self._put_values("run.json", {"about": about, "state": state})
+            self._put_values("run.json", {"about": about, "state": state, "tensors": []})
 
     def record_charges(self, account: Account, run: str) -> None:
         """Records here whatever the account charges from now on; no run that was made before may write here."""
@@ -173,8 +177,14 @@ class Checkpoint:
         def write_tensors(path: Path) -> None:
             torch.save(found, path)
             check_file(path, most)
+            with open_file(path) as file:
+                self._record_tensors(self._saved, digest := compute_file_digest(file))
+            digests.append(digest)
 
+        digests: list[str] = []
         self._put_file("tensors.pt", write_tensors)
+        (self._saved,) = digests
+        self._record_tensors(self._saved)
         if SAVED.encode() not in self._read_marks():
             self._write_marks(SAVED)
 
@@ -184,16 +194,26 @@ class Checkpoint:
             return None
         try:
             with open_file(self.folder / "tensors.pt", most) as file:
+                self._saved = compute_file_digest(file)
+                if self._saved not in self._read_values("run.json", self._read_run)[2]:
+                    raise ValueError("its SHA-256 is not the one in run.json")
+                file.seek(0)
                 found = torch.load(file, map_location="cpu", weights_only=True)
             check_entries("it", found, ("run", "steps", *entries))
             name, steps = read_value(str, found["run"], "run"), read_value(int, found["steps"], "steps")
-        except Exception as error:  # whatever damage makes of PyTorch's reader
+        except Exception as error:  # whatever other versions of PyTorch make of it
             raise self._make_refusal("tensors.pt", error) from None
         if name != run or steps < 0:
             raise ValueError("checkpoint must hold the tensors of its own run, got those of another")
         if steps > self._count_steps():
             raise self._make_refusal("charged", "it lacks steps that tensors.pt has")
         return dict(found)
+
+    def _record_tensors(self, *digests: str | None) -> None:
+        """Records the digests that ``tensors.pt`` may have: two while one file takes the place of another."""
+        about, state, _ = self._read_values("run.json", self._read_run)
+        known = [each for each in digests if each is not None]
+        self._put_values("run.json", {"about": about, "state": state, "tensors": known})
 
     def _read_marks(self) -> bytes:
         """Returns the file of marks. ValueError if it is missing, too long or has other bytes than marks."""
@@ -214,12 +234,13 @@ class Checkpoint:
         """Returns the marks of charges, that is of steps and of sums of norms, without the others."""
         return self._read_marks().translate(None, f"{FAILED}{SAVED}".encode())
 
-    def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns what the run has in common with those that go on with it, and the state in which it began."""
-        check_entries("values", plain, ("about", "state"))
+    def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
+        """Returns what the run has in common with those that go on with it, the state in which it began, and the
+        digests that ``tensors.pt`` may have."""
+        check_entries("values", plain, ("about", "state", "tensors"))
         check_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
         run_state.read_identity(plain["state"], "state")
-        return plain["about"], plain["state"]
+        return plain["about"], plain["state"], read_value(tuple[str, ...], plain["tensors"], "tensors")
 
     def _read_turns(self) -> tuple[tuple[int, str], ...]:
         """Returns the turns of this run, each with the number of charges before it."""
@@ -276,6 +297,8 @@ class Checkpoint:
             check_entries("text", plain, ("format", "digest", "values"))
             if plain["digest"] != compute_digest(plain["values"]):
                 raise ValueError("digest must be that of the values")
+            if read_bytes(self.folder / name, MOST_BYTES) != _format_values(plain["values"]):
+                raise ValueError("it has other bytes than a run writes")
             return build(plain["values"])
 
         try:
@@ -287,8 +310,7 @@ class Checkpoint:
 
     def _put_values(self, name: str, values: Any) -> None:
         """Writes values with their format and their digest to a file of JSON."""
-        text = json.dumps({"format": FORMAT, "digest": compute_digest(values), "values": values}, indent=1)
-        self._put_file(name, lambda path: path.write_text(text))
+        self._put_file(name, lambda path: path.write_bytes(_format_values(values)))
 
     def _has_file(self, name: str) -> bool:
         return (self.folder / name).exists()
@@ -332,11 +354,24 @@ class Checkpoint:
 
     def _make_refusal(self, name: str, damage: object = None) -> ValueError:
         """Returns the error of a file that is missing, or that is damaged."""
-        what = "is missing" if damage is None else f"is damaged: {str(damage)[:500]}"
+        what = "is missing" if damage is None else f"is damaged: {str(damage)[:500] or type(damage).__name__}"
         return ValueError(
             f"checkpoint must be a folder with all files that its run wrote: {name} {what}. Put the file back as it "
             f"was, or make another run in an empty folder, which is charged anew. Nothing was spent"
         )
+
+
+def compute_file_digest(file: BinaryIO) -> str:
+    """Returns the SHA-256 of a file, from where it stands to its end."""
+    digest = hashlib.sha256()
+    while part := file.read(2**20):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _format_values(values: Any) -> bytes:
+    """Returns the text of a file of JSON that holds these values, with their format and their digest."""
+    return json.dumps({"format": FORMAT, "digest": compute_digest(values), "values": values}, indent=1).encode()
 
 
 def _hold_folder(folder: Path) -> FileLock:

@@ -183,7 +183,7 @@ class PrivateRun:
         numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
         return run_statement.make_statement(
-            subject, self.plan, numbers, self._key.is_seeded, self._ledger, self._world.size,
+            subject, self.plan, numbers, self._key.is_seeded, self._ledger, self._identity, self._world.size,
             padded=self.loader.padded, failures=self._account.failures,
             resumed=self._account.resumed and self._world.is_first,
             hashed=run_statement.hash_model(self.model),

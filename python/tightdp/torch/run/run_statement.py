@@ -11,10 +11,10 @@ import torch
 
 from ...algorithms.dpis import DPIS
 from ...ledger import Ledger
-from ...ledger.ledger import name_of
+from ...ledger.payment import name_payment
 from ...statement import Statement
 from ...statement.parameters import hash_state
-from ...statement.wording import AGAIN
+from ...statement.wording import AGAIN, RECORDS, describe_given_count, describe_noisy_count, format_exactly
 from ..model_checks.model_checks import is_sharded
 from ..plan.plan import Plan
 
@@ -75,20 +75,22 @@ def hash_model(model: Any) -> str | None:
 
 
 def make_statement(
-    subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, processes: int = 1,
+    subject: str, plan: Plan, parameters: int, seeded: bool, ledger: Ledger | None, run: str, processes: int = 1,
     *, padded: bool = False, failures: int = 0, resumed: bool = False, hashed: str | None = None,
     dataset: str | None = None,
 ) -> Statement:  # fmt: skip
     """Returns the statement of a run that trains so many numbers, with the hash of its model's ``state_dict`` and the
-    name of its data set."""
+    name of its data set. ``run`` is the run's name, under which the ledger was charged."""
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
     if isinstance(plan.settings, DPIS) and plan.settings.norm_share is None:
         released.append(f"a sum of norms of gradients with noise before each of {plan.settings.epochs} epochs")
     if plan.loss is not None:
-        released.append(f"a sum of losses with noise after each step, each loss clipped to {plan.loss.bound:g}")
+        released.append(
+            f"a sum of losses with noise after each step, each loss clipped to {format_exactly(plan.loss.bound)}"
+        )
     if counted:
-        released.append(f"the number of records with noise, {plan.records:,}")
+        released.append(describe_noisy_count(plan.records))
     return Statement(
         subject,
         plan.charged.epsilon(plan.delta),
@@ -96,9 +98,10 @@ def make_statement(
         plan.charged,
         released=tuple(released),
         public={
-            "number of records": "none: a noisy count was released" if counted else f"given: {plan.records:,}",
+            RECORDS: "none: a noisy count was released" if counted else describe_given_count(plan.records),
             "model": "its form, its initial parameters, its buffers and the loss",
-            "settings": f"batches of {plan.batch_size:g}, norms of at most {plan.sensitivity:g}, the optimizer",
+            "settings": f"batches of {format_exactly(plan.batch_size)}, norms of at most "
+            f"{format_exactly(plan.sensitivity)}, the optimizer",
         },
         size=plan.records,
         arithmetic="idealised" if plan.arithmetic == "float" else "idealised gradients",
@@ -114,7 +117,7 @@ def make_statement(
             *([_LOOKED_AT] if isinstance(plan.settings, DPIS) else []),
             AGAIN,
         ),
-        ledger=name_of(ledger),
+        ledger=name_payment(ledger, run),
         parameters=hashed,
         dataset=dataset if ledger is None else ledger.dataset,
     )

@@ -23,6 +23,7 @@ class SavedRun:
         """Whether the run has a folder, on whichever process."""
         self._world, self._files, self._about = world, files, about
         self._state: Any = world.run_on_first("the checkpoint", self._read) if self.exists else None
+        self._own_name: str = world.run_on_first("the name of the run", run_state.make_identity)
 
     def _read(self) -> dict[str, Any] | None:
         return None if self._files is None else self._files.read(self._about)
@@ -32,19 +33,22 @@ class SavedRun:
         """Number of records in the plan of the run in the folder; None if the folder has no run."""
         return None if self._state is None else run_state.read_record_count(self._state)
 
+    @property
+    def run_name(self) -> str:
+        """Name of the run that goes on or begins, which is its release's identifier in the ledger."""
+        return self._own_name if self._state is None else run_state.read_identity(self._state, "checkpoint")
+
     def take_up(self, account: Account, parameters: dict[str, Any], *, after_failure: bool) -> str:
         """Returns the run's name: of the one in the folder, whose charges the account gets, or of one that begins.
 
         Whatever the account charges from now on is recorded there.
         """
+        name = self._own_name
         if self._state is not None:
             with self._world.run_together("the checkpoint"):
                 name = run_state.restore_state(
-                    self._state, run_state.make_identity(), account, parameters, "checkpoint",
-                    after_failure=after_failure,
-                )  # fmt: skip
-        else:
-            name = self._world.run_on_first("the name of the run", run_state.make_identity)
+                    self._state, name, account, parameters, "checkpoint", after_failure=after_failure
+                )
         if self.exists:
             begun = run_state.make_state(name, account, parameters)
             self._world.run_on_first("the checkpoint", lambda: self._record_run(account, name, begun))
