@@ -57,7 +57,7 @@ void make_convex(std::vector<double>& w, const Steps& k) {
             if (w[l] <= 0) kept.pop_back();
         }
     }
-    // In exact arithmetic the last weight is not negative. A deficit that comes from rounding is made up for by
+    // The last weight is not negative in exact arithmetic. A deficit that comes from rounding is made up for by
     // dropping points (grid.md, Lemma 6).
     if (w[last] >= 0) return;
     double owed = -w[last];
