@@ -201,7 +201,7 @@ LawPtr zeroed_out_member(double mu, double q, bool add) {
     auto law = std::make_shared<Law>();
     const auto drawn = opposed(mu, q);
     law->density = add ? std::make_shared<Joined>(nullptr, drawn) : std::make_shared<Joined>(drawn, nullptr);
-    // At outputs below mu/2 the loss is <= 0 and not monotone. There, each of some intervals of outputs becomes an
+    // The loss at outputs below mu/2 is <= 0 and not monotone. Each of some intervals of these outputs becomes an
     // atom.
     const auto gaussian_density = gaussian(mu)->density;
     double z[kIntervals + 1], ahead[kIntervals + 1], behind[kIntervals + 1];

@@ -258,7 +258,7 @@ class Mixture final : public Density {
             slopes_.push_back(node.at.slope);
         }
         if (!is_long()) return;
-        // In this case the sketch takes some of all nodes, including those where the loss bends, but at most
+        // The sketch then takes every n-th of all nodes, including those where the loss bends, and at most
         // kMostNodes.
         const std::size_t nth = losses_.size() / static_cast<std::size_t>(kMostNodes) + 1;
         sketch_.clear();
