@@ -1,33 +1,33 @@
-// The one file that asks which compiler reads it.
+// Macros and checks that depend on the compiler.
 #pragma once
 
 #include <cfloat>
 #include <cstdint>
 
-// Marks a formula that is compiled for the host and, under nvcc, for the device too.
+// Marks a function that is compiled for the host and, by nvcc, for the device too.
 #if defined(__CUDACC__)
 #define TIGHTDP_HD __host__ __device__
 #else
 #define TIGHTDP_HD
 #endif
 
-// A stage that the device calls and does not inline: device code inlines all it can, which costs minutes of compilation
-// and registers that stages could share.
+// Marks a function that is not inlined in device code. Otherwise nvcc inlines all it can, which takes minutes of
+// compilation and registers that the functions could share.
 #if defined(__CUDACC__)
 #define TIGHTDP_HD_STAGE __host__ __device__ __noinline__
 #else
 #define TIGHTDP_HD_STAGE
 #endif
 
-// Ends the program: for what cannot be reported from a formula.
+// Ends the program, for errors in device code that cannot be reported.
 #if defined(__CUDA_ARCH__)
 #define TIGHTDP_TRAP() __trap()
 #else
 #define TIGHTDP_TRAP() __builtin_trap()
 #endif
 
-// A formula that .simd.cpp files compile once per instruction set: never a symbol of its own, so the linker cannot
-// keep the copy that needs AVX-512 (cmake/simd.cmake).
+// Marks a function that .simd.cpp files compile once for each instruction set. It is always inlined and so never a
+// symbol of its own: otherwise the linker might keep only the copy that needs AVX-512 (cmake/simd.cmake).
 #define TIGHTDP_FORMULA TIGHTDP_HD inline __attribute__((always_inline))
 
 #if defined(__FAST_MATH__)
@@ -36,10 +36,10 @@
 
 namespace tightdp {
 
-// Steps and indices are std::int64_t, and go up to 2^53: on Windows a long has 32 bits.
+// Numbers of steps and indices go up to 2^53 and are std::int64_t, because a long has only 32 bits on Windows.
 static_assert(FLT_EVAL_METHOD == 0, "tightdp needs doubles that are rounded after every operation");
 
-// Unit roundoff of double, round to nearest: every error bound of the project is written in multiples of it.
+// The unit roundoff of double with rounding to nearest. Comments write it as u, and error bounds are multiples of it.
 inline constexpr double kUnitRoundoff = 0x1p-53;
 
 }  // namespace tightdp

@@ -1,4 +1,4 @@
-// std::min, std::max and std::clamp for host and device.
+// Replacements of std::min, std::max and std::clamp that also compile for a device.
 #pragma once
 
 #include "tightdp/config.hpp"

@@ -1,4 +1,5 @@
-// A composition of Poisson-subsampled and plain Gaussians, all in one direction, and the dominating pair of one step.
+// A composition of Gaussian mechanisms with and without Poisson sampling in one direction, and the dominating pair of
+// one step.
 #pragma once
 
 #include <span>
@@ -7,14 +8,16 @@
 
 namespace tightdp::contour {
 
-// The mixture against N ("remove"), N against it ("add"), or both of the mixtures with the contributions 1 and -1
-// against each other ("replace", docs/theory/contour.md, section 8).
+// The dominating pair (P, Q) of one step, where N = N(0, sigma^2) and the mixture is (1-q) N + q N(1, sigma^2):
+// (mixture, N) for "remove", (N, mixture) for "add". For "replace" it is the pair of the two mixtures with the
+// contributions 1 and -1 (docs/theory/contour.md, section 8).
 enum class Direction { remove, add, replace };
 
 TIGHTDP_HD constexpr Direction add_or_remove(bool add) noexcept {
     return add ? Direction::add : Direction::remove;
 }
 
+// The parameters of the dominating pair of one step.
 struct Pair {
     double sigma;  // noise multiplier, > 0
     double q;      // sampling probability, in (0, 1)
@@ -22,10 +25,12 @@ struct Pair {
 
     TIGHTDP_HD constexpr bool add() const noexcept { return direction == Direction::add; }
     TIGHTDP_HD constexpr bool replace() const noexcept { return direction == Direction::replace; }
-    // The power of the weight W in the integrand at the abscissa c; not of a replaced record, whose weights are two.
+    // Returns the power of the weight W in the integrand at the abscissa c (contour.md, section 4). "replace" has two
+    // weights, so this does not apply to it.
     TIGHTDP_HD constexpr double beta(double c) const noexcept { return add() ? -c : 1 + c; }
 };
 
+// Gaussian mechanisms on Poisson samples: `count` steps with the same parameters.
 struct Sampled {
     double sigma;  // noise multiplier, > 0
     double q;      // sampling probability, in (0, 1)
@@ -34,7 +39,7 @@ struct Sampled {
 
 struct Composition {
     std::span<const Sampled> sampled;
-    double gaussian_mu2;  // sum of count / sigma^2 over plain Gaussians, >= 0
+    double gaussian_mu2;  // sum of count / sigma^2 over the Gaussian mechanisms without sampling ("plain"), >= 0
     Direction direction;
 };
 

@@ -8,25 +8,26 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest number of abscissae; with more of them the grid engine is faster.
+// Largest number of abscissae. With more of them the grid engine is faster.
 constexpr double kMaxAbscissae = 1 << 17;
-// Share of the needed decay from which minorants are not tried: if a moved line finds so much, cells would not find
-// the rest.
+// Fraction of the needed decay from which on minorants are not tried. If moved lines find so much decay but not enough,
+// minorants would not find enough either.
 constexpr double kSomeDecay = 0.3;
-// Number of parts from which noise levels are put in bins; fewer are computed one by one.
+// Smallest number of parts whose noise levels are put in bins.
 constexpr std::size_t kManyParts = 40;
-// Number of interpolation nodes that a bin takes, about.
+// Approximate number of interpolation nodes for each bin.
 constexpr double kNodesABin = 4;
-// -ln of the error of ln M at the ends of a bin, where it serves as a bound.
+// -ln of the error of ln M at the ends of a bin, where these values give a bound.
 constexpr double kLogInverseOfBins = 20;
-// Nats that interpolation may add to an error of e^{-log_inverse} a step.
+// Amount in nats by which interpolation may increase the error e^{-log_inverse} of a step.
 constexpr double kCoarser = 4.5;
-// Ratio of the largest to the least noise multiplier of a bin: a bin of the first width loses a thirtieth of the decay
-// (section 10); one of the second, whose ends stand for all its levels, loses a part of a nat of ln M of the whole.
+// Largest ratio of the largest to the smallest noise multiplier of a bin. Bins up to kWidestBin lose a thirtieth of the
+// decay (section 10). In bins up to kNarrowBin the ends stand for all levels, which changes ln M of the composition by
+// a fraction of a nat.
 constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 
-// An s with decay(s) >= need, not much larger than the least; beyond `reach` where there is none. Decay grows
-// about like s^2 first and then ever more slowly.
+// Finds an s with decay(s) >= need that is not much larger than the smallest one. If there is none up to `reach`, the
+// result is larger than `reach`. The decay grows about like s^2 at first, and then more and more slowly.
 template <class DecayFrom>
 double least_length(double first, double need, double reach, const DecayFrom& decay) {
     double low = 0, high = HUGE_VAL, s = first;
@@ -43,7 +44,8 @@ double least_length(double first, double need, double reach, const DecayFrom& de
     return high;
 }
 
-// ln of the mean of M over a bin, at most: M is convex in 1 / sigma^2 (section 10), between the ends' ln M given.
+// Returns an upper bound on the logarithm of the mean of M over a bin. `least` and `most` are ln M at the two ends. M
+// is a convex function of 1 / sigma^2 (section 10), so it lies below the chord between the ends.
 double log_chord(const Bin& bin, double least, double most) {
     const auto at = [](double sigma) { return 1 / (sigma * sigma); };
     const double width = at(bin.low) - at(bin.high);
@@ -63,7 +65,7 @@ CompositionMgf::CompositionMgf(const Composition& composition, bool groups, doub
         bins_ = bins(levels_, kWidestBin);
         if (2 * bins_.size() > levels_.size()) bins_.clear();
     }
-    // The least noise: aliases are then no nearer than the guides say.
+    // A guide has the smallest noise of its bin, so that aliases are no nearer than the guides say.
     for (const Bin& bin : bins_) guides_.emplace_back(Pair{bin.low, bin.q, direction_}, bin.count);
     if (bins_.empty())
         for (const Sampled& s : composition.sampled) parts_.emplace_back(Pair{s.sigma, s.q, direction_}, s.count);
@@ -141,7 +143,7 @@ double CompositionMgf::sampled_bounded(double c) {
     return sum * (1 + 1e-12);
 }
 
-// The most that abscissae may stretch: to the caps.
+// Returns the largest length of a line that keeps within the limits on abscissae and on products.
 double CompositionMgf::reach(const Plan& plan, double log_inverse) const {
     double s = kMaxAbscissae * plan.step;
     const std::vector<SampledMgf>& guides = bins_.empty() ? parts_ : guides_;
@@ -159,7 +161,7 @@ Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double 
     const double first = std::sqrt(2 * need) / sd, reach = this->reach(plan, log_inverse);
     double length = HUGE_VAL, most = 0;
     if (direction_ != Direction::replace) length = length_by_tails(plan, first, need, reach, most);
-    // A moved line that finds some decay finds nearly all of it.
+    // Minorants are worth trying only if moved lines found little decay.
     const bool hopeful = most < kSomeDecay * need && bins_.empty() && most_products_ >= kWhole.products;
     if (!(length <= reach) && hopeful) length = length_by_cells(plan, first, need, reach);
     if (!(length <= reach)) return Status::slow_decay;
@@ -167,7 +169,7 @@ Status CompositionMgf::choose_length(Plan& plan, double sd, double need, double 
     return Status::certified;
 }
 
-// Moved lines of the bins, or of the parts if there are no bins.
+// Returns the moved lines of the bins, or those of the parts if there are no bins.
 std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact) const {
     std::vector<BinTail> out;
     for (const Bin& bin : bins_) out.emplace_back(bin, direction_, c, first, exact);
@@ -180,8 +182,8 @@ std::vector<BinTail> CompositionMgf::tails(double c, double first, double exact)
 }
 
 double CompositionMgf::length_by_tails(const Plan& plan, double first, double need, double reach, double& most) const {
-    // `exact` is -ln of the error of |phi|: at most a thousandth of the decay that each step needs, and a thousandth
-    // of |phi| itself where that decay leaves it small.
+    // `exact` is -ln of the error of |phi| of a step. The error is at most a thousandth of the decay that each step
+    // needs. If this decay is large, the error is at most a thousandth of |phi| itself.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
     const std::vector<BinTail> tails = this->tails(plan.c, first, exact);
     return least_length(first, need, reach, [&](double s) {
@@ -199,7 +201,7 @@ double CompositionMgf::decay_from(const Plan& plan, double end, double log_inver
 }
 
 double CompositionMgf::length_by_cells(const Plan& plan, double first, double need, double reach) {
-    // Levels of abscissae, a factor 1.25 apart; past the last level that decays too little, all do.
+    // Abscissae are divided into levels by a factor of 1.25. The line ends past the last level with too little decay.
     constexpr double ratio = 1.25;
     constexpr int most_levels = 120;
     std::vector<MinorantTail> tails;
@@ -212,7 +214,7 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
         if (need > 0.01 * parts_[j].count()) tails[j].sample();
-    // Too little decay at the end of reach means too little everywhere within.
+    // If there is too little decay at the largest length, there is too little at all smaller ones.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
     for (int level = 0; level < most_levels && length <= ratio * reach; ++level, s *= ratio) {

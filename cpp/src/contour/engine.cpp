@@ -14,10 +14,10 @@
 namespace tightdp::contour {
 namespace {
 
-// Many levels in bins may err by more than was planned for: an answer that is relatively wider, or wider than ten
-// times the tolerance, is asked for again level by level.
+// Bins of many noise levels may have larger errors than planned. If the relative width of a result exceeds kWide and
+// ten times the tolerance, the result is computed again without bins.
 constexpr double kWide = 1e-10;
-// An answer on rays that is relatively wider is not better than a long line's.
+// Largest relative width of a result on rays that is preferred to one on a long line.
 constexpr double kWideRays = 1e-6;
 
 bool narrow(const Result& r, double tolerance) {
@@ -50,11 +50,11 @@ Result solved(const Composition& composition, double tolerance, bool by_delta, d
 }  // namespace
 
 Result epsilon(const Composition& composition, double delta, double tolerance) {
-    // Total variation distances add up at most: delta(0) <= delta means epsilon = 0.
+    // delta(0) is at most the sum of the total variation distances of all steps. If it is at most delta, epsilon is 0.
     double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2));
     const bool replace = composition.direction == Direction::replace;
     double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
-    double of_one = distance;  // delta(0) at least, for a part reveals no more than the whole
+    double of_one = distance;  // a lower bound on delta(0), because one part reveals no more than the whole
     for (const Sampled& s : composition.sampled) {
         const double one = total_variation(replace ? 0.5 * s.sigma : s.sigma, s.q);
         distance += s.count * one;
@@ -71,7 +71,8 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
 
 Result delta(const Composition& composition, double epsilon, double tolerance) {
     if (epsilon < 0) {
-        // Reversal: the other pair at -epsilon, where its delta is small, loses no digits (contour.md 6).
+        // Computes delta from that of the reversed pair at -epsilon, which is small, so that no digits are lost
+        // (contour.md, section 6).
         Composition other = composition;
         if (composition.direction != Direction::replace)
             other.direction = add_or_remove(composition.direction == Direction::remove);

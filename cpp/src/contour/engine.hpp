@@ -1,5 +1,6 @@
-// delta(epsilon) and epsilon(delta) of a composition of Poisson-subsampled and plain Gaussians, certified.
-// Statement and proof: docs/theory/contour.md. The term names match its sections.
+// Certified bounds on delta(epsilon) and epsilon(delta) of a composition of Gaussian mechanisms with and without
+// Poisson sampling. The statement and its proof are in docs/theory/contour.md, whose sections have the names of the
+// error terms.
 #pragma once
 
 #include "composition.hpp"
@@ -7,9 +8,9 @@
 
 namespace tightdp::contour {
 
-// epsilon and delta throw nothing but Interrupted (runtime/work.hpp) and read nothing but their arguments. tolerance:
-// relative error of delta aimed at, in [1e-13, 1e-2]; the bounds hold whatever it is.
-Result epsilon(const Composition& composition, double delta, double tolerance);  // 0 < delta < 1
-Result delta(const Composition& composition, double epsilon, double tolerance);  // finite epsilon
+// The functions depend only on their arguments, and throw only Interrupted (runtime/work.hpp). `tolerance` is the
+// intended relative error of delta, in [1e-13, 1e-2]. The bounds hold for any tolerance.
+Result epsilon(const Composition& composition, double delta, double tolerance);  // for 0 < delta < 1
+Result delta(const Composition& composition, double epsilon, double tolerance);  // for any finite epsilon
 
 }  // namespace tightdp::contour

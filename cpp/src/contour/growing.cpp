@@ -10,14 +10,16 @@
 namespace tightdp::contour {
 namespace {
 
-// A line is made for runs that grow: aliases are further away than this run needs, and nodes serve more steps.
+// Factors on the step of a line and on the number of steps that its nodes must be precise enough for. With them the
+// line is still suitable when the run has grown.
 constexpr double kFinerStep = 0.75, kMoreSteps = 4;
-// Number of columns that are kept apart: a run alternates between at most so many mechanisms, or has a new one every
-// step.
+// Number of latest columns that are kept apart. A run typically alternates between at most this many mechanisms, or has
+// a new one at every step.
 constexpr std::size_t kMostLatest = 4;
-// Answers that are wider, and wider than the line's first one by this factor, ask for a new line.
+// A new line is made if the relative width of a result exceeds kKeptWidth and kWider times the width of the line's
+// first result.
 constexpr double kKeptWidth = 1e-10, kWider = 4;
-// A run that is longer by this factor is served by a shorter line, on which each further step costs less.
+// Factor of growth of a run from which on a new line is made. The new line is shorter, so that further steps cost less.
 constexpr double kOutgrown = 1.5;
 
 void add_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double count) {
@@ -26,7 +28,7 @@ void add_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double count) {
     sum.rounding += count * one.rounding + kUnitRoundoff * (std::abs(count * one.value) + 2 * std::abs(sum.value));
 }
 
-// The members that invert.hpp needs of a curve that is solved for epsilon.
+// A curve with those members that solve_epsilon of invert.hpp needs.
 struct KeptCurve {
     static constexpr double kEnough = 0.01;
     const HostSum& sum;
@@ -56,7 +58,7 @@ void Growing::add(const Sampled& part) {
     distance_ += part.count * total_variation(part.sigma, part.q);
     most_ += part.count * largest_add_loss(part.q);
     ++additions_;
-    std::optional<Line> line = std::exchange(line_, {});  // gone if that is interrupted
+    std::optional<Line> line = std::exchange(line_, {});  // the line is lost if extend() is interrupted
     if (!line) return;
     extend(*line, part);
     line_ = std::move(line);
@@ -71,7 +73,7 @@ Growing::Column Growing::column(const Line& line, const Sampled& given) const {
     for (std::vector<double>* array : {&out.re, &out.im, &out.rounding}) array->assign(plan.count, 0.0);
     if (!part.place(std::max(plan.right.c, plan.c), end, line.log_inverse, kMaxNodes) ||
         part.largest_loss() * end > kMostPhase) {
-        out.at.rule = HUGE_VAL;  // certifies nothing
+        out.at.rule = HUGE_VAL;  // an infinite error, with which nothing is certified
         return out;
     }
     out.rule = part.products(plan.c, plan.step, plan.count, out.re.data(), out.im.data(), out.rounding.data());
@@ -88,7 +90,7 @@ void Growing::extend(Line& line, const Sampled& part) const {
             known.count += part.count;
             return;
         }
-    if (line.latest.size() == kMostLatest) {  // the oldest goes into the sums
+    if (line.latest.size() == kMostLatest) {  // the oldest column is added to the sums
         const Column& oldest = line.latest.front();
         oldest.add_to(line.ratios);
         line.add(oldest, oldest.count);
@@ -107,8 +109,8 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, doubl
     CompositionMgf mgf({parts_, mu2_, direction_}, groups, most_products);
     Line line;
     Plan& plan = line.plan;
-    // If there is no saddle point, the first solution says where to invert (inversion/invert.hpp), and no line can be
-    // kept.
+    // If there is no saddle point, the contour is chosen from a first solution (inversion/invert.hpp), and no line can
+    // be kept.
     if (Planner<CompositionMgf>(mgf, tolerance, plan).make(true, std::log(delta), 1) != Status::certified ||
         !plan.consistent)
         return {};
@@ -119,7 +121,7 @@ std::optional<Growing::Line> Growing::line(double delta, double tolerance, doubl
     line.exact = std::max(std::log(1e3 / each), each + 7);
     line.epsilon = plan.epsilon;
     line.steps = total_count_;
-    if (parts_.size() <= kMostLatest) {  // all stay apart: what is added next has its column already
+    if (parts_.size() <= kMostLatest) {  // all columns are kept apart, so further steps of these parts need no new one
         line.ratios.resize(plan.count + 1);
         for (const Sampled& part : parts_) {
             line.latest.push_back(column(line, part));
@@ -166,7 +168,7 @@ Result Growing::solve(Line& line, double delta) {
     return r;
 }
 
-// Answers on the kept line, or on a new one if there is none or its answer is too wide.
+// Computes the result on the kept line, or on a new line if there is none or if its result is too wide.
 Result Growing::answer(std::optional<Line>& line, double delta, double tolerance) {
     const auto relative = [](const Result& r) {
         return r.status == Status::certified && r.lower > 0 ? (r.upper - r.lower) / r.upper : HUGE_VAL;
@@ -185,7 +187,7 @@ Result Growing::answer(std::optional<Line>& line, double delta, double tolerance
 Result Growing::epsilon(double delta, double tolerance) {
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(additions_ + 8);
     if (distance_ * more + std::erf(0.35355339059327376220 * std::sqrt(mu2_)) <= delta * (1 - 1e-12)) return {};
-    std::optional<Line> line = std::exchange(line_, {});  // gone where there is no answer
+    std::optional<Line> line = std::exchange(line_, {});  // the line is lost if there is no result
     Result r = within_budget([&] { return answer(line, delta, tolerance); });
     if (r.status == Status::certified) line_ = std::move(line);
     if (direction_ == Direction::add && mu2_ == 0) r.upper = std::min(r.upper, most_ * more);

@@ -1,5 +1,5 @@
-// epsilon(delta) of a run that grows, asked again and again: neighbouring runs share the line of the inversion.
-// docs/theory/contour.md, section 9.
+// epsilon(delta) of a run that grows, computed again and again. Consecutive runs share the line of integration of the
+// inversion (docs/theory/contour.md, section 9).
 #pragma once
 
 #include <cstdint>
@@ -13,47 +13,50 @@
 
 namespace tightdp::contour {
 
+// A run that grows, under "remove" or "add".
 class Growing {
   public:
-    explicit Growing(Direction direction) : direction_(direction) {}  // "remove" or "add"
+    explicit Growing(Direction direction) : direction_(direction) {}
 
     void add(const Sampled& part);
-    // The sum is to be exact within 4u (contour.md 5.3).
+    // Adds mu2 = count / sigma^2 of plain Gaussians. The sum must have a relative error of at most 4u (contour.md 5.3).
     void add_plain(double mu2) { mu2_ += mu2; }
 
-    // Answers as epsilon() of engine.hpp does. The kept line serves the next question; it changes the last digits at
-    // most. Declined (not certified) where epsilon may be 0. Interrupted drops the line and keeps all parts.
+    // Bounds epsilon as epsilon() of engine.hpp does. The line is kept for the next call, and changes at most the last
+    // digits of its result. If epsilon may be 0, the status of the result is not `certified`. If this is interrupted,
+    // the line is dropped, and all parts are kept.
     Result epsilon(double delta, double tolerance);
 
   private:
-    // The contribution of steps to the line: ln M at its three abscissae, and a lower bound on -ln |M(z)/M(c)| from
-    // its end on.
+    // The contribution of some steps to a line: ln M at the abscissa c of the line and at the two auxiliary abscissae,
+    // and a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
     struct OnLine {
         CertifiedLogMgf at, left, right;
         double decay = 0;
 
         void add(const OnLine& one, double count);
     };
-    // One step of a part.
+    // The contribution of one step of a part to a line.
     struct Column : OnLine {
         double sigma, q, count;
-        std::vector<double> re, im, rounding;  // of M(z)/M(c) - 1
+        std::vector<double> re, im, rounding;  // M(z)/M(c) - 1 at each abscissa, and its rounding error
         double rule;
 
         void add_to(std::vector<LogRatio>& ratios) const;
     };
-    // The line with all parts but the latest ones, which are kept apart because they may be added again.
-    struct Line : OnLine {  // left and right: upper ends
+    // A line with the sums over all parts except for the latest ones. Those are kept apart, because they may be added
+    // again. The members `left` and `right` hold upper bounds.
+    struct Line : OnLine {
         Plan plan;
         double log_inverse, exact;
-        double steps;  // of the run that it was made for
+        double steps;  // number of steps of the run for which the line was made
         std::vector<LogRatio> ratios;
         std::vector<Column> latest;
-        double width = -1;  // relative, of the first answer
-        double epsilon;     // of the last
+        double width = -1;  // relative width of the first result
+        double epsilon;     // the last result
     };
 
-    // Makes a line for a question. Returns nothing where none serves.
+    // Makes a line for the current run. Returns nothing if no line is suitable.
     std::optional<Line> line(double delta, double tolerance) const;
     std::optional<Line> line(double delta, double tolerance, double most_products, bool groups) const;
     void extend(Line& line, const Sampled& part) const;

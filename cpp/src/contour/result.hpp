@@ -9,21 +9,21 @@ namespace tightdp::contour {
 
 enum class Status {
     certified,
-    slow_decay,      // few steps of small q: the characteristic function does not decay within reach
-    too_many_nodes,  // small sigma: the strip of analyticity is narrow
+    slow_decay,      // the characteristic function decays too slowly, as for few steps with a small q
+    too_many_nodes,  // the strip of analyticity is too narrow, as for a small sigma
     inaccurate,      // the certified error exceeds the value
-    out_of_work,     // very many parts, or nodes, and an abscissa that is hard to find
+    out_of_work,     // the budget of work is spent, as for very many parts or nodes
 };
 
 struct Result {
     Status status = Status::inaccurate;
     double lower = 0, upper = 0;
-    // Parts of the width, in the unit of the answer.
+    // Error terms that make up the width, in the unit of the result.
     double aliasing = 0, truncation = 0, quadrature = 0, rounding = 0;
     std::int64_t nodes = 0, abscissae = 0;
 };
 
-// The larger result of two directions; declined where one of them is.
+// Returns the larger of the results for two directions. If one of them is not certified, returns that one.
 TIGHTDP_HD inline Result worse(const Result& a, const Result& b) noexcept {
     if (a.status != Status::certified) return a;
     if (b.status != Status::certified) return b;

@@ -1,4 +1,4 @@
-// One question's budget of work, and the result of a question that spends it.
+// The budget of work of one call of the contour engine.
 #pragma once
 
 #include <new>
@@ -8,10 +8,11 @@
 
 namespace tightdp::contour {
 
-// solve(), declined where it takes too much work or memory: the caller turns to another engine. Interrupted passes.
+// Returns solve(), or a result that is not certified if it takes too much work or memory. The caller then uses another
+// engine. The exception Interrupted is not caught.
 template <class Solve>
 Result within_budget(const Solve& solve) {
-    const work::Budget budget(1'000'000'000);  // a thousand parts take a third of it
+    const work::Budget budget(1'000'000'000);  // a thousand parts take a third of the budget
     try {
         return solve();
     } catch (const OutOfWork&) {

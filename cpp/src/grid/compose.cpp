@@ -10,20 +10,21 @@
 namespace tightdp::grid {
 namespace {
 
-// Largest weight that may be missing at each point, because e^x underflows to zero in grid_tilt below e^-708.
+// Largest weight that may be missing at each point, because grid_tilt returns zero for results below e^-708.
 constexpr double kUnseen = 1e-300;
-// Units of work: for each point, those of a transform, of a product, and of a power with the winding; for each weight,
-// those of its moments.
+// Units of work. The first three are for each point of the circle: of a transform, of a product, and of a power with
+// the winding. The fourth is for each weight, of its moments.
 constexpr std::int64_t kTransformUnits = 5, kProductUnits = 2, kPowerUnits = 10, kMomentUnits = 5;
 
 std::int64_t times(std::int64_t units, std::size_t points) { return units * static_cast<std::int64_t>(points); }
 
+// Weights on a circle, and upper bounds on their norms.
 struct Circle {
     AlignedArray x;
     double norm1 = 0, norm2 = 0;
 };
 
-// The weights scaled to a sum just under 1 and wound round a circle of n points; point i lands at i mod n.
+// Multiplies weights by `scale` and winds them round a circle of n points. The weight of index i is added at i mod n.
 Circle wind(const Weights& weights, double scale, std::size_t n) {
     Circle c{AlignedArray::zeroed(n)};
     const std::size_t mask = n - 1;
@@ -45,14 +46,16 @@ Circle wind(const Weights& weights, double scale, std::size_t n) {
     return c;
 }
 
-// |z^{k-1}|_2 / sqrt n over all frequencies, for the true or the computed spectrum z, whichever is larger at each.
+// Returns an upper bound on |z^{k-1}|_2 / sqrt n over all n frequencies, where k is `power`. At each frequency, z is
+// the larger in magnitude of the true and of the computed spectrum.
 double spread_of_power(const RealFft& plan, const double* spectrum, double power) {
-    // (|z| + kappa)^2 <= (1 + t) |z|^2 + (1 + 1/t) kappa^2, t so small that its own power is 1 within a percent or two.
+    // (|z| + kappa)^2 <= (1 + t) |z|^2 + (1 + 1/t) kappa^2 for every t > 0. Here t is so small that (1 + t)^{k-1} is
+    // within two percent of 1. kappa bounds the rounding error of the transform at each frequency.
     const double kappa = plan.rounding_bound(), t = 1 / (64 * (power - 1));
     const double more = (1 + 1 / t) * kappa * kappa;
     const auto alone = [&](double x) { return std::pow((1 + t) * x * x + more, power - 1); };
     double total = alone(spectrum[0]) + alone(spectrum[1]);
-    for (std::size_t m = plan.size(); m >= 4; m /= 2)  // one of each conjugate pair
+    for (std::size_t m = plan.size(); m >= 4; m /= 2)  // frequencies come in conjugate pairs, of which one is stored
         total += 2 * TIGHTDP_SELECT_SIMD(grid_powers)(spectrum + m / 2, spectrum + 3 * m / 4, m / 4, 1 + t, more,
                                                       power - 1);
     const auto n = static_cast<double>(plan.size());
@@ -81,17 +84,17 @@ Spectrum transform(const Inexact& law, const TailExponents& exponents, double h,
     out.last = law.last;
     out.reach = std::abs(law.last);
     const double sum = sum_of(w.w);
-    if (!(sum > 0 && sum < HUGE_VAL)) {  // an empty lower law, or a tilt beyond what doubles hold
+    if (!(sum > 0 && sum < HUGE_VAL)) {  // the lower distribution is empty, or the weights exceed the range of doubles
         out.nothing = true;
         return out;
     }
-    // The sum is scaled to less than 1, by more than the errors of the transform and of the sum itself.
+    // The sum is scaled to so much less than 1 that it stays below 1 with the errors of the transform and of the sum.
     const double kappa = plan->rounding_bound();
     const double scale = (1 - 4 * kappa - (2048 + static_cast<double>(w.w.size()) / 64) * u) / sum;
     Circle circle = wind(w, scale, n);
     out.log_scale = w.log_scale - std::log(scale);
     out.log_error = law.log_error + 4 * u * (std::abs(w.log_scale) + std::abs(std::log(scale)));
-    // Scaling and winding add a rounding error at each point; so do weights too small for grid_tilt.
+    // Scaling and winding add a rounding error at each point, and so do weights that are too small for grid_tilt.
     const double span = std::max(law.span, static_cast<double>(w.w.size()));
     const double folds = std::ceil(span / static_cast<double>(n));
     out.error1 = law.error1 * scale * (1 + 8 * u) + (2 + folds) * u * circle.norm1 +
@@ -134,7 +137,7 @@ void multiply(const Product& before, const Spectrum& factor, double power, Produ
     after.growth = before.growth + power * (factor.error1 + root_n * factor.error2);
     after.error1 = before.error1 + power * factor.error1;
     after.relative = before.relative + RealFft::power_bound(static_cast<std::uint64_t>(power)) + 4 * u;
-    // The transform's error passes through the k - 1 other factors (docs/theory/fft.md, Corollary).
+    // The error of the transform is multiplied by the k - 1 other factors of the power (docs/theory/fft.md, Corollary).
     double passed = factor.norm2;
     if (power > 1) passed = std::min(passed, spread_of_power(*plan, factor.z.data(), power));
     after.error2 = before.error2 + power * (factor.error2 + kappa * passed);

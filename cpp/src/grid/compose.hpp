@@ -10,10 +10,11 @@
 
 namespace tightdp::grid {
 
-// Weights and how far off they are: the true ones are within e1 + e2 of these, non-negative weights on the same
-// lattice (e1 possibly outside of what is stored), |e1|_1 <= error1 and |e2|_2 <= error2, in units of e^{w.log_scale}.
-// e2 lives on `span` consecutive points. The value of w.log_scale itself may be off by log_error. The true weights end
-// at the index `last`.
+// Weights on a lattice, with bounds on their errors. At each point the true weight differs from the stored one by at
+// most e1 + e2, where e1 and e2 are non-negative weights on the same lattice. Their norms are bounded by
+// |e1|_1 <= error1 and |e2|_2 <= error2, in units of e^{w.log_scale}. e1 may include points that are not stored, and e2
+// is zero outside of `span` consecutive points. The error of w.log_scale is at most log_error. `last` is the index of
+// the last point at which the true weights may be positive.
 struct Inexact {
     Weights w;
     double error1 = 0, error2 = 0, log_error = 0;
@@ -21,41 +22,47 @@ struct Inexact {
     double span = 0;
 };
 
-// The members that a factor and a product of factors share.
+// The members that a factor and a product of factors share. Weights are wound round a circle of n points: the weight of
+// index I is added at the point I mod n. "Unwound" weights are those before winding.
 struct OnCircle {
-    AlignedArray z;                          // the spectrum
-    bool nothing = false;                    // no weights, or beyond what doubles hold: no bound but the trivial one
+    AlignedArray z;                          // spectrum of the wound weights
+    bool nothing = false;                    // whether no more than the trivial bound is known: there are no weights,
+                                             // or they exceed the range of doubles
     double log_scale = 0, log_error = 0;
     double error1 = 0;
-    double least = 0, most = 0;              // indices of the unwound weights
-    double last = 0, reach = 0;              // of the true ones; the sum of magnitudes of those indices
-    // ln sum y_I e^{exponent I h} of unwound weights y, scale included, at each exponent; rounded up.
+    double least = 0, most = 0;              // smallest and largest index of the unwound weights
+    double last = 0, reach = 0;              // largest index of the true weights; the sum of |last| over all factors
+    // ln of the sum of y_I e^{exponent I h} over the unwound weights y, with their scale, for each of the exponents on
+    // the right and on the left. Rounded up.
     TailExponents::Each right{}, left{};
-    double moments_size = 0;                 // the largest magnitude of all that was added up to any of them
+    double moments_size = 0;                 // bound on the sum of magnitudes of the terms of any entry of these arrays
 };
 
-// One side (upper or lower) of one law on a circle of n points, scaled to a sum just under 1.
+// The upper or the lower side of one distribution on a circle of n points, scaled to a sum just under 1.
 struct Spectrum : OnCircle {
     double error2 = 0, norm2 = 0;
 };
 
 Spectrum transform(const Inexact& law, const TailExponents& exponents, double h, std::size_t n);
 
-// One side of a product of powers of spectra. The error terms are those of section 5.1, before they grow.
+// The upper or the lower side of a product of powers of spectra. The errors are the sums of section 5.1, before they
+// are multiplied by its factor F = e^growth.
 struct Product : OnCircle {
     double error2 = 0, growth = 0, relative = 0;
-    double terms = 0;  // of each sum
+    double terms = 0;  // number of factors, which is the number of terms of each sum over the factors
     bool empty = true;
 };
 
-// The product of `before` and a power, in that order, written to `after`, which may be the same.
+// Multiplies `before` by a power of `factor`, in that order, and writes the product to `after`. `after` may be the same
+// object as `before`.
 void multiply(const Product& before, const Spectrum& factor, double power, Product& after);
 
-// The weights on [first, first + n), wound round it. The errors do not cover the weights outside of it, nor what these
-// add inside where they wrap round.
+// Returns the weights of a product on the window of indices [first, first + n). The errors cover neither the weights
+// outside of the window nor what these add inside of it, where winding moves them.
 Inexact weights_of(const Product& product, std::int64_t first);
 
-// Cuts off both ends as far as errors exceed the weights there: the moments that follow would measure errors alone.
+// Cuts off both ends of the weights as far as the errors exceed the weights there. Moments of these ends would measure
+// nothing but errors.
 void trim(Inexact& law);
 
 }  // namespace tightdp::grid

@@ -9,7 +9,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Units of work: the exponentials of one cell of a density; one atom; turning one cell into weights, up and down.
+// Units of work: of the exponentials of one cell of a density, of one atom, and of computing the upper and the lower
+// weights of one cell.
 constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 
 void add_density(const Density& density, const Lattice& lattice, double log_scale, std::int64_t first, Cells& cells,
@@ -38,23 +39,25 @@ void add_density(const Density& density, const Lattice& lattice, double log_scal
     work += block.work;
 }
 
-// A mass of logarithm `log_mass`, tilted at x.
+// Returns the mass e^{log_mass}, tilted at the loss x.
 double tilted(double log_mass, double x, const Lattice& lattice, double log_scale) {
     return std::exp(log_mass + (lattice.tilt * (x - lattice.anchor) - log_scale));
 }
 
+// Returns a bound on the relative error of tilted().
 double tilted_error(double log_mass, double x, const Lattice& lattice, double log_scale) {
     return (2 * std::abs(log_mass) + 4 * std::abs(lattice.tilt * (x - lattice.anchor)) +
             2 * std::abs(log_scale) + 12) *
            u;
 }
 
+// Collects the masses of a distribution in the cells of a lattice, and turns them into weights.
 class Builder {
   public:
     Builder(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells)
         : law_(law), lattice_(lattice), log_scale_(log_scale), first_(first), cells_(cells) {
         const double ends = std::max(std::abs(x(0)), std::abs(x(cells)));
-        // x_i itself is rounded, unless anchor and spacing make every point a double.
+        // The points x_i are rounded, unless anchor and spacing are such that every point is a double.
         slack_ = law.loss_slack + (exact() ? 0 : 3 * u * (ends + std::abs(lattice.anchor)));
         snap_ = slack_ + 8 * u * ends;
         if (law.density) {
@@ -80,10 +83,10 @@ class Builder {
     }
 
   private:
-    // Checks the result independently of how the masses were found: what moved up has all of P's mass and no more than
-    // Q's, what moved down no more than P's, up to the error that a user's masses may have and the rounding of this
-    // sum (masses were rounded outward, so that they may miss the total on one side alone). False would be a mistake;
-    // then nothing is claimed.
+    // Checks the result independently of how the masses were found. The upper distribution must have all of the P-mass
+    // and no more than the Q-mass, and the lower one no more than the P-mass. The check allows for the error that the
+    // masses of a user may have and for the rounding errors of these sums. If it fails, there is a mistake in the code,
+    // and the caller claims no bound.
     bool plausible(const Discretised& out) const {
         constexpr double kSum = 1e-12, kBothSides = 1e-6;
         const double shift = lattice_.h * static_cast<double>(first_),
@@ -93,22 +96,23 @@ class Builder {
         };
         const double tilt = lattice_.tilt;
         const double p_mass = total(out.upper, -tilt), q_mass = total(out.upper, -tilt - 1) - lattice_.anchor;
-        const double unseen = std::log(size) - 690 - tilt * shift + log_scale_;  // of weights that underflow
-        // The exponents that the tilt is taken out of: their products, and the points, which are rounded doubles.
+        const double unseen = std::log(size) - 690 - tilt * shift + log_scale_;  // ln of the mass that underflowed
+        // Removing the tilt multiplies by exponentials, whose exponents are products of the tilt and of rounded points.
+        // The next lines bound the errors of both.
         const double farthest = std::abs(shift) + lattice_.h * size;
         const double anchor = std::abs(lattice_.anchor), places = out.slack + 4 * u * (anchor + farthest);
         const double rounding =
             64 * u * (std::abs(tilt) * farthest + std::abs(log_scale_) + anchor) + std::abs(tilt) * places;
         const double allowed = kSum + size * u + rounding + law_.total_rel;
         const double all = std::exp(p_mass) + out.infinity_upper;
-        const bool added = all > 1 + allowed;  // bounds on tails may add mass to both
+        const bool added = all > 1 + allowed;  // bounds on tails may have added P-mass, and then also Q-mass
         return all + std::exp(unseen) >= 1 - allowed && (added || q_mass <= kBothSides + out.slack) &&
                std::exp(total(out.lower, -tilt)) + out.infinity_lower <= 1 + allowed;
     }
 
     double x(std::size_t i) const { return lattice_.at(first_ + static_cast<std::int64_t>(i)); }
 
-    // Whether every point is a double: no anchor, and a spacing of few bits.
+    // Tells whether every lattice point is a double: the anchor is 0, and the spacing has few significant bits.
     bool exact() const {
         const double i = static_cast<double>(first_), j = i + static_cast<double>(cells_.mass.size());
         return lattice_.anchor == 0 && std::fma(i, lattice_.h, -(i * lattice_.h)) == 0 &&
@@ -121,7 +125,8 @@ class Builder {
         return std::fmod(std::frexp(h, &exponent) * 0x1p12, 1.0) == 0;
     }
 
-    // Moves the mass outside the lattice up to the first point, or to infinity by the same rule as within a cell.
+    // Moves the density's mass left of the lattice up to the first point. Splits the mass right of the lattice between
+    // the last point and infinity, by the same rule as within a cell.
     void add_tails() {
         const auto up = [](const LogMass& m) { return LogMass{m.log + std::log1p(m.rel), 0}; };
         const double left = x(0), right = x(cells_.mass.size());
@@ -136,7 +141,7 @@ class Builder {
                    std::exp(stays.log) * 4 * slack_;
     }
 
-    // Weights too small for a double are zero and count all the same.
+    // Notes that the upper distribution may have mass at this point, even if its weight underflows to zero.
     void reaches(double point) {
         last_point_ = std::max(last_point_, std::min(point, static_cast<double>(cells_.mass.size())));
     }
@@ -186,9 +191,9 @@ class Builder {
     std::int64_t first_;
     Cells cells_;
     double slack_ = 0, snap_ = 0, work_ = 0;
-    double before_ = 0, last_ = 0;  // upper weights of the first and last point from outside
+    double before_ = 0, last_ = 0;  // upper weights that the first and the last point get from outside of the lattice
     double last_point_ = 0;
-    double beyond_ = 0;             // upper mass at infinity from the right of the lattice
+    double beyond_ = 0;             // upper mass at infinity that comes from losses right of the lattice
 };
 
 }  // namespace

@@ -16,62 +16,62 @@
 namespace tightdp::grid {
 namespace {
 
-// ln of the part of the asked width that cutting off the right tails may cost.
+// ln of the fraction of the requested width that cutting off the right tails may cost.
 constexpr double kCut = -4.6;
 // ln of the largest width of ln delta that a plan is made for.
 constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
-// Largest ratio of the lattice points of all levels and attempts to those allowed for one level: bounds the time.
+// Largest number of lattice points of all levels and attempts together, divided by `most_points`. It limits the time.
 constexpr double kMostWork = 2;
-// Up to this share of `most_points`, an attempt that was no better is followed by another all the same.
+// While less than this fraction of `most_points` was used, an attempt that brought no progress does not end the search.
 constexpr double kLittleWork = 0.02;
 constexpr int kAttempts = 12;
-// Smallest factor on the lattice's share of the width, for an attempt that follows one which was hardly better than
-// the one before it.
+// Smallest factor by which an attempt may reduce the lattice's share of the width if the attempt before it brought
+// little progress.
 constexpr double kCautious = 0.1;
-// Relative width of an interval which shows that the plan missed the curve, and the number of halvings that follow.
+// Relative width of an interval from which on the plan is assumed to have missed the curve, and the largest number of
+// bisections in that case.
 constexpr double kLost = 0.1;
 constexpr int kHalvings = 24;
-// ln of a delta about which nothing more is said than that it is no larger.
+// ln of a delta that is so small that only an upper bound is computed.
 constexpr double kNothing = -700;
-// Number of times that the cut of the tails is made anew for a better guess at delta, and the precision in nats of
-// that guess where it has to be searched for: the next guess is 6 nats lower.
+// Number of times that tails are cut off to improve a guess at delta, and the precision, in nats, of a guess that is
+// found by bisection. This precision suffices, because the plan is made for a delta that is 6 nats smaller.
 constexpr int kCuts = 3;
 constexpr double kNats = 1;
-// A delta of this or more is first compared with that of epsilon = 0.
+// Smallest delta that is first compared with delta(0).
 constexpr double kLarge = 0.02;
-// Distance from the mean, in standard deviations: further left, delta may be 1 within the asked width, which needs no
-// lattice.
+// Distance of epsilon below the mean loss, in standard deviations, from which on delta may be 1 within the requested
+// width. No lattice is needed to show this.
 constexpr double kDeviations = 8;
-// Largest width of an answer that is read off another question's curve, in units of the asked width: a narrower answer
-// would cost a composition of its own.
+// Largest width of bounds that are read off the curve of another epsilon, in units of the requested width. Narrower
+// bounds would need a composition of their own.
 constexpr double kRead = 2;
-// Number of consecutive epsilons with too wide bounds after which a curve is read no further.
+// Number of consecutive epsilons with bounds that are too wide, after which no more are read off a curve.
 constexpr std::size_t kWide = 16;
-// The normal law is asked from this number of steps on, if a lattice leaves bounds wider than this, relatively, and
-// for up to this number of parts, because each takes some hundredths of a second.
+// The normal approximation is tried for compositions of at least kLong steps if the relative width that the lattice
+// leaves exceeds kCoarse. It is tried for at most kFewParts parts, because each takes some hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
-// Units of work for one question. A thousand distinct distributions, composed anew, take most of it; other questions
-// take a hundredth.
+// Units of work for one call (runtime/work.hpp). The first bound for a composition of a thousand distinct distributions
+// takes most of them, and other bounds take a hundredth.
 constexpr std::int64_t kUnits = 6'000'000'000;
-// Units of work of the normal law beyond those of the question; it takes a hundredth of this for a simple
-// distribution.
+// Further units of work for the normal approximation. It takes a hundredth of them for a simple distribution.
 constexpr std::int64_t kNormalUnits = 1'500'000'000;
 
 bool nothing_finite(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& p) { return !p.law->density && p.law->atoms.empty(); });
 }
 
-// Whether some distribution is too extreme for estimates of it, and so for a plan.
+// Tells whether some distribution is too extreme to be estimated by a sketch. No plan can be made for it.
 bool no_sketch(const std::vector<Part>& parts) {
     return std::ranges::any_of(parts, [](const Part& part) { return part.law->sketch().size == 0; });
 }
 
 std::atomic<std::size_t> crossed{0};
 
-// A lower end above the upper one: one of them is a mistake, and nothing tells which.
+// Thrown if the lower end of an interval is above the upper end. One of them is wrong, and it is unknown which.
 struct Crossed : std::exception {};
 
 void uncrossed(const Bounds& a) {
@@ -80,7 +80,8 @@ void uncrossed(const Bounds& a) {
     throw Crossed();
 }
 
-// Whether a normal law may do better than the bounds of lattices, whose rounding errors show over very many steps.
+// Tells whether the normal approximation may give better bounds than a lattice, whose rounding errors add up over very
+// many steps.
 bool asks_normal_law(const std::vector<Part>& parts, const Bounds& a, double width) {
     double steps = 0;
     for (const Part& part : parts) steps += part.count;
@@ -99,8 +100,8 @@ void narrow(const Ends& by, Bounds& a) {
     a.rounding = a.wrapping = a.truncation = 0;
 }
 
-// Intersects the bounds with those of a normal law. It may be asked when the budget is spent: it has units of its own,
-// which are charged.
+// Intersects the bounds with those of the normal approximation. This is done even if the budget of work is spent: the
+// approximation has further units, which are charged too.
 template <class Ask>
 void narrow_by_normal_law(Ask ask, Bounds& a) {
     const work::Scoped<&work::Counter::limit> further(work::spent() + kNormalUnits);
@@ -110,12 +111,12 @@ void narrow_by_normal_law(Ask ask, Bounds& a) {
     }
 }
 
-// A term of the error budget; infinite if it could not be computed.
+// Returns a term of the error budget, or infinity if the term could not be computed.
 double known(double term) {
     return term >= 0 ? term : HUGE_VAL;
 }
 
-// Least delta that any curve has at epsilon, rounded down.
+// Returns the smallest delta that any privacy profile has at epsilon, rounded down.
 double least_delta(double epsilon) {
     return std::max(0.0, -std::expm1(epsilon) * (1 - 4 * u));
 }
@@ -151,14 +152,14 @@ struct Curves {
         const double shift = slack + 4 * u * std::abs(epsilon);
         const double high = upper.bound_at(epsilon - shift, true) + infinity_upper + kLeast;
         const double found = lower.bound_at(epsilon + shift, false) + infinity_lower;
-        const double low = found > 1 ? 1 : found;  // a law that was given with a little more mass than 1; or no number
+        const double low = found > 1 ? 1 : found;  // exceeds 1 if masses of a user do; may be NaN
         a.lower = least_delta(epsilon);
-        a.upper = high <= 1 ? high : 1;  // also if it is no number
+        a.upper = high <= 1 ? high : 1;  // 1 also if `high` is NaN
         if (low > a.lower) a.lower = low;
         uncrossed(a);
     }
 
-    // -d ln delta / d epsilon between two points some steps apart.
+    // Returns -d ln delta / d epsilon, estimated from two points of the upper curve on either side of epsilon.
     double slope(double epsilon) const {
         const double r = (epsilon - upper.at(0)) / upper.h;
         const auto n = static_cast<double>(upper.value.size());
@@ -169,7 +170,7 @@ struct Curves {
         return upper.tilt + std::log(upper.value[from] / upper.value[to]) / (upper.h * static_cast<double>(to - from));
     }
 
-    // Terms of the budget, in units of delta.
+    // Computes the terms of the error budget, in units of delta.
     void budget(double epsilon, double delta, double slope_, Bounds& a) const {
         const double unit = std::exp(upper.log_scale - upper.tilt * (epsilon - upper.anchor));
         a.rounding = known((upper.absolute + lower.absolute) * unit +
@@ -182,15 +183,16 @@ struct Curves {
     }
 };
 
-// Settings of one attempt: the relative width asked for, a factor on the part of it that the lattice may take, caution
-// about the mass outside of the windows, and trust in the precision of sums, both in nats.
+// Settings of one attempt: the requested relative width (`asked`), a factor on the part of it that the lattice may
+// cause (`finer`), a margin for the mass outside of the windows, and the assumed precision of sums. The last two are in
+// nats (`more_tail`, `digits`).
 struct Attempt {
     double asked, finer, more_tail, digits;
 };
 
-// Tries again, with a finer lattice or wider windows, until the width is met or further attempts no longer help. If
-// the whole attempt is long, a rough one comes first and says where to look. `best` holds the best bounds so far, also
-// when this ends by an exception.
+// Makes attempts, with finer lattices or wider windows, until the requested width is reached or further attempts do not
+// help. The first attempt is a rough one that tells where on the curve the answer lies. `best` holds the best bounds
+// found so far, even if the function ends by an exception.
 template <class Once>
 void refine(Once once, double width, std::size_t most_points, bool several, Bounds& best) {
     Attempt next{std::max(width, kRough), 1, 3, 23};
@@ -219,7 +221,7 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
             const bool stuck =
                 (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
-            // The width falls with h^2, or, where atoms miss the lattice, with h.
+            // The width falls like h^2, or like h if atoms miss the lattice.
             const double order = refined < 1 ? std::clamp(std::log(got / had) / std::log(refined), 0.4, 1.0) : 1;
             const double finest = got > 0.9 * had ? kCautious : 1e-3;
             refined = std::clamp(std::pow(0.7 * width / got, 1 / order), finest, 0.5);
@@ -230,13 +232,14 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
     }
 }
 
-// Called with each curve that is made for a question.
+// A function that is called with the curves of each run.
 using Reader = std::function<void(const Curves&)>;
 
 Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,
                     const Reader& reader = {});
 
-// Halves an interval of epsilon by asking for deltas, after a plan made from a guess at the curve has missed it.
+// Narrows an interval of epsilon by bisection with bounds on delta. It serves where the plan was made for a part of the
+// curve that is far from the answer.
 void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& a) {
     double work = a.work;
     for (int i = 0; i < kHalvings && a.upper - a.lower > width * a.upper && a.upper < HUGE_VAL; ++i) {
@@ -253,7 +256,8 @@ void bisect(const std::vector<Part>& parts, double delta, double width, std::siz
     }
 }
 
-// `best` holds the best bounds so far, also when this ends by an exception.
+// Bounds epsilon within the budget of work. `best` holds the best bounds found so far, even if the function ends by an
+// exception.
 void epsilon_within(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& best) {
     if (infinity_of(parts).lower > delta) {
         best.lower = HUGE_VAL;
@@ -263,20 +267,21 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     // Only the mass at infinity lies above the largest sum of losses.
     if (infinity_of(parts).upper <= delta) best.upper = std::max(0.0, top_of(parts));
     if (no_sketch(parts)) return;
-    // The delta of epsilon = 0 is often below a large delta already, and ln delta says little there.
+    // If delta is large, delta(0) is often smaller already, so that epsilon is 0. The search below works with ln delta,
+    // which is not suited to this case.
     if (delta > kLarge && delta_within(parts, 0, kRough, most_points).upper <= delta) {
         best = {0, 0};
         return;
     }
     double log_finite = 0;
     for (const Part& part : parts) log_finite += part.count * log_without(part.law->infinity);
-    // A mass at infinity takes its share of delta first.
+    // The finite losses may use only what the mass at infinity leaves of delta.
     const double log_delta = std::log(std::max(delta + std::expm1(log_finite), 1e-3 * delta));
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        // The cut on the right costs a hundredth of the width of ln delta, which is about tilt * epsilon times that of
-        // epsilon and rarely under 1.
+        // The cut on the right costs a hundredth of the relative width of epsilon. The width of ln delta is larger by a
+        // factor of about tilt * epsilon, which is rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
@@ -292,7 +297,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         if (slope > 0)
             target.epsilon = 0.5 * (low + high), target.margin = 0.5 * (high - low) + 0.05 / slope,
             target.slope = slope;
-        // The width that a cell adds is known for small changes of ln delta alone.
+        // The formula for the width that a cell adds holds for small changes of ln delta only.
         target.log_width =
             std::min(std::log(asked * std::max(std::abs(target.epsilon), 1e-6) * target.slope), kMostNats);
         target.log_tail = now.more_tail - std::min(0.0, target.log_width);
@@ -304,7 +309,7 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
         for (double* term : {&a.rounding, &a.wrapping, &a.truncation}) *term = known(*term / (target.slope * delta));
         a.lattice = std::max(0.0, a.upper - a.lower - a.rounding - a.wrapping - a.truncation);
         low = std::max(low, a.lower), high = std::min(high, a.upper);
-        // Only a bracket within the lattice is of use.
+        // The slope is taken from the curve only if the interval for epsilon is short enough to lie within the lattice.
         if (high < HUGE_VAL && high - low < 3 / target.slope) slope = std::max(curves.slope(high), 0.1 * saddle.tilt);
         informed = slope > 0;
         return a;
@@ -313,10 +318,11 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     if (best.upper - best.lower > kLost * best.upper) bisect(parts, delta, width, most_points, best);
 }
 
-// Estimates ln delta(epsilon) where right tails of e^{cut} times delta are cut off. A cut further left makes a better
-// bound on delta, which allows a cut further left. But one moment bounds a heavy tail badly, and a cut by a bad bound
-// may take all mass beyond epsilon. The rest then has a smaller bound than the mass that was cut off, and the function
-// searches for the largest delta whose own cut leaves a bound as large.
+// Estimates ln delta(epsilon) by the bound by one moment, after right tails of mass e^{cut} delta were cut off. A cut
+// further left gives a smaller bound on delta, which calls for a smaller cut mass. But one moment bounds a heavy tail
+// badly, and a cut that is based on a bad bound may remove all mass beyond epsilon. The bound on the rest is then
+// smaller than the mass that was cut off. In this case the function searches for the largest delta whose own cut leaves
+// a bound of at least this delta.
 double about_delta(const std::vector<Part>& parts, double epsilon, double cut) {
     const auto bound = [&](double log_delta) {
         return std::clamp(saddle_of_epsilon(Sketches(parts, log_delta + cut), epsilon).bound, -745.0, 0.0);
@@ -428,10 +434,10 @@ void deltas(const std::vector<Part>& parts, const double* epsilons, std::size_t 
     const auto narrow = [&](std::size_t i) { return upper[i] - lower[i] <= std::max(kRead * width * upper[i], floor); };
     for (std::size_t i = 0; i < n; ++i) {
         if (narrow(i)) continue;
-        // The bounds of last resort for an epsilon are not charged: once the budget is spent, only one epsilon may
-        // have them.
+        // The bounds that are computed last for an epsilon are not charged. So once the budget is spent, no further
+        // epsilon gets them.
         if (work::exhausted()) break;
-        // Larger epsilons are read off the same curve, as far as it is precise.
+        // Bounds at larger epsilons are read off the same curves, as far as they are narrow enough.
         const Reader reader = [&](const Curves& curves) {
             for (std::size_t j = i + 1, wide = 0; j < n && wide < kWide; ++j) {
                 Bounds a;

@@ -13,7 +13,7 @@ namespace tightdp::grid {
 namespace {
 
 constexpr int kOctave = 1 << kRungHalvings;
-// Number of parts from which looking up their sum takes less time than adding them up.
+// Number of parts from which on looking up the sum of their cumulants takes less time than adding them up.
 constexpr std::size_t kManyParts = 4;
 
 double floor_to(double x, double unit) { return unit * std::floor(x / unit); }
@@ -26,12 +26,12 @@ int rung_of(double tilt) {
     return static_cast<int>(std::lround(kOctave * std::clamp(std::log2(tilt), -kMost, kMost)));
 }
 
-// A power of two.
+// Returns the power of two nearest to x.
 double octave(double x) { return std::exp2(std::round(std::clamp(std::log2(x), -1000.0, 1000.0))); }
 
-// The first minimiser of f over the ladder of tilts, coming from the left of a guess. There may be others: further
-// right, a distribution with a heavy tail has one that depends on nothing but the point where the tail is cut off.
-// `enough` tells, from a tilt and its value, whether larger tilts are of no use.
+// Finds the first local minimum of f over the ladder of tilts (on_ladder), starting left of `guess`. There may be other
+// minima. A distribution with a heavy tail has one further right, which depends only on the point where the tail is cut
+// off. `enough` tells, from a tilt and the value of f there, whether larger tilts are of no use.
 template <class F, class Enough>
 Saddle minimise(F f, double guess, Enough enough) {
     constexpr int kLeast = -66 * kOctave, kMost = 115 * kOctave;
@@ -65,7 +65,7 @@ Saddle minimise(F f, double guess, Enough enough) {
     return {tilt_at(b), fb};
 }
 
-// Standard deviation, but at least a small part of the whole range: all mass may sit in one point.
+// Returns the standard deviation, but at least a small part of the whole range, because all mass may lie in one point.
 double deviation(const Cumulant& c, const Sketches& sketches) {
     return std::max(std::sqrt(c.variance), 1e-9 * (sketches.most() - sketches.least())) + 1e-300;
 }
@@ -83,8 +83,8 @@ TailExponents::Each TailExponents::right() const {
     return found;
 }
 
-// If the support ends near a window, the lattice may reach beyond it by little mass; the largest exponents show how
-// little.
+// If the support ends near the window's left end, very little mass may lie outside of the window. The largest exponents
+// show how little.
 TailExponents::Each TailExponents::left() const {
     Each found{64, 16, 4, 2, 1, 0x1p-1, 0x1p-2, 0x1p-4};
     for (double& one : found) one = -left_from - left_unit * one;
@@ -93,10 +93,10 @@ TailExponents::Each TailExponents::left() const {
 
 double log_kernel(double tilt) { return -tilt * std::log1p(1 / tilt) - std::log1p(tilt); }
 
-// Cumulants of one composition at the tilts that were asked for.
+// Known cumulants of one composition at the tilts for which they were computed.
 struct Totals {
-    // A question to a composition asks for some hundred tilts of the whole, and for a few of each distribution by
-    // itself.
+    // One bound needs the cumulants of the whole composition at some hundred tilts, and those of each distribution at a
+    // few.
     static constexpr std::size_t kMost = 1024, kBytes = kMost * 64, kOwnBytes = 2048;
 
     bool find(double tilt, Cumulant& found) const {
@@ -124,8 +124,8 @@ Sketches::Sketches(const std::vector<Part>& parts, double log_beyond) {
         const auto end = sketch.above.begin() + static_cast<std::ptrdiff_t>(sketch.size);
         const auto cut = std::partition_point(sketch.above.begin(), end, [&](double above) { return above >= beyond; });
         std::size_t size = std::max<std::size_t>(1, static_cast<std::size_t>(cut - sketch.above.begin()));
-        if (size < sketch.size) ++size;  // the lattice reaches to the loss of this lump and holds part of it
-        // Lumps at the ends of a density stand for something further out.
+        if (size < sketch.size) ++size;  // the lattice ends at the loss of this lump, which holds part of the mass
+        // The first and the last lump of a density stand for mass that extends further out.
         const auto gap = [&](std::size_t i) {
             return part.law->density && sketch.size > 1 ? sketch.loss[i + 1] - sketch.loss[i] : 0;
         };
@@ -152,13 +152,13 @@ Cumulant Sketches::of(const Cut& cut, double tilt) {
     const Sketch& s = *cut.sketch;
     const double top = tilt * (tilt > 0 ? s.loss[cut.size - 1] : s.loss[0]);
     double peak = 0;
-    if (top > 600 || top < -16) {  // else the sums would overflow, or be the roundings of 1 + expm1
+    if (top > 600 || top < -16) {  // without the peak, sums would overflow or consist of the roundings of 1 + expm1
         peak = -HUGE_VAL;
         for (std::size_t i = 0; i < cut.size; ++i) peak = std::max(peak, s.log_mass[i] + tilt * s.loss[i]);
     }
     double sums[4];
     TIGHTDP_SELECT_SIMD(grid_moments)(tilt, peak, s.loss.data(), s.log_mass.data(), s.mass.data(), cut.size, sums);
-    // The masses of a sketch add up to 1 only up to rounding errors, which would exceed a cumulant near zero.
+    // The masses of a sketch add up to 1 only within rounding errors, which could be larger than a cumulant near zero.
     double value = peak + std::log(sums[0]);
     if (peak == 0 && std::abs(sums[3]) < 0.5) {
         const double beyond = cut.size < s.size ? s.above[cut.size] : 0;
@@ -180,7 +180,7 @@ Cumulant Sketches::cumulant(std::size_t part, double tilt) const {
 
 Cumulant Sketches::cumulant(double tilt, double share) const {
     const std::size_t size = cuts_.size();
-    work::spend(units_);  // also where they are known
+    work::spend(units_);  // charged even if the cumulants are known
     const bool known = share == 1 && totals_[0];
     Cumulant total;
     std::size_t from = 0;
@@ -214,7 +214,8 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
     const Cut& cut = cuts_[part];
     const Sketch& s = *cut.sketch;
     const double least = cumulant(part, tilt).value - ceil_to(log_left + std::log(cut.count), 4);
-    std::size_t from = 0, end = cut.size - 1;  // the first lump right of which more is missed
+    // Bisects for the first lump such that the mass up to it, tilted at the next lump, is not negligible.
+    std::size_t from = 0, end = cut.size - 1;
     while (from < end) {
         const std::size_t middle = from + (end - from) / 2;
         const double below = s.above[0] - s.above[middle + 1];
@@ -224,10 +225,10 @@ Range Sketches::range(std::size_t part, double tilt, double log_left) const {
             from = middle + 1;
     }
     const double left = from > 0 ? s.loss[from - 1] : cut.left;
-    // Lumps of a density stand for something around them.
+    // Each lump of a density stands for mass in an interval around it.
     if (cut.smooth || cut.size < 2) return {left, cut.right};
-    // Nothing lies between atoms: mass further left moves up to where the range begins, which is the next atom or the
-    // point at which this mass would be too large.
+    // No mass lies between atoms. Mass left of the range moves up to where the range begins. That is the next atom, or
+    // the point right of which the moved mass would no longer be negligible.
     const std::size_t last = std::min(from, cut.size - 2);
     const double begin = (least - std::log(s.above[0] - s.above[last + 1])) / tilt;
     return {std::max(left, std::min(s.loss[last + 1], begin)), cut.right};
@@ -237,7 +238,8 @@ Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon) {
     const Cumulant at0 = sketches.cumulant(0);
     const double spread = std::sqrt(at0.variance) + 1e-300;
     const double guess = std::max(1e-3 / spread, (epsilon - at0.mean) / (spread * spread));
-    // Near the end of the support ever larger tilts are better; a relative distance of 1e-9 is as near as it gets.
+    // The nearer epsilon is to the end of the support, the larger is the best tilt. Relative distances from the end
+    // below 1e-9 are not told apart.
     const double largest = 1e9 / std::max(std::abs(epsilon), spread);
     return minimise([&](double tilt) { return sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * epsilon; },
                     std::min(guess, 40 / spread), [&](double tilt, double) { return tilt > largest; });
@@ -282,8 +284,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     }
     right = std::max(right, epsilon + 1e-12 * std::abs(epsilon));
     length = std::max(length, 0.0);
-    // The window may begin at epsilon if e^{-tilt length} is small enough by itself; otherwise it begins further left,
-    // at the quantile that makes up for the rest.
+    // If e^{-tilt length} is small enough by itself, the window may begin at epsilon. Otherwise it begins further left,
+    // at a point left of which there is so little mass that the product of both is small enough.
     const TailExponents::Each steps = w.exponents.left();
     TailExponents::Each values;
     for (std::size_t i = 0; i < steps.size(); ++i) values[i] = sketches.cumulant(tilt + steps[i]).value;

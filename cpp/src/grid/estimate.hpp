@@ -1,4 +1,5 @@
-// Uncertified estimates from which a plan is made; the answer is certified whatever they are.
+// Estimates from which a plan is made (docs/theory/grid.md, section 7). They are not certified, and need not be: the
+// engine's bounds hold for any plan.
 #pragma once
 
 #include <array>
@@ -9,38 +10,44 @@
 
 namespace tightdp::grid {
 
+// The cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, and its first two derivatives by the tilt.
 struct Cumulant {
-    double value = 0, mean = 0, variance = 0;  // ln E[e^{tilt Y}] and its first two derivatives
+    double value = 0, mean = 0, variance = 0;
 };
 
-// Tilts of a plan take few values, so that consecutive questions to a growing composition are answered on the same
-// lattice (grid.md, section 8): the rungs of a ladder, whole powers of 2^(1/32), or with fewer halvings of the octave
-// whole powers of 2, 2^(1/2), ...
+// Rounds a tilt to a whole power of 2^(1/2^halvings); these powers are called the rungs of a ladder. Tilts of a plan
+// take these few values so that consecutive bounds of a growing composition use the same lattice (grid.md, section 8).
+// `halvings` is the number of times that the octave between two powers of 2 is halved.
 inline constexpr int kRungHalvings = 5;
 double on_ladder(double tilt, int halvings = kRungHalvings);
 
-// Smallest and largest loss of a distribution that the lattice holds.
+// The smallest and the largest loss of a distribution that the lattice holds.
 struct Range {
     double left, right;
 };
 
 struct Totals;
 
-// The sketches of some parts, each cut off on the right where the mass beyond is below e^{log_beyond} over its count,
-// both rounded down. A distribution with a heavy tail has a useful tilt only when it is cut off.
+// The sketches of some parts. A sketch is a list of a few hundred lumps of mass that stand for a distribution. Each
+// sketch is cut off on the right where the mass beyond is below e^{log_beyond} divided by the part's count. Both
+// numbers are rounded so that the mass becomes smaller. A distribution with a heavy tail has a useful tilt only when it
+// is cut off.
 class Sketches {
   public:
     Sketches(const std::vector<Part>& parts, double log_beyond);
 
+    // Returns the cumulant of one step of one part.
     Cumulant cumulant(std::size_t part, double tilt) const;
-    // The cumulant of all parts together, each to `share` of its count, rounded down as the levels of a plan do.
+    // Returns the cumulant of all parts together. Each part counts `share` times its count, rounded down to an integer
+    // as in the levels of a plan.
     Cumulant cumulant(double tilt, double share = 1) const;
 
-    // The range of one part, left of which e^{tilt left} P(Y < left) is below e^{-log_left} over the count, relative
-    // to the tilted mass.
+    // Returns the range of one part. It begins at a loss `left` for which e^{tilt left} P(Y < left), relative to the
+    // tilted mass E[e^{tilt Y}], is below e^{-log_left} divided by the part's count.
     Range range(std::size_t part, double tilt, double log_left) const;
 
-    double least(double share = 1) const;  // of the sum of losses
+    // The smallest and the largest sum of losses, with `share` as above.
+    double least(double share = 1) const;
     double most(double share = 1) const;
 
   private:
@@ -48,55 +55,59 @@ class Sketches {
         const Sketch* sketch;
         std::size_t size;
         double count, infinity;
-        double left, right;  // where the sketch, uncut on the left, begins and ends
-        bool smooth;         // whether the law has a density
+        double left, right;  // where the sketch begins and ends; it is cut off on the right only
+        bool smooth;         // whether the distribution has a density
         std::shared_ptr<Totals> known;
     };
 
     static Cumulant of(const Cut& cut, double tilt);
-    static std::int64_t units(const Cut& cut);  // of work
+    static std::int64_t units(const Cut& cut);  // units of work for one cumulant
 
     std::vector<Cut> cuts_;
-    std::int64_t units_ = 0;  // of all
-    std::array<std::shared_ptr<Totals>, 3> totals_;  // of all parts, of all but the last, of all but the last two
+    std::int64_t units_ = 0;  // units of work for the cumulants of all cuts
+    // Known cumulants of all parts together, of all but the last part, and of all but the last two.
+    std::array<std::shared_ptr<Totals>, 3> totals_;
 };
 
-// ln sup over y of e^{-tilt y} (1 - e^{-y})_+: delta(eps) <= M(tilt) e^{-tilt eps} times its exponential.
+// Returns ln kappa(tilt), where kappa(tilt) is the supremum over y of e^{-tilt y} (1 - e^{-y})_+. With the moment
+// M(tilt) = E[e^{tilt Y}], delta(eps) <= kappa(tilt) M(tilt) e^{-tilt eps}.
 double log_kernel(double tilt);
 
-// The tilt with the smallest bound on delta(epsilon) and the logarithm of that bound, or the tilt with the smallest
-// bound on epsilon(delta) and that bound.
+// The best bound by one moment: the tilt at which the bound is smallest, and the bound. For delta(epsilon), `bound` is
+// the logarithm of the bound on delta. For epsilon(delta), it is the bound on epsilon itself.
 struct Saddle {
     double tilt, bound;
 };
 Saddle saddle_of_epsilon(const Sketches& sketches, double epsilon);
-// The tilt is at most `finest` over epsilon, unless one that suits a normal law is larger: the question does not ask
-// for the precision that a larger tilt would give.
+// The tilt is at most about `finest` / epsilon, or a tilt that would suit a normal distribution if that is larger. A
+// larger tilt would only give more precision than was requested.
 Saddle saddle_of_delta(const Sketches& sketches, double log_delta, double finest);
 
-// Exponents, relative to the tilt in use, whose moments bound the mass outside of a window: right ones are positive,
-// left ones negative. They are the exponents of a normal law's tails times powers of two, for lighter and heavier
-// tails.
+// Exponents whose moments bound the mass outside of a window. They are relative to the tilt in use: those for the mass
+// on the right are positive, and those for the mass on the left are negative. They are the exponents that suit the
+// tails of a normal distribution, multiplied by powers of two to suit lighter and heavier tails too.
 struct TailExponents {
     static constexpr std::size_t kCount = 8;
     using Each = std::array<double, kCount>;
-    double right_unit = 1, left_unit = 1, left_from = 0;  // powers of two; what left exponents count from
+    // The two units are powers of two. Left exponents are counted from -left_from.
+    double right_unit = 1, left_unit = 1, left_from = 0;
 
     Each right() const;
     Each left() const;
 };
 
-// An interval of the lattice.
+// An interval of losses that a lattice covers.
 struct Window {
     double left, right;
     TailExponents exponents;
 };
 
-// The window outside of which the tilted composition has at most e^{-log_tail} of its mass on either side.
+// Returns the window outside of which the tilted composition has at most e^{-log_tail} of its mass on either side.
 Window window(const Sketches& sketches, double tilt, double log_tail, double share);
 
-// The shortest window that leaves delta(epsilon) = e^{log_delta} unchanged up to a factor 1 +- e^{-log_tail}: mass
-// left of epsilon may wrap round to where the kernel is small, mass right of it to where the kernel vanishes.
+// Returns the shortest window that changes delta(epsilon) = e^{log_delta} by a factor of at most 1 +- e^{-log_tail}.
+// Mass outside of the window wraps round. Mass from the left of epsilon may land where the kernel
+// e^{-tilt t} (1 - e^{-t})_+, t = loss - epsilon, is small, and mass from the right where the kernel vanishes.
 Window window_for(const Sketches& sketches, double tilt, double epsilon, double log_delta, double log_tail);
 
 }  // namespace tightdp::grid

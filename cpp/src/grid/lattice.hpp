@@ -1,4 +1,5 @@
-// A law on a lattice, tilted: the pessimistic and the optimistic weights of docs/theory/grid.md, sections 2 to 4.
+// A tilted privacy loss distribution on a lattice: the pessimistic and the optimistic weights of docs/theory/grid.md,
+// sections 2 to 4.
 #pragma once
 
 #include <cstdint>
@@ -8,57 +9,64 @@
 
 namespace tightdp::grid {
 
-// Points x_i = anchor + i h, carrying P-masses w e^{log_scale - tilt (x_i - anchor)}.
+// The lattice of the points x_i = anchor + i h. A point with the weight w_i carries the P-mass
+// w_i e^{log_scale - tilt (x_i - anchor)}.
 struct Lattice {
     double anchor, h, tilt;
 
     double at(std::int64_t i) const { return anchor + static_cast<double>(i) * h; }
 };
 
-// Weights of points first, first + 1, ... of a lattice.
+// Weights of the points with the indices first, first + 1, ... of a lattice.
 struct Weights {
     std::int64_t first = 0;
     std::vector<double> w;
     double log_scale = 0;
 };
 
-// Properties of an upper and a lower distribution on a lattice: the upper one dominates the given distribution, the
-// lower one is dominated by it ...
+// Properties of an upper and a lower distribution on a lattice, which both approximate a given distribution. The upper
+// one dominates the given distribution once all its losses are moved up by `slack`. The lower one is dominated by the
+// given distribution once all its losses are moved down by `slack`.
 struct BothSides {
-    double slack = 0;  // ... once all losses are moved up, or down, by this
+    double slack = 0;
     double infinity_upper = 0, infinity_lower = 0;  // P-mass at infinity
-    double work = 0;  // evaluations of densities
+    double work = 0;  // number of evaluations of densities
 };
 
 struct Discretised : BothSides {
     Weights upper, lower;
-    double last = 0;  // index of the last point on which the upper law may have mass, however little
+    double last = 0;  // index of the last point at which the upper distribution may have any mass
 };
 
-// Precondition: log_scale is about the cumulant of the law at the tilt, less tilt * anchor, so that the
-// weights add up to about 1; the points are first .. first + cells.
+// Puts a distribution on the points with the indices first .. first + cells of a lattice. `log_scale` is about the
+// cumulant of the distribution at the tilt, less tilt * anchor, so that the weights add up to about 1.
 void discretise(const Law& law, const Lattice& lattice, double log_scale, std::int64_t first, std::size_t cells,
                 Discretised& out);
 
-// Moves weights from the lattice of half the spacing, through the same anchor, to the coarse one. The Weights keep
-// their log_scale. `upper` selects the upper side, otherwise the lower one.
+// Moves weights to the lattice `coarse` from the lattice with half its spacing and the same anchor. The log_scale
+// stays. `upper` tells whether the weights are those of the upper or of the lower side.
 Weights coarsen(const Weights& fine, const Lattice& coarse, bool upper);
 
-// ln sum w_i e^{further h (i - first)}, rounded up.
+// Returns ln of the sum of w_i e^{further h (i - first)}, rounded up.
 double log_moment(const Weights& weights, double further, double h);
 
-// log_moment for eight exponents of one sign at once.
+// Computes log_moment for eight exponents `further` of the same sign.
 void log_moments(const Weights& weights, const double* further, double h, double* log);
 
-// Masses of cells and points on their way to weights; all tilted at the left end of the cell.
+// Masses of the cells [x_i, x_{i+1}) and of the points x_i, from which the weights are computed. All are tilted at the
+// left end x_i of the cell.
 struct Cells {
-    std::vector<double> mass, spread, error, bend;  // of a cell: P-mass, integral of 1 - e^{x_i - y}
-    std::vector<double> point, point_error;         // on the points, one more than cells
+    // Each cell has its P-mass, the integral of 1 - e^{x_i - y} over this mass, the relative error of both, and a bound
+    // on how much the logarithm of the density dQ/de^y varies.
+    std::vector<double> mass, spread, error, bend;
+    // Each point has its own P-mass and the relative error of this mass. There is one point more than cells.
+    std::vector<double> point, point_error;
 
     explicit Cells(std::size_t cells)
         : mass(cells), spread(cells), error(cells), bend(cells), point(cells + 1), point_error(cells + 1) {}
 };
 
+// Returns the weights of the upper and of the lower side.
 std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, double slack);
 std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, double slack);
 

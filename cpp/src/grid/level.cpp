@@ -7,8 +7,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Largest number of distinct distributions whose spectra are cached one by one; with more, the product of all but the
-// last is cached.
+// Largest number of distinct distributions whose spectra are cached one by one. For more distributions, the product of
+// all but the last is cached.
 constexpr std::size_t kFewLaws = 8;
 
 const Fold nothing{};
@@ -64,13 +64,14 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
     const std::size_t known = done;
     const std::int64_t before = work::spent();
     if (found) work::spend(found->units);
-    std::shared_ptr<Fold> now;  // ours alone
+    std::shared_ptr<Fold> now;  // a product that is not in the store, so that it may be changed
     for (; done < placed_.size(); ++done) {
         const std::shared_ptr<Fold> next = now ? now : std::make_shared<Fold>();
         times(now ? *now : found ? *found : nothing, placed_[done], *next);
         next->units = work::spent() - before;
         now = next;
-        // This product is kept for the next question, which adds a distribution, or a step of the last one.
+        // This product is kept for the next call, whose composition has one more distribution or one more step of the
+        // last distribution.
         const std::size_t left = placed_.size() - 1 - done;
         if (kept && (left == 1 || (left == 0 && placed_[done].part->count == 1))) {
             found = now;
@@ -86,9 +87,9 @@ std::shared_ptr<const Fold> LevelRun::fold() const {
 std::shared_ptr<const Leaf> LevelRun::leaf(const Placed& p) const {
     Key key{kLaw};
     const Key where = lattice_words(), one = words_of(p);
-    key.insert(key.end(), where.begin(), where.end() - 1);  // but for the levels to come
+    key.insert(key.end(), where.begin(), where.end() - 1);  // without remaining_, which a spectrum does not depend on
     key.insert(key.end(), one.begin(), one.end());
-    key[where.size() + 1] = 0;  // and but for the count
+    key[where.size() + 1] = 0;  // without the count, for the same reason
     if (p.keep)
         if (auto found = Store::shared().find<Leaf>(key)) {
             work::spend(found->units);

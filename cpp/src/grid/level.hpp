@@ -1,5 +1,5 @@
-// One level of a plan: its parts on its lattice, multiplied, where the product was not kept (docs/theory/grid.md,
-// sections 5.2 and 8).
+// One level of a plan: puts the parts on the level's lattice and multiplies them, unless the product was kept from
+// before (docs/theory/grid.md, sections 5.2 and 8).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Kept {
     std::size_t bytes() const { return (upper.z.size() + lower.z.size()) * sizeof(double); }
 };
 
-// One law on one lattice, from above and from below.
+// One distribution on one lattice, bounded from above and from below.
 struct Leaf : Kept<Spectrum>, BothSides {};
 
 // The product of some parts of a level.
@@ -30,49 +30,50 @@ struct Fold : Kept<Product> {
     StepSums sums;
 };
 
-// One part where a level puts it.
+// One part, and where a level puts it.
 struct Placed {
     const Part* part;
     double count, scale;
-    std::int64_t first;
+    std::int64_t first;  // index of the first lattice point
     std::size_t cells;
-    bool keep;
+    bool keep;           // whether the store keeps the part's spectra
 };
 
-// Number of steps of the composition for which one step of a level stands.
+// Returns the number of steps of the composition for which one step of a level stands: 4 for each later level.
 double remaining(const Plan& plan, std::size_t level);
 
-// The first `length` words of a key.
+// Returns the first `length` words of a key.
 Key beginning(const Key& key, std::size_t length);
 
-// The parts of a level on its lattice, without the level before, and the same as words of a key.
+// The parts of a level on its lattice, without the product of the level before, and the words of a key that describe
+// them.
 class LevelRun {
   public:
     LevelRun(const std::vector<Part>& parts, const Plan& plan, std::size_t number);
 
-    // False if indices would leave the range where doubles hold them exactly.
+    // Tells whether all lattice indices are in the range where doubles represent integers exactly.
     bool possible() const { return possible_; }
 
-    // The words that determine the product of the parts: the lattice, and for each part its distribution and its
-    // place.
+    // The words that determine the product of the parts. They describe the lattice and, for each part, its distribution
+    // and its place on the lattice.
     const Key& words() const { return words_; }
     Key lattice_words() const;
 
-    // The product of all parts, from left to right.
+    // Returns the product of all parts, multiplied from the first to the last.
     std::shared_ptr<const Fold> fold() const;
 
   private:
     Lattice lattice(const Part& part) const { return {part.law->anchor, level_.h, plan_.tilt}; }
     std::shared_ptr<const Leaf> leaf(const Placed& p) const;
 
-    // `after` may be `before`.
+    // Multiplies `before` by one part and writes the product to `after`, which may be the same object.
     void times(const Fold& before, const Placed& p, Fold& after) const;
 
     const Plan& plan_;
     const Level& level_;
-    double remaining_;  // steps of the whole that one of this level stands for
+    double remaining_;  // number of steps of the composition for which one step of this level stands
     Key words_;
-    std::vector<std::size_t> ends_;  // of the words of each part
+    std::vector<std::size_t> ends_;  // for each part, where its words end in words_
     std::vector<Placed> placed_;
     bool possible_;
 };

@@ -12,25 +12,26 @@
 namespace tightdp::grid {
 namespace {
 
-// Shevtsova (2010): the constant of the theorem of Berry and Esseen for summands of unequal laws.
+// Constant of the theorem of Berry and Esseen for summands with different distributions (Shevtsova 2010).
 constexpr double kBerryEsseen = 0.56;
-// Number of cells, about, and the least and largest number into which each cell of the distribution's sketch is split.
-// Their error is at most 1e-6 of the variance.
+// Each cell of a distribution's sketch is split into equal parts, so that there are about kCells parts in all. The
+// other two constants are the smallest and the largest number of parts of one cell. Splitting leaves an error of at
+// most 1e-6 of the variance.
 constexpr std::size_t kCells = 40'000, kLeastSplit = 8, kMostSplit = 64;
-// Largest |c y| of a point for which a tilt c is tried: e^{c y} stays a double.
+// Largest |c y| over the losses y at which a tilt c is tried, so that e^{c y} neither overflows nor underflows.
 constexpr double kMostExponent = 600;
-// ln of the mass below which a point counts as none: such a mass is no double, or one with few digits.
+// ln of the mass below which a point is treated as massless. Smaller masses underflow or have few digits.
 constexpr double kLeastLog = -700;
-// Largest ln((s + t) / s) of a cell for which its Q-mass is a double.
+// Largest ln((s + t) / s) of a cell at which its Q-mass does not underflow.
 constexpr double kMostFall = 660;
-// ln of the tail that is cut off for estimates of the tilt, relative to delta.
+// ln of the mass of the tail that is cut off when the tilt is estimated, relative to delta.
 constexpr double kCut = -20;
 // Relative width of epsilon at which bisection ends.
 constexpr double kExact = 1e-13;
-// Units of work of one point: its exponentials.
+// Units of work for the exponentials of one point.
 constexpr std::int64_t kPointUnits = 100;
 
-// e^t - 1 - t >= 0, within 24 u of itself.
+// Returns e^t - 1 - t >= 0 with a relative error of at most 24 u.
 double curved(double t) {
     if (std::abs(t) > 0.25) return std::expm1(t) - t;
     double sum = 1;
@@ -38,29 +39,31 @@ double curved(double t) {
     return 0.5 * t * t * sum;
 }
 
-// A law that dominates another one, or is dominated by it, once its losses are moved by `slack`.
+// A distribution of points that dominates a given distribution, or is dominated by it, once its losses are moved by
+// `slack`.
 struct Points {
     struct Point {
-        double loss, mass, error;  // of the mass, absolute
+        double loss, mass, error;  // the loss, its P-mass, and the absolute error of this mass
     };
     std::vector<Point> list;
     double slack = 0;
     double infinity = 0;
-    double excess = 0;                  // P- less Q-mass of all points
-    double error = 0, other_error = 0;  // how far off P- and Q-mass of all points may be
+    double excess = 0;                  // P-mass minus Q-mass of all points
+    double error = 0, other_error = 0;  // bounds on the errors of the P-mass and of the Q-mass of all points
 
     void put(double loss, double mass, double off) {
         if (mass > 0 || off > 0) list.push_back({loss, mass, off});
     }
 
-    // Adds a tiny P-mass, somewhere in [from, to].
+    // Adds a tiny P-mass that lies somewhere in [from, to].
     void put_light(double from, double to, double log_mass) {
         put(to, 0, 2 * std::exp(kLeastLog));
         error += 2 * std::exp(kLeastLog);
         without_other(from, log_mass);
     }
 
-    // Accounts for the Q-mass of a P-mass right of `from` that is not in the list; it may be large.
+    // Adds the Q-mass that belongs to a P-mass right of `from` to the error, because it is not in the list. The Q-mass
+    // may be large where the P-mass is tiny.
     void without_other(double from, double log_mass) { other_error += std::exp(std::min(log_mass - from + 1, 0.0)); }
 };
 
@@ -97,12 +100,12 @@ void put_density(const Density& density, bool upper, Points& out) {
             }
             const double fall = std::min(std::log1p(t / s), kMostFall);
             if (fall == kMostFall) out.without_other(left, log_mass);
-            if (upper) {  // section 2
+            if (upper) {  // the cell is spread to its two ends (grid.md, section 2)
                 const double all = s + t, share = std::clamp(t / -std::expm1(-width), 0.0, all);
                 const double off = all * std::min(1.0, 4 * rel + 3 * block.slack / width + 16 * u);
                 out.put(left, all - share, off);
                 out.put(right, share, off);
-            } else {  // all in one point, whose Q-mass is theirs
+            } else {  // the cell moves to one point, chosen so that its Q-mass stays the same
                 const double inside = std::min(fall, width);
                 out.put(left + inside, s + t, (s + t) * (rel + 8 * u));
                 moved = std::max(moved, (3 * rel + 8 * u) * width + 2 * u * std::abs(left));
@@ -110,7 +113,8 @@ void put_density(const Density& density, bool upper, Points& out) {
         }
     }
     out.slack = worst(out.slack, slack + moved + 8 * u * ends);
-    // The mass beyond the edges moves up to the first edge and, from the last, to infinity; or it is dropped.
+    // The upper distribution moves mass left of the edges up to the first edge, and splits mass right of them between
+    // the last edge and infinity. The lower distribution drops both.
     const Density::Left before = density.left_of(edges.front());
     const Density::Right after = density.right_of(edges.back());
     const double p = finite_exp(before.p), q = finite_exp(before.q);
@@ -143,31 +147,33 @@ Points points_of(const Law& law, bool upper) {
     return out;
 }
 
-// A number, and how far off it may be.
+// A number and a bound on its absolute error.
 struct Value {
     double value, error;
 };
 
-// The value with the smaller error; the second one if the first error is no number.
+// Returns the value with the smaller error, or the second value if the error of the first one is NaN.
 Value closer(const Value& one, const Value& other) { return one.error < other.error ? one : other; }
 
-// One law, tilted.
+// Moments of the loss Y of one distribution after tilting, and their errors. log_mass is ln M(c), the logarithm of the
+// finite mass that is tilted by c. `third` is an upper bound on E|Y - mean|^3.
 struct Tilted {
-    double log_mass, log_error;  // of the finite mass, tilted: ln M(c)
+    double log_mass, log_error;
     double mean, mean_error, variance, variance_error;
-    double third;  // at least E|Y - mean|^3
+    double third;
 };
 
-// NaN throughout where the distribution cannot be tilted by so much.
+// Returns the moments at the tilt c. They are all NaN if the distribution cannot be tilted by so much.
 Tilted tilted(const Points& points, double c) {
     constexpr Tilted nothing{NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     double most = 0;
     for (const Points::Point& one : points.list) most = std::max(most, std::abs(c * one.loss));
     if (!(most < kMostExponent)) return nothing;
     work::spend(2 * kPointUnits * static_cast<std::int64_t>(points.list.size()));
-    // M - 1 and M', each from terms that do not cancel, and from P alone.
+    // M(c) - 1 and its derivative M'(c) are each computed twice: from terms that do not cancel, and from plain sums
+    // over the P-masses (grid.md, section 5.7).
     struct Sums {
-        CompensatedSum sum, size, error;  // size: of terms without their signs
+        CompensatedSum sum, size, error;  // `size` is the sum of the magnitudes of the terms
 
         void add(const Points::Point& at, double term) {
             sum += at.mass * term, size += at.mass * std::abs(term), error += at.error * std::abs(term);
@@ -181,7 +187,7 @@ Tilted tilted(const Points& points, double c) {
         plain_value.add(at, e);
         plain_slope.add(at, y * (e + 1));
     }
-    // Points moved by the slack no longer have the Q-mass that they had.
+    // Moving points by the slack changes their Q-mass.
     const double excess_error = points.error + points.other_error + 1.1 * std::expm1(points.slack);
     const auto moved = [&](Value of, double by, double error) {
         return Value{of.value + by, of.error + error + 4 * u * (std::abs(by) + std::abs(of.value + by))};
@@ -213,7 +219,8 @@ Tilted tilted(const Points& points, double c) {
     return out;
 }
 
-// The normal approximation to a composition of distributions that dominate (upper) or are dominated.
+// The normal approximation to a composition. It replaces each part by points that dominate it (upper) or that it
+// dominates (lower).
 class NormalLaw {
   public:
     NormalLaw(const std::vector<Part>& parts, double c, bool upper) : c_(c), upper_(upper) {
@@ -251,7 +258,7 @@ class NormalLaw {
     double mean() const { return mean_; }
     double deviation() const { return deviation_; }
 
-    // An upper or lower bound on delta(epsilon), as the distribution dominates or is dominated.
+    // Returns an upper bound on delta(epsilon) if `upper`, and a lower bound otherwise.
     double bound(double epsilon) const {
         const double trivial = upper_ ? 1 : 0;
         if (!known_) return trivial;
@@ -270,16 +277,17 @@ class NormalLaw {
                                     : infinity_ + std::exp(front + gap - error) * normal.lower -
                                           std::exp(front + error) * kernel * apart;
         const double outward = upper_ ? found * (1 + 16 * u) : found * (found > 0 ? 1 - 16 * u : 1 + 16 * u);
-        return outward >= 0 && outward <= 1 ? outward : trivial;  // also if it is no number
+        return outward >= 0 && outward <= 1 ? outward : trivial;  // the trivial bound also if `outward` is NaN
     }
 
   private:
     double c_;
     bool upper_, known_ = true;
     double log_ = 0, log_error_ = 0, mean_ = 0, deviation_ = 0, slack_ = 0, infinity_ = 0;
-    double apart_ = 0;  // from the normal law, in the largest difference of distribution functions
+    double apart_ = 0;  // bound on the largest difference between the distribution functions of the sum and the normal
 };
 
+// Returns the smallest epsilon, up to a relative kExact, at which the upper bound on delta is at most `delta`.
 double least_upper(const NormalLaw& law, double delta) {
     if (law.bound(0) <= delta) return 0;
     double high = std::max(law.mean(), 0.0), step = law.deviation();
@@ -294,8 +302,8 @@ double least_upper(const NormalLaw& law, double delta) {
     return high;
 }
 
-// Searches for the lower end below `most`, near the mean of the tilted distribution: further left the bounds are of no
-// use, because the tilt does not suit them.
+// Returns a lower bound on epsilon, at most `most`. The search begins near the mean of the tilted distribution. Far
+// from it the bounds on delta are of no use, because the tilt does not suit them.
 double greatest_lower(const NormalLaw& law, double delta, double most) {
     most = std::min(most, std::max(law.mean() + law.deviation(), 0.0));
     double high = most, low = most, step = 1e-9 * law.deviation();

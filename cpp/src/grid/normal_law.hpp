@@ -1,4 +1,5 @@
-// Bounds of long runs by the normal law that their tilted losses come close to (docs/theory/grid.md, section 5.7).
+// Bounds for compositions of very many steps, whose tilted losses are nearly normally distributed
+// (docs/theory/grid.md, section 5.7).
 #pragma once
 
 #include <vector>
@@ -7,14 +8,16 @@
 
 namespace tightdp::grid {
 
+// The two ends of an interval.
 struct Ends {
     double lower, upper;
 };
 
-// Bounds on delta(epsilon); [0, 1] where nothing is known.
+// Bounds delta(epsilon). The bounds are [0, 1] where nothing is known.
 Ends normal_delta(const std::vector<Part>& parts, double epsilon);
 
-// Bounds on inf{epsilon >= 0 : delta(epsilon) <= delta}, 0 < delta < 1; [0, infinity] where nothing is known.
+// Bounds inf{epsilon >= 0 : delta(epsilon) <= delta} for 0 < delta < 1. The bounds are [0, infinity] where nothing is
+// known.
 Ends normal_epsilon(const std::vector<Part>& parts, double delta);
 
 }  // namespace tightdp::grid

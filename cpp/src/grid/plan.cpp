@@ -7,28 +7,29 @@ namespace tightdp::grid {
 namespace {
 
 constexpr double kLeastPoints = 64;
-// Work of all levels over the points that the largest may have.
+// Largest work of all levels, divided by the number of points that the largest level may have.
 constexpr double kMostCost = 3;
-// Largest excess of tilt times spacing over ln count on the distribution's own lattice: with it, all steps at their
-// largest loss outweigh by e^3 the case that one of them is not. A larger one would only magnify rounding errors
-// further left.
+// Largest value of tilt * spacing - ln count on a distribution's own lattice. With this value, the event that all steps
+// have their largest loss has e^3 times the tilted weight of the event that one step has the next smaller loss. A
+// larger value would only magnify rounding errors further left.
 constexpr double kMostLean = 3;
 constexpr int kMostLevels = 26;
 constexpr double kMostIndex = 0x1p50;
-// Each level takes the fourth power, so that spreads and spacings double.
+// Each level takes the fourth power of the level before, which doubles the standard deviation. The spacing doubles too.
 constexpr double kRadix = 4;
 
 // Largest ratio of a spacing to the finest one allowed, where a finer spacing costs nothing.
 constexpr double kLeeway = 1.25;
-// Largest number of distributions for which a spacing that suits several of them is searched.
+// Largest number of distributions for which fit_several looks for a spacing that suits several of them.
 constexpr std::size_t kFewLaws = 4;
-// Largest number of a distribution's steps in a spacing for which the spacing is made a whole number of them.
+// Largest ratio of the spacing to a distribution's step (Law::step) at which the spacing is made a multiple of the
+// step.
 constexpr double kMostSteps = 4096;
-// Windows on the way begin at whole multiples of this part of their length.
+// Windows of all levels but the last begin at multiples of 1/kWindowSteps of their length.
 constexpr double kWindowSteps = 32;
 
-// The number from least to most (0 < least <= most) with the fewest significant bits: it does not change while the
-// ends move around it, and many multiples of it are doubles.
+// Returns the number in [least, most], 0 < least <= most, with the fewest significant bits. It stays the same while the
+// ends of the interval change a little, and many of its multiples are doubles.
 double roundest(double least, double most) {
     int exponent;
     std::frexp(most, &exponent);
@@ -39,7 +40,8 @@ double roundest(double least, double most) {
     return most;
 }
 
-// Fraction of the law that no lattice through the right points would carry exactly.
+// Returns the fraction of a distribution that even the best lattice would not carry exactly: all but the mass at
+// infinity and the atoms that lie on the distribution's own lattice.
 double rough_mass(const Law& law) {
     double on = 0;
     for (const Atom& a : law.atoms) {
@@ -49,9 +51,9 @@ double rough_mass(const Law& law) {
     return std::clamp(1 - on - law.infinity, 0.0, 1.0);
 }
 
-// The distribution whose steps the spacing should divide: among those that have steps, the one with the largest share
-// of the variance. Among many distributions it is of use, and worth another lattice when it changes, only if it has
-// most of the variance.
+// Returns the leader: the distribution whose step the spacing should divide. It is the one with the largest share of
+// the variance among the distributions that have a step. Of many distributions, one is the leader only if it has most
+// of the variance: otherwise it is of little use, and the lattice would change whenever the leader changes.
 const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, double tilt) {
     const Law* best = nullptr;
     double most = -1, all = 0;
@@ -64,18 +66,20 @@ const Law* leader(const std::vector<Part>& parts, const Sketches& sketches, doub
     return parts.size() <= kFewLaws || most > 0.5 * all ? best : nullptr;
 }
 
-// A spacing from least to most that divides the leader's steps and, as nearly as possible, those of a few others: a
-// lone atom that misses the lattice by t cells moves the lower bound by t h. If possible, the number of cells in a
-// step halves with every later level, so that atoms stay on the lattice while it gets coarser.
+// Returns a spacing in [least, most] that divides the leader's step and, as nearly as possible, those of a few other
+// distributions. An atom that misses the lattice by t cells of width h moves the lower bound by t h. If possible, the
+// number of cells in a step is divisible by 2 once for every later level, so that atoms stay on the lattice while it
+// gets coarser.
 double fit_several(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
-    // Any number of tries is correct: a spacing that misses costs width. This number takes a tenth of a millisecond.
+    // The bounds hold for any number of tries, because a spacing that misses atoms only makes them wider. This number
+    // takes a tenth of a millisecond.
     constexpr int kTries = 4096;
     const double from = std::ceil(leader->step / most), to = std::max(from, std::floor(leader->step / least));
     double unit = std::exp2(levels);
     while (unit > 1 && std::ceil(from / unit) * unit > to) unit /= 2;
     const double largest = std::floor(to / unit) * unit;
     double best = leader->step / largest, least_missed = HUGE_VAL;
-    for (int i = 0; i <= kTries; ++i) {  // counted: what is far beyond 2^53 stays what it is less 1
+    for (int i = 0; i <= kTries; ++i) {  // an integer counts, because subtracting 1 does not change doubles beyond 2^53
         const double cells = largest - i * unit;
         if (!(cells >= from)) break;
         double missed = 0;
@@ -92,18 +96,19 @@ double fit_several(double least, double most, const std::vector<Part>& parts, co
 
 bool several(const std::vector<Part>& parts) { return parts.size() > 1 && parts.size() <= kFewLaws; }
 
-// About the coarsest spacing up to `most` that suits the leader.
+// Returns about the coarsest spacing up to `most` that suits the leader.
 double coarsest(double most, const std::vector<Part>& parts, const Law* leader, int levels) {
     if (!leader) return most;
     if (leader->step > most)
         return several(parts) ? fit_several(0.5 * most, most, parts, leader, levels)
                               : leader->step / std::ceil(leader->step / most);
-    // Whole numbers of steps finer than that, if there are few.
+    // The step is finer than `most`: the spacing is a multiple of the step, unless that is a very large multiple.
     const double steps = std::floor(most / leader->step);
     return steps < kMostSteps ? leader->step * steps : most;
 }
 
-// A spacing from least to most that suits the leader; one not much coarser than `least`, if that will do.
+// Returns a spacing in [least, most] that suits the leader. It is at most kLeeway times `least` if there is such a
+// spacing.
 double fit(double least, double most, const std::vector<Part>& parts, const Law* leader, int levels) {
     if (leader && leader->step > least && several(parts)) return fit_several(least, most, parts, leader, levels);
     most = std::min(most, kLeeway * least);
@@ -116,15 +121,16 @@ double fit(double least, double most, const std::vector<Part>& parts, const Law*
     return leader->step / roundest(from, to);
 }
 
+// A candidate for the levels of a plan.
 struct Shape {
     std::vector<double> spacing, width;
     std::vector<Window> windows;
     double cost = HUGE_VAL;
-    double most = 0;  // points of the largest level, or what all levels count for
+    double most = 0;  // points of the largest level, or cost / kMostCost if that is more
 };
 
-// Difference in nats between the bound at this tilt and the bound at the best one: the precision that the tilt gives
-// up.
+// Returns the difference, in nats, between the bound by one moment at this tilt and at the best tilt. The relative
+// error of delta is larger by e to this power than at the best tilt.
 double loss(const Sketches& sketches, const Target& target, double tilt) {
     return std::max(0.0, sketches.cumulant(tilt).value + log_kernel(tilt) - tilt * target.epsilon - target.log_delta);
 }
@@ -134,15 +140,17 @@ Window final_window(const Sketches& sketches, const Target& target, double tilt,
                       target.log_delta - target.margin * target.slope, log_tail);
 }
 
-// Heavy tails make the best tilt a bad one: it sees several large losses together where delta comes from one. A
-// smaller tilt then has the shorter window. Near the shortest window, the function chooses a tilt that does not change
-// while the question changes a little.
+// Chooses the tilt. For heavy tails the tilt of the best bound by one moment is a bad choice: it gives most of the
+// weight to several large losses together, although delta comes from a single one. A smaller tilt then has a shorter
+// window. Among tilts whose window is nearly as short as the shortest, the function chooses one that stays the same
+// when the composition, delta or epsilon changes a little.
 double choose_tilt(const Sketches& sketches, const Target& target, double log_tail) {
-    // Any values are correct. An even tilt may cost a tenth of the window, which asks for twice the points in one of
-    // seven questions, and a nat of the digits at hand, half a digit.
+    // The bounds hold for any values. A tilt that changes rarely may have a window that is a tenth longer. This doubles
+    // the number of points, a power of two, in one of seven cases. It may also lose one nat of precision, which is half
+    // a decimal digit.
     constexpr double kAbout = 1.1, kNats = 1;
-    constexpr int kTries = 12;  // down to a 72nd, .7^12
-    // Relative errors grow by e^loss; they shall stay small against the width.
+    constexpr int kTries = 12;  // down to a 72nd of the best tilt, which is 0.7^12
+    // Relative errors grow by the factor e^loss. They should stay small compared with the width.
     const double most_loss = target.digits + target.log_width;
     const auto length = [&](double tilt) {
         const Window w = final_window(sketches, target, tilt, log_tail);
@@ -172,7 +180,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     const double log_tail = target.log_tail;
     plan.tilt = choose_tilt(sketches, target, log_tail);
     plan.most_cells = 2 * target.most_points;
-    // The lattice is that of one distribution; not even the atoms of the others lie on it.
+    // The lattice suits one distribution, so that even the atoms of the others need not lie on it.
     const Law* law = leader(parts, sketches, plan.tilt);
     double rough = 0;
     for (const Part& part : parts)
@@ -182,18 +190,19 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
     exact = exact && (asked.right - asked.left) / law->step < static_cast<double>(target.most_points);
     if (!exact)
         for (const Part& part : parts) rough = std::max(rough, part.count);
-    // A tilt that only tells the points of the distribution's own lattice apart is enough.
+    // On the distribution's own lattice, a larger tilt is of no use (kMostLean).
     if (exact) plan.tilt = std::min(plan.tilt, on_ladder(0.97 * (kMostLean + std::log(parts[0].count)) / law->step));
     const double lambda = plan.tilt;
-    // On all levels but the last, mass outside of a window is compared with what the question integrates in the end.
+    // On all levels but the last, mass outside of a window is compared with the tilted mass that makes up delta in the
+    // end.
     const double inner_tail = log_tail + loss(sketches, target, lambda) - log_kernel(lambda);
     for (std::size_t j = 0; j < parts.size(); ++j) {
         plan.scales.push_back(sketches.cumulant(j, lambda).value - lambda * parts[j].law->anchor);
         plan.ranges.push_back(sketches.range(j, lambda, inner_tail + 3));
     }
 
-    // A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, c its slope, a coarsening 3/2 of that
-    // (grid.md, section 7); .7 leaves room for what else there is.
+    // A cell of width h adds c (c + 1) h^2 / 8 to the width of ln delta, where c is target.slope, and a coarsening adds
+    // 3/2 of that (grid.md, section 7). The factor 0.7 leaves room for the other errors.
     const double unit = 0.7 * target.finer * std::exp(target.log_width) * 8 / (target.slope * (target.slope + 1));
     double ranges = 0;
     for (const Range& range : plan.ranges) ranges += range.right - range.left;
@@ -210,7 +219,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         for (int l = 0; l <= levels; ++l) {
             const double share = std::pow(kRadix, l - levels);
             const Window w = l == levels ? asked : window(sketches, lambda, inner_tail + std::log(1 / share), share);
-            // A flat curve also needs some points in a window, so that it differs from an empty one.
+            // Even if the curve is nearly flat, a window needs some points, so that it differs from an empty one.
             const double widest = std::min(last * std::sqrt(share), std::max(w.right - w.left, 1e-300) / kLeastPoints);
             const double h = l > 0   ? 2 * shape.spacing.back()
                              : exact ? law->step
@@ -227,7 +236,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         const bool fits = best.most <= target.most_points;
         if (fits ? shape.cost < 0.6 * best.cost : shape.most < best.most) best = std::move(shape);
     }
-    if (best.spacing.empty() || !(best.most < kMostIndex)) {  // beyond all that a coarser lattice could mend
+    if (best.spacing.empty() || !(best.most < kMostIndex)) {  // too large even for a coarser lattice
         Level none{};
         none.h = 1;
         none.n = static_cast<std::size_t>(kLeastPoints);
@@ -255,7 +264,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         double spare = HUGE_VAL;
         for (int l = 0; l <= levels; ++l)
             spare = std::min(spare, (lengths[l] - 17) / (points(l, std::ldexp(h0, l)) - 16));
-        // The lengths have two in a hundred to spare in any case.
+        // The lengths have two percent to spare in any case, by the factors in `points`.
         const double least = h0 / std::max(spare, 1 + 1.0 / 64);
         h0 = fit(least, h0 * (1 + 1e-9), parts, law, levels);
     }

@@ -1,5 +1,5 @@
-// Plan for the computation of a question: tilt, spacings, windows (docs/theory/grid.md, section 7). A bad plan costs
-// width, never soundness.
+// The plan by which the engine computes one bound: the tilt, the spacings and the windows (docs/theory/grid.md,
+// section 7). A bad plan makes the bounds wide, but never wrong.
 #pragma once
 
 #include <cstddef>
@@ -11,37 +11,38 @@
 
 namespace tightdp::grid {
 
-// One level: the law of the level before to the fourth power times single steps, on a lattice of its own.
+// One level of a plan, which has a lattice of its own. Its distribution is the fourth power of that of the level
+// before, multiplied by some single steps.
 struct Level {
-    double h;
-    std::size_t n;
-    std::int64_t first;         // of the window, counted from the anchor of the composition
-    Window window;              // what the lattice was fitted to
-    std::vector<double> steps;  // how often each part is multiplied in at this level
-    bool possible = true;       // false if indices would leave the range where doubles hold them exactly
+    double h;                   // spacing of the lattice
+    std::size_t n;              // number of lattice points
+    std::int64_t first;         // index of the window's first point, counted from the anchor of the composition
+    Window window;              // the interval of losses that the lattice has to cover
+    std::vector<double> steps;  // for each part, the number of its steps that are multiplied in at this level
+    bool possible = true;       // whether doubles represent all lattice indices exactly
 };
 
 struct Plan {
     double tilt = 1;
-    std::vector<Level> levels;   // the first makes the product of steps, each later one quadruples
-    std::vector<Range> ranges;   // of each part
-    std::vector<double> scales;  // about the cumulant of each part at the tilt, less tilt * anchor
-    std::size_t most_cells = 0;  // of one part on one level
+    std::vector<Level> levels;   // the first level multiplies single steps; see Level for the later ones
+    std::vector<Range> ranges;   // for each part, the losses that its lattice covers
+    std::vector<double> scales;  // for each part, about its cumulant at the tilt, less tilt * anchor
+    std::size_t most_cells = 0;  // largest number of cells for one part on one level
 
-    std::size_t points() const;  // of the largest level
+    std::size_t points() const;  // number of lattice points of the largest level
 };
 
-// The place on the curve where a plan expects the answer. The first guess comes from the saddle, the next from a rough
-// answer.
+// The point (epsilon, ln delta) of the privacy curve near which a plan expects the answer. The first guess is the best
+// bound by one moment. The next one comes from a rough answer.
 struct Target {
     double epsilon, log_delta;
-    double margin;      // epsilon may be this much less; ln delta may be this much times the slope less
+    double margin;      // the true epsilon may be smaller by up to `margin`, and ln delta by up to margin * slope
     double slope;       // -d ln delta / d epsilon
-    double best_tilt;   // of the bound by one moment
-    double log_width;   // asked width of ln delta
-    double finer;       // asked width of the lattice over that
-    double digits;      // -ln of the relative error of delta by rounding at the best tilt
-    double log_tail;    // what the windows leave out shall change ln delta by at most e^{-log_tail}
+    double best_tilt;   // the tilt of the best bound by one moment
+    double log_width;   // ln of the requested width of ln delta
+    double finer;       // the width that the lattice may cause, divided by the requested width
+    double digits;      // -ln of the relative error that rounding causes in delta at the best tilt
+    double log_tail;    // the mass that windows leave out should change ln delta by at most e^{-log_tail}
     std::size_t most_points;
 };
 

@@ -5,7 +5,8 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// A = (s + t) e^{log_scale + tilt x - shift}, T likewise, and the relative error of both.
+// Computes mass = (s + t) e^{log_scale + tilt x - shift}, spread = t e^{log_scale + tilt x - shift}, and the relative
+// error of both.
 void grid_tilt(double tilt, double shift, const double* x, std::size_t count, const double* s, const double* t,
                const double* log_scale, const double* rel, double* mass, double* spread, double* error) {
     for (std::size_t i = 0; i < count; i += kLanes) {
@@ -65,7 +66,7 @@ void grid_horner(const double* w, std::size_t count, bool ascending, std::size_t
             const Mask large = (Mask)(total[v] > 0x1p500);
             const Vec less = select(large, splat(0x1p-500), splat(1.0));
             total[v] *= less;
-            unit[v] *= less;  // zero from 2^1000 on: nothing beside what is there
+            unit[v] *= less;  // becomes zero after a total of 2^1000, beside which further weights are negligible
             grown[v] += select(large, splat(500.0), splat(0.0));
         }
     }

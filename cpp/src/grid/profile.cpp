@@ -8,7 +8,7 @@
 
 namespace tightdp::grid {
 
-// The kernel is unimodal, so the sum is at most integral / h + maximum.
+// The kernel is unimodal, so the sum of its squares is at most their integral / h plus their maximum.
 double kernel_norm(double tilt, double h, double points) {
     const double peak = std::exp(2 * log_kernel(tilt));
     const double sum = 1 / (h * 2 * tilt * (2 * tilt + 1) * (tilt + 1)) + peak;
@@ -37,7 +37,7 @@ Profile::Profile(const Inexact& law, const Outside& beyond, double anchor_at, do
 
 double Tail::least(double tilt, double at) const {
     double least = HUGE_VAL;
-    for (std::size_t i = 0; i < exponents.size(); ++i)  // what is no number is passed over
+    for (std::size_t i = 0; i < exponents.size(); ++i)  // std::min passes over a bound that is NaN
         least = std::min(least, up(moments[i], -(tilt + exponents[i]) * at));
     return some ? least : -HUGE_VAL;
 }
@@ -46,7 +46,7 @@ double Profile::wrapping(double epsilon, bool upper) const {
     const double from = static_cast<double>(first) * h, length = static_cast<double>(value.size()) * h;
     const double at = epsilon - anchor;
     if (upper) return std::exp(outside.right.least(tilt, from + length));
-    // Bounds P(x < from) by the falling exponents, and by 1.
+    // `left` bounds ln P(x < from) by the exponents that are negative without the tilt, and by 0.
     double left = 0, far = HUGE_VAL;
     for (std::size_t i = 0; i < TailExponents::kCount; ++i) {
         const double exponent = tilt + outside.left.exponents[i], further = outside.right.exponents[i];
@@ -60,9 +60,10 @@ double Profile::bound(std::size_t j, bool upper) const {
     const double x = at(j), lean = tilt * (x - anchor);
     const double rel = relative + (8 + 4 * std::abs(lean) + 4 * std::abs(log_scale)) * u;
     const double lost = wrapping(x, upper);
-    // The product is taken in logarithms, because the unit may be beyond doubles although the product is not.
+    // The product is computed by logarithms, because the unit may exceed the range of doubles although the product does
+    // not.
     const auto absolute_of = [&](double v) { return v > 0 ? std::exp(std::log(v) + (log_scale - lean)) : 0; };
-    if (static_cast<double>(first) + static_cast<double>(j) >= outside.last) return 0;  // nothing is larger
+    if (static_cast<double>(first) + static_cast<double>(j) >= outside.last) return 0;  // no loss is larger
     if (upper) {
         const double v = value[j] + absolute;
         return v >= 0 ? (absolute_of(v) + lost) * (1 + 2 * rel) : HUGE_VAL;
@@ -75,11 +76,12 @@ double Profile::bound_at(double epsilon, bool upper) const {
     const double r = (epsilon - at(0)) / h;
     if (!(r >= 0)) return upper ? HUGE_VAL : 0;
     if (!(r < static_cast<double>(value.size() - 1))) return upper ? HUGE_VAL : 0;
-    // Rounding of r may name the neighbouring cell, where the chord is continued by less than u: step back inside.
+    // Because r is rounded, j may be the cell right of epsilon. Then the code steps back to the cell that holds
+    // epsilon.
     auto j = static_cast<std::size_t>(r);
     if (at(j) > epsilon && j > 0) --j;
     const double a = bound(j, upper), b = bound(j + 1, upper);
-    // (e^d - 1) / (e^w - 1), for any width.
+    // The share is (e^d - 1) / (e^w - 1), in a form that does not overflow.
     const double d = epsilon - at(j), w = at(j + 1) - at(j);
     const double share = std::clamp(std::exp(d - w) * std::expm1(-d) / std::expm1(-w), 0.0, 1.0);
     const double mixed = a + (b - a) * share;
@@ -88,13 +90,14 @@ double Profile::bound_at(double epsilon, bool upper) const {
 
 double Profile::invert(double target, bool upper) const {
     const std::size_t n = value.size();
-    // A bound that is no number tells nothing.
+    // Tells whether the bound at a point may exceed the target. An upper bound that is NaN may.
     const auto above = [&](std::size_t j) {
         const double b = bound(j, upper);
         return upper ? !(b <= target) : b > target;
     };
-    // The curve itself falls in j, so bisecting it says where to look. The bounds need not fall, but any place where
-    // they change sides will do, and the closest one to the right of a point above is found by a second bisection.
+    // The curve itself falls in j, so bisecting it gives a first guess. The bounds need not fall, but the chord may be
+    // taken at any two neighbouring points of which the left bound exceeds the target and the right one does not. A
+    // second bisection finds such points, beginning with an interval around the guess.
     const auto guess = [&](std::size_t j) {
         return std::log(value[j]) + log_scale - tilt * (at(j) - anchor) > std::log(target);
     };
@@ -120,9 +123,9 @@ double Profile::invert(double target, bool upper) const {
         (above(mid) ? low : high) = mid;
     }
     const double a = bound(low, upper), b = bound(high, upper), width = at(high) - at(low);
-    const double at_chord = (a - target) / (a - b);  // no number where a is infinite
+    const double at_chord = (a - target) / (a - b);  // NaN if a is infinite
     const double share = at_chord >= 0 && at_chord <= 1 ? at_chord : upper ? 1 : 0;
-    // ln(1 + share (e^width - 1)), for any width.
+    // `inside` is ln(1 + share (e^width - 1)), in a form that does not overflow.
     const double inside = width < 1 ? std::log1p(share * std::expm1(width))
                                     : std::max(0.0, width + std::log(share + (1 - share) * std::exp(-width)));
     const double rounding_ = 8 * u * (std::abs(at(low)) + width);

@@ -1,5 +1,5 @@
-// A composed law as a privacy profile: delta at the points of its lattice, epsilon by inversion between them
-// (docs/theory/grid.md, sections 5.3 and 5.4).
+// The privacy profile of a composed distribution: delta at the points of its lattice, and epsilon by inversion between
+// them (docs/theory/grid.md, sections 5.3 and 5.4).
 #pragma once
 
 #include <cmath>
@@ -9,13 +9,14 @@
 
 namespace tightdp::grid {
 
-// Moments that bound the mass beyond one end of the window: logarithms of E[e^{(tilt + exponent) x}; finite], with x
-// counted from the anchor.
+// Moments that bound the mass beyond one end of the window. They are logarithms of E[e^{(tilt + exponent) x}] over the
+// finite losses x, which are counted from the anchor.
 struct Tail {
     TailExponents::Each exponents{}, moments{};
-    bool some = false;  // whether anything lies there
+    bool some = false;  // whether any mass lies beyond that end
 
-    // The least bound over the exponents: ln of a moment less (tilt + exponent) at.
+    // Returns ln of the smallest bound: the minimum over the exponents of moment - (tilt + exponent) * at. Returns
+    // -infinity if no mass lies beyond that end.
     double least(double tilt, double at) const;
 };
 
@@ -25,16 +26,17 @@ struct Outside {
     double last = HUGE_VAL;  // index of the largest loss
 };
 
-// Sum of two logarithms a and b that nearly cancel, rounded up. Either may be -infinity.
+// Returns the sum of two logarithms a and b that nearly cancel, rounded up. `a` may be -infinity, and so may `b`.
 inline double up(double a, double b) {
     return a == -HUGE_VAL ? a : a + b + 1e-9 + 8 * kUnitRoundoff * (std::abs(a) + std::abs(b));
 }
 
-// 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over the first `points` points t = h, 2h, ..., rounded up.
+// Returns the 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over the first `points` points t = h, 2h, ..., rounded up.
 double kernel_norm(double tilt, double h, double points);
 
-// The curve of one side. In units of e^{log_scale - tilt (x_j - anchor)}, delta(x_j) without the mass at infinity is
-// value[j] up to a relative error, an absolute one, and the mass described by Outside.
+// The curve of the upper or of the lower side. value[j] is delta(x_j) without the mass at infinity, in units of
+// e^{log_scale - tilt (x_j - anchor)}. It has a relative error `relative`, an absolute error `absolute` in these units,
+// and an error from the mass that `outside` describes.
 struct Profile {
     double anchor, h, tilt, log_scale;
     std::int64_t first;
@@ -46,17 +48,18 @@ struct Profile {
 
     double at(std::size_t j) const { return anchor + static_cast<double>(first + static_cast<std::int64_t>(j)) * h; }
 
-    // Bound on the delta that the window may hide from the upper curve or have added to the lower one.
+    // Returns a bound on the delta that the upper curve may lack because of the finite window, or that the lower curve
+    // may have too much.
     double wrapping(double epsilon, bool upper) const;
 
-    // Upper or lower bound on delta(x_j) without infinity; a lower one may be negative.
+    // Returns an upper or a lower bound on delta(x_j) without the mass at infinity. A lower bound may be negative.
     double bound(std::size_t j, bool upper) const;
 
-    // Upper or lower bound at any epsilon within the lattice, by the chord in e^epsilon.
+    // Returns such a bound at any epsilon within the lattice, on the chord in e^epsilon between two points.
     double bound_at(double epsilon, bool upper) const;
 
-    // Bound on the epsilon at which delta without infinity falls to `target`: +-infinity where the lattice
-    // does not tell.
+    // Returns a bound on the epsilon at which delta, without the mass at infinity, falls to `target`. Where the lattice
+    // does not reach far enough, an upper bound may be +infinity and a lower bound -infinity.
     double invert(double target, bool upper) const;
 };
 

@@ -12,14 +12,15 @@
 namespace tightdp::grid {
 namespace {
 
-// Indices of lattice points are exact as doubles, and so are their sums.
+// Bound on the indices of lattice points, so that doubles represent these indices and their sums exactly.
 constexpr double kMostIndex = 0x1p50;
 
-// The composition of all levels up to one, on the lattice of the next.
+// The product of all levels up to one of them, moved to the lattice of the next level.
 struct Coarse : Kept<Spectrum> {
     StepSums sums;
 };
 
+// Describes the mass of a product that lies outside of the level's window.
 Outside outside(const Product& product, const Level& level) {
     const TailExponents& exponents = level.window.exponents;
     const auto first = static_cast<double>(level.first), n = static_cast<double>(level.n);
@@ -32,7 +33,8 @@ Outside outside(const Product& product, const Level& level) {
     return out;
 }
 
-// Tilted mass that is missing from the window, and mass that is in it though it belongs elsewhere, in units of the law.
+// Returns a bound on the tilted mass that lies outside of the window, in units of the side's weights. As much mass may
+// be missing from the window, and as much may be in it although it belongs elsewhere.
 double outside_mass(const Side& side, const Level& level) {
     const Inexact& law = side.law;
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
@@ -41,7 +43,7 @@ double outside_mass(const Side& side, const Level& level) {
     return mass(side.beyond.right.least(0, to)) + mass(side.beyond.left.least(0, from));
 }
 
-// Curves that bound nothing.
+// Returns curves that bound nothing.
 Composed failed(const Level& level) {
     Side nothing;
     nothing.law.w.w = std::vector<double>(4);
@@ -49,7 +51,7 @@ Composed failed(const Level& level) {
     return {nothing, nothing, {}, level.h};
 }
 
-// One side of a level; weights of zero with an infinite error where there is no product.
+// Returns one side of a level. If there is no product, its weights are zero and its error is infinite.
 Side finished(const Product& product, const Level& level) {
     Side out{{}, outside(product, level)};
     if (product.nothing || product.empty) {
@@ -62,7 +64,8 @@ Side finished(const Product& product, const Level& level) {
     return out;
 }
 
-// Ratio of the tilted norm of weights to that of weights below them, rounded up and at least 1.
+// Returns the ratio of the 1-norm of `w` to that of `below`, rounded up and at least 1. `below` are the lower weights
+// that were computed from `w`.
 double lowered(const Weights& w, const Weights& below) {
     const double have = std::accumulate(w.w.begin(), w.w.end(), 0.0);
     const double left = std::accumulate(below.w.begin(), below.w.end(), 0.0);
@@ -74,8 +77,9 @@ double lowered(const Weights& w, const Weights& below) {
 
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper) {
     Weights coarse = coarsen(fine.w, lattice, upper);
-    // Unknown errors move with the weights: they are split among neighbours, by at most e^{tilt h}. On the lower side,
-    // errors are multiplied by three true factors, whose norms are estimated from the lower weights.
+    // Errors move with the weights. They are split among neighbouring points, which multiplies them by at most
+    // e^{tilt h}. On the lower side, the fourth power then multiplies an error by three factors of the size of the fine
+    // weights, while their norms are taken from the coarse weights, which may be smaller.
     const double lean = std::exp(lattice.tilt * lattice.h);
     const double more = upper ? lean : lean * std::pow(lowered(fine.w, coarse), 3);
     return {std::move(coarse), fine.error1 * more,         fine.error2 * more * std::sqrt(2.0),
@@ -110,7 +114,8 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
         levels.emplace_back(parts, plan, l);
         if (!levels.back().possible()) return failed(plan.levels[l]);
     }
-    // The key of a Coarse: everything that the levels up to one were made of, and the next one's lattice.
+    // The key of a Coarse consists of everything from which the levels up to one of them were computed, and of the next
+    // level's lattice.
     Key key{kLevel, word(last_norm)};
     std::vector<std::size_t> ends;
     for (std::size_t l = 0; l < last; ++l) {
@@ -152,7 +157,7 @@ Composed run(const std::vector<Part>& parts, const Plan& plan) {
             Inexact& fine = side.law;
             trim(fine);
             fine.error1 += outside_mass(side, level);
-            // Each coarsening may multiply a 2-norm by sqrt 2: before many, the 1-norm is the better measure.
+            // Each coarsening may multiply a 2-norm by sqrt 2. If many follow, the 1-norm is the better measure.
             const double one = std::sqrt(fine.span) * std::exp(log_kernel(plan.tilt));
             if (one < std::exp2(0.5 * static_cast<double>(last - l)) * last_norm) {
                 fine.error1 += std::sqrt(fine.span) * fine.error2 * (1 + 4 * u);

@@ -1,4 +1,5 @@
-// One attempt: laws on lattices, level by level, composed from above and from below (docs/theory/grid.md, section 5).
+// Carries out a plan: puts distributions on lattices, level by level, and composes them from above and from below
+// (docs/theory/grid.md, section 5).
 #pragma once
 
 #include <cstddef>
@@ -10,18 +11,20 @@
 
 namespace tightdp::grid {
 
-// Sums over the steps that stand beside the spectra.
+// Sums over the steps of a composition that the spectra do not contain.
 struct StepSums {
     double anchor = 0, slack = 0;
-    double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity
-    double terms = 0;                                   // of those sums
-    double work = 0;  // points and evaluations of densities, of all levels, as if nothing had been kept
+    double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - mass at infinity, from both sides
+    double terms = 0;                                   // number of terms of these sums
+    // Number of lattice points and of evaluations of densities over all levels. Results that were kept count as if they
+    // had been computed now.
+    double work = 0;
 
-    // P-mass at infinity, rounded up or down.
+    // Returns the P-mass at infinity, rounded up or down.
     double infinity(bool high) const;
 };
 
-// One side of a composition.
+// The upper or the lower side of a composition.
 struct Side {
     Inexact law;
     Outside beyond;
@@ -34,14 +37,15 @@ struct Composed {
     double h = 0;
 };
 
-// ln of the mass that is not at infinity.
+// Returns ln(1 - infinity), the logarithm of the mass that is not at infinity.
 double log_without(double infinity);
 
-// Places a distribution on the lattice of one level: sets the index of its left end and the number of cells. False if
-// the indices would be too large.
+// Places a distribution on the lattice of one level: sets the index of its left end and the number of cells. Returns
+// false if the indices would be too large.
 bool place(const Range& range, const Lattice& lattice, std::size_t most, std::int64_t& first, std::size_t& cells);
 
-// Weights on a lattice of twice the spacing, whose fourth power is taken next, and how far off they are (section 5.2).
+// Moves weights and their errors to a lattice with twice the spacing, where their fourth power is taken next
+// (section 5.2).
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper);
 
 // Composes the parts as planned. Returns curves that bound nothing where the plan cannot be carried out.

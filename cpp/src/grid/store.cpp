@@ -10,11 +10,11 @@ Store& Store::shared() {
     return PerProcess<Store>::get();
 }
 
-// Key are compared in the end: the hash need only spread them.
+// Keys with the same hash are compared word by word, so the hash need only spread them.
 std::uint64_t Store::mix(std::uint64_t hash, std::uint64_t word) {
     std::uint64_t x = (hash ^ word) * 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
     x ^= x >> 32;
-    return x * 0xd6e8feb86659fd93;  // an odd number of as many ones as zeros
+    return x * 0xd6e8feb86659fd93;  // an odd number whose bits have no pattern
 }
 
 std::uint64_t Store::hash(const std::uint64_t* words, std::size_t length) {
@@ -54,7 +54,7 @@ std::shared_ptr<const void> Store::look_longest(const Key& words, const std::vec
 }
 
 void Store::put(Key key, std::shared_ptr<const void> what, std::size_t bytes) {
-    std::list<Entry> gone;  // destroyed after the lock is given back
+    std::list<Entry> gone;  // destroyed after the lock is released
     const std::uint64_t name = hash(key.data(), key.size());
     bytes += key.size() * sizeof(std::uint64_t) + sizeof(Entry);
     const std::lock_guard lock(mutex_);

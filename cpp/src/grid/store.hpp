@@ -1,4 +1,4 @@
-// Results kept between questions: parts of answers that the next question to a growing composition needs again
+// Keeps intermediate results between calls: those that the next bound of a growing composition needs again
 // (docs/theory/grid.md, section 8).
 #pragma once
 
@@ -13,28 +13,32 @@
 
 namespace tightdp::grid {
 
-// A key: everything, word by word, from which the result kept under it was computed. The first word names the kind.
+// A key consists of everything from which the result kept under it was computed, as words of 64 bits. The first word
+// names the kind of result.
 using Key = std::vector<std::uint64_t>;
 enum Kind : std::uint64_t { kTotals, kLaw, kFold, kLevel };
 
 inline std::uint64_t word(double x) { return std::bit_cast<std::uint64_t>(x); }
 
-// Thread safety: all methods may be called at any time from any thread. A result stays valid while a caller holds it.
+// A cache of results. All methods may be called at any time from any thread. A result stays valid while a caller holds
+// it.
 class Store {
   public:
-    // Half of what one question may take on the largest lattice (BYTES_PER_POINT of the Python engine).
+    // Half of the memory that one call of the engine may take on the largest lattice (BYTES_PER_POINT of the Python
+    // engine).
     static constexpr std::size_t kMostBytes = std::size_t{128} << 20;
 
     static Store& shared();
 
-    // The result kept under exactly these words, which must have been kept with a T; null if there is none.
+    // Returns the result kept under exactly these words, or null if there is none. The result must have been kept as a
+    // T.
     template <class T>
     std::shared_ptr<const T> find(const Key& key) {
         return std::static_pointer_cast<const T>(look(key.data(), key.size(), hash(key.data(), key.size())));
     }
 
-    // Finds the longest of the keys that consist of the first ends[0], ends[1], ... words (ascending). Sets `which` to
-    // its number plus one, 0 if there is none.
+    // Returns the result under the longest key that has one. The keys consist of the first ends[0], ends[1], ... words,
+    // and `ends` ascends. Sets `which` to the index of that key in `ends` plus one, or to 0 if no key has a result.
     template <class T>
     std::shared_ptr<const T> find_longest(const Key& words, const std::vector<std::size_t>& ends,
                                           std::size_t& which) {
@@ -46,7 +50,7 @@ class Store {
         put(std::move(key), std::static_pointer_cast<const void>(std::move(what)), bytes);
     }
 
-    // The result kept under the key; if there is none, a new T, which is kept.
+    // Returns the result kept under the key. If there is none, makes a new T, keeps it and returns it.
     template <class T>
     std::shared_ptr<T> made(const Key& key, std::size_t bytes) {
         auto found = std::const_pointer_cast<T>(find<T>(key));
@@ -56,14 +60,14 @@ class Store {
         return found;
     }
 
-    // Marks a result as the first to be dropped when room is needed.
+    // Marks the result under the first `length` words as the first to be dropped when room is needed.
     void not_needed(const Key& words, std::size_t length);
 
-    // Sets the number of bytes that may be kept; results beyond it are dropped at once.
+    // Sets the number of bytes that may be kept. Drops results at once until the rest fit.
     void limit(std::size_t bytes);
     std::size_t bytes();
 
-    // Number of look-ups that found a result.
+    // Returns the number of look-ups that found a result.
     std::size_t found();
 
   private:
@@ -84,7 +88,7 @@ class Store {
     void shrink(std::list<Entry>& gone);
 
     std::mutex mutex_;
-    std::list<Entry> entries_;  // the last used first
+    std::list<Entry> entries_;  // the most recently used entry comes first
     std::unordered_map<std::uint64_t, std::list<Entry>::iterator> by_hash_;
     std::size_t bytes_ = 0, most_ = kMostBytes, found_ = 0;
 };

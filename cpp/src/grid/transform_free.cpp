@@ -9,19 +9,20 @@
 namespace tightdp::grid {
 namespace {
 
-// Numbers of cells; any are correct. A Gaussian's sketch covers 78 deviations (pld/gaussian.cpp), so that a cell is
-// .15 of one, and the variance of a step is off by less than that squared over 8, a third of a percent. A large tilt,
-// for a small delta, multiplies this error: there a cell is .02.
+// Numbers of cells. The bounds hold for any numbers. The sketch of a Gaussian covers 78 standard deviations
+// (pld/gaussian.cpp), so that one of kCells cells has 0.15 of a deviation. The relative error of a step's variance is
+// then less than 0.15^2 / 8, a third of a percent. A large tilt, which belongs to a small delta, multiplies this error,
+// so by_one_moment uses kFineCells cells of 0.02 deviations.
 constexpr double kCells = 512, kFineCells = 4096;
 
-// A distribution on a lattice with a given number of cells over the range of its sketch.
+// A distribution on a lattice that has a given number of cells over the range of the distribution's sketch.
 struct Coarse {
     Lattice lattice;
     Discretised law;
 };
 
-// Puts a distribution on such a lattice. Returns nothing if its indices are too large. Losses above `right` are as
-// good as infinite.
+// Puts a distribution on such a lattice. Returns nothing if the indices are too large. Losses above `right` are treated
+// as almost infinite.
 std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, double cells, double right = HUGE_VAL) {
     const Sketch& sketch = law.sketch();
     const double left = sketch.loss.front();
@@ -35,8 +36,8 @@ std::optional<Coarse> coarsely(const Law& law, double tilt, double log_scale, do
     return coarse;
 }
 
-// The sum of w_i e^{-power h i} over up to a thousand points: within a relative 4096 u, without terms that underflow,
-// which are less than 1e-290.
+// Returns the sum of w_i e^{-power h i} over up to a thousand points. Its relative error is at most 4096 u, apart from
+// terms that underflow, whose sum is less than 1e-290.
 double decayed(const Weights& weights, double power, double h) {
     double sum = 0;
     for (std::size_t i = 0; i < weights.w.size(); ++i)
@@ -57,7 +58,7 @@ double top_of(const std::vector<Part>& parts) {
 }
 
 Infinity infinity_of(const std::vector<Part>& parts) {
-    double least = 0, most = 0;  // of -ln of what is finite
+    double least = 0, most = 0;  // bounds on -ln of the finite mass
     for (const Part& part : parts) {
         const double mass = part.law->infinity, rel = part.law->mass_rel + 8 * u;
         least -= part.count * log_without(mass * std::max(0.0, 1 - rel));
@@ -68,19 +69,21 @@ Infinity infinity_of(const std::vector<Part>& parts) {
 }
 
 double below_top(const std::vector<Part>& parts, double epsilon) {
-    constexpr double kMore = 0x1p-29;  // tables of probabilities may add up to so much more than 1
+    constexpr double kMore = 0x1p-29;  // largest excess over 1 of the total of a table of probabilities
     double steps = 0;
     for (const Part& part : parts) steps += part.count;
     const double finite = -std::expm1(epsilon - top_of(parts)) * std::exp(kMore * steps);
     const double bound = (infinity_of(parts).upper + finite + kLeast) * (1 + 16 * u);
-    return bound >= 0 && bound <= 1 ? bound : 1;  // also if it is no number
+    return bound >= 0 && bound <= 1 ? bound : 1;  // 1 also if `bound` is NaN
 }
 
 double nearly_one(const std::vector<Part>& parts, double epsilon) {
     constexpr double kPowers[] = {0.5, 1};
     constexpr double kEnough = 40;  // e^-40 = 4e-18
+    // Logarithms for one step: of its mass, and of E[e^{-power Y}; Y finite] for both powers. `size` bounds the sum of
+    // the magnitudes of the terms that they were computed from.
     struct Rates {
-        double log_mass, log_rest[2], size;  // of one step
+        double log_mass, log_rest[2], size;
     };
     std::vector<Rates> rates;
     double fall = 0;
@@ -88,7 +91,7 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
         const auto coarse = coarsely(*part.law, 0, 0, kCells);
         if (!coarse) return 0;
         const auto& [lattice, d] = *coarse;
-        // The losses of the lower law count from its first point.
+        // The moments of the lower distribution count losses from its first point.
         const double first = lattice.at(d.lower.first), from = first - d.slack - 4 * u * std::abs(first);
         const double mass = (d.infinity_lower + decayed(d.lower, 0, lattice.h)) * (1 - 4096 * u);
         if (!(mass > 0)) return 0;
@@ -101,8 +104,9 @@ double nearly_one(const std::vector<Part>& parts, double epsilon) {
         rates.push_back(one);
         fall -= part.count * one.log_rest[0];
     }
-    // Some of the steps reveal no more than all: as many as bring the root under a double's precision. Of more only the
-    // roundings would grow.
+    // Some of the steps reveal no more than all steps, so any number of them gives a lower bound. The code takes as
+    // many as are needed to bring the subtracted term for the power 1/2 under e^-40. With more steps only the rounding
+    // errors would grow.
     const double share = std::min(1.0, (kEnough + 0.5 * std::max(epsilon, 0.0)) / fall);
     double log_mass = 0, log_rest[] = {0.5 * epsilon, epsilon}, size = std::abs(epsilon);
     for (std::size_t j = 0; j < parts.size(); ++j) {
@@ -131,7 +135,7 @@ double left_of_all(const std::vector<Part>& parts, double epsilon) {
     const double more = 16 * u * (size + 1) * static_cast<double>(parts.size() + 1);
     if (!(epsilon <= bottom - more)) return 1;
     const double bound = std::exp(std::max(0.0, log_mass) + more) - std::exp(log_rest - more);
-    return bound >= 0 && bound <= 1 ? bound : 1;  // also if it is no number
+    return bound >= 0 && bound <= 1 ? bound : 1;  // 1 also if `bound` is NaN
 }
 
 double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon) {
@@ -140,7 +144,7 @@ double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, d
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const Part& part = parts[j];
         const double shift = tilt * part.law->anchor, scale = sketches.cumulant(j, tilt).value - shift;
-        // A tail that is cut off of the sketch would be multiplied most.
+        // A tail that is cut off from the sketch is not put on the lattice, because the tilt would multiply it most.
         const auto coarse = coarsely(*part.law, tilt, scale, kFineCells, sketches.range(j, tilt, 0).right);
         if (!coarse) return 1;
         const Discretised& d = coarse->law;
@@ -152,7 +156,7 @@ double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, d
     }
     const double more = 16 * u * static_cast<double>(parts.size() + 1);
     const double bound = std::exp(log + more * size) - std::expm1(log_finite * (1 + more)) * (1 + more) + kLeast;
-    return bound <= 1 ? bound : 1;  // also if it is no number
+    return bound <= 1 ? bound : 1;  // 1 also if `bound` is NaN
 }
 
 }  // namespace tightdp::grid

@@ -1,4 +1,5 @@
-// Bounds that need no transform: from supports, masses at infinity, and coarse lattices of single laws.
+// Bounds that need no Fourier transform (docs/theory/grid.md, section 5.5). They come from supports, from masses at
+// infinity, and from coarse lattices of single distributions.
 #pragma once
 
 #include <vector>
@@ -7,32 +8,34 @@
 
 namespace tightdp::grid {
 
-// An upper bound on the sum of all probabilities that are too small for a double, 2^53 steps and 5e-324 each, and on
-// the rounding errors of such deltas. It is part of every upper end that is not zero by support.
+// An upper bound on the sum of all probabilities that are too small for a double, of which there may be one below
+// 5e-324 in each of 2^53 steps, and on the rounding errors of such deltas. It is added to every upper end, except where
+// delta is zero because epsilon lies beyond the support.
 inline constexpr double kLeast = 1e-307;
 
-// No finite sum of losses exceeds it.
+// Returns a number that no finite sum of losses exceeds.
 double top_of(const std::vector<Part>& parts);
 
-// Bounds on the P-mass at infinity.
+// Bounds on the P-mass of the composition at infinity.
 struct Infinity {
     double lower, upper;
 };
 Infinity infinity_of(const std::vector<Part>& parts);
 
-// An upper bound on delta(epsilon) that is good where epsilon is just under the largest sum of losses
-// (grid.md, section 5.5).
+// Returns an upper bound on delta(epsilon) that is good where epsilon is just under the largest sum of losses.
 double below_top(const std::vector<Part>& parts, double epsilon);
 
-// A lower bound on delta(epsilon) that is good where it is nearly 1, or epsilon left of all sums of losses:
-// all mass less that of min(1, t), t = e^{epsilon - y}, which is at most the root of t, and at most t
-// (grid.md, section 5.5).
+// Returns a lower bound on delta(epsilon) that is good where delta is nearly 1, or where epsilon is less than every sum
+// of losses y. With t = e^{epsilon - y}, delta is the total mass less the expectation of min(1, t). This minimum is at
+// most the square root of t, and at most t.
 double nearly_one(const std::vector<Part>& parts, double epsilon);
 
-// An upper bound on delta(epsilon) where epsilon is left of all sums of losses; 1 elsewhere (grid.md, section 5.5).
+// Returns an upper bound on delta(epsilon) where epsilon is less than every sum of losses, and 1 elsewhere.
 double left_of_all(const std::vector<Part>& parts, double epsilon);
 
-// An upper bound on delta(epsilon) by one moment of coarse laws that dominate: kernel times e^{-tilt epsilon} M(tilt).
+// Returns an upper bound on delta(epsilon): kappa(tilt) e^{-tilt epsilon} M(tilt) plus the mass at infinity. Here
+// ln kappa is log_kernel, and M(tilt) = E[e^{tilt Y}; Y finite] for the sum Y of losses of coarse distributions that
+// dominate the parts.
 double by_one_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt, double epsilon);
 
 }  // namespace tightdp::grid

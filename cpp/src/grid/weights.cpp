@@ -8,11 +8,11 @@
 namespace tightdp::grid {
 namespace {
 
-// Spacing from which products with e^h may be beyond doubles.
+// Spacing h from which on products with e^h may exceed the range of doubles.
 constexpr double kWide = 300;
 
-// Constants of one lattice. Quantities of a cell or point are kept tilted at its own (left) point, so that a quantity
-// carried to the next point is multiplied by `lean`.
+// Constants of one lattice. The quantities of a point are stored with the tilt at this point, and those of a cell with
+// the tilt at its left end. So a quantity that is moved to the next point is multiplied by `lean`.
 struct Steps {
     explicit Steps(const Lattice& l)
         : h(l.h), tilt(l.tilt), lean(std::exp(l.tilt * l.h)), back(std::exp(-l.tilt * l.h)), fall(-std::expm1(-l.h)),
@@ -20,22 +20,22 @@ struct Steps {
 
     double h, tilt, lean, back;
     double fall, rise;  // 1 - e^{-h}, e^h - 1
-    double tiny;        // more than the roundings of any one weight
+    double tiny;        // bound on the relative rounding error of a weight
 };
 
-// Removes the kinks where the piecewise linear curve with these weights is not convex, each time by the chord between
-// its neighbours, which lies below (grid.md, Lemma 5). Rounded towards less.
+// Makes the piecewise linear curve with these weights convex. Wherever a weight is negative, the curve is replaced by
+// the chord between the neighbouring points, which lies below it (grid.md, Lemma 5). Weights are rounded down.
 void make_convex(std::vector<double>& w, const Steps& k) {
     const double less = 1 + k.tiny;
     const std::size_t last = w.size() - 1;
-    std::vector<std::size_t> kept;  // points that stay, from the left
+    std::vector<std::size_t> kept;  // ascending indices of the points with a positive weight so far
     for (std::size_t i = 0; i < last; ++i) {
         if (w[i] >= 0) {
             if (w[i] > 0) kept.push_back(i);
             continue;
         }
         std::size_t at = i;
-        double debt = w[i];  // at point `at`, to be shared by the neighbours
+        double debt = w[i];  // a negative weight at the point `at`, which is distributed to the neighbours
         w[i] = 0;
         while (debt < 0) {
             const double right_distance = (i + 1 - at) * k.h;
@@ -57,8 +57,8 @@ void make_convex(std::vector<double>& w, const Steps& k) {
             if (w[l] <= 0) kept.pop_back();
         }
     }
-    // The last weight is not negative in exact arithmetic; a deficit by rounding is paid for by dropping points
-    // (grid.md, Lemma 6).
+    // The last weight is not negative in exact arithmetic. A deficit that comes from rounding is made up for by
+    // dropping points (grid.md, Lemma 6).
     if (w[last] >= 0) return;
     double owed = -w[last];
     std::size_t from = last;
@@ -66,7 +66,7 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     while (owed > 0 && !kept.empty()) {
         const std::size_t l = kept.back();
         kept.pop_back();
-        owed *= std::exp(-k.tilt * (from - l) * k.h) * less;  // tilted at l from here on
+        owed *= std::exp(-k.tilt * (from - l) * k.h) * less;  // moves the tilt from `from` to l
         from = l;
         const double has = w[l];
         w[l] = 0;
@@ -77,16 +77,16 @@ void make_convex(std::vector<double>& w, const Steps& k) {
     }
 }
 
-// Bound on the distance of the chord over a cell above the curve: min(left m, most, right (1 - m)) at the fraction m
-// of e^y.
+// Bound on how far the chord over a cell lies above the curve (grid.md, formula 3). The bound is
+// min(left m, most, right (1 - m)) at the fraction m of the cell, measured in e^y.
 struct Gap {
     double left = 0, most = 0, right = 0;
 };
 
-// Distances below the curve at which the chords are hung at each point, so that they stay below it everywhere
-// (grid.md, section 3.2). A point between a heavy and a light cell follows the light one as far as that lets it, and
-// the heavy cell's other point makes up for it: the large distance that much mass needs must not consume little mass.
-// `curve` is the curve itself.
+// Returns for each point the distance below the curve at which the chords meet, so that the chords lie below the curve
+// everywhere (grid.md, section 3.2). A heavy cell needs a large distance, which would use up the mass of a light cell
+// next to it. So the distance at a point between a heavy and a light cell is limited by what the light cell allows, and
+// the distance at the other end of the heavy cell is increased. `curve` holds the values of the curve at the points.
 std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double>& curve, const Steps& k) {
     const std::size_t n = gaps.size();
     std::vector<double> drop(n + 1);
@@ -95,7 +95,8 @@ std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double
         const double most = before.most * k.lean;
         drop[i] = after.most > most ? std::min(after.most, before.left * k.lean) : std::min(most, after.right);
     }
-    const auto by_right = [&](std::size_t i) {  // what the left point needs, given the right one
+    // Returns the distance that the left end of cell i needs, given the distance at its right end.
+    const auto by_right = [&](std::size_t i) {
         const double next = drop[i + 1] * k.back, most = gaps[i].most;
         return next >= most ? most : gaps[i].right - next * (gaps[i].right / most - 1);
     };
@@ -107,14 +108,15 @@ std::vector<double> drops(const std::vector<Gap>& gaps, const std::vector<double
         const double needed = (g.left - drop[i] * (g.left / g.most - 1)) * k.lean;
         if (needed <= 0.5 * curve[i + 1])
             drop[i + 1] = std::max(drop[i + 1], needed);
-        else if (!(drop[i + 1] >= needed))  // also if it is no number
+        else if (!(drop[i + 1] >= needed))  // true also if `needed` is NaN
             drop[i] = std::max(drop[i], by_right(i));
     }
     for (double& d : drop) d *= 1 + k.tiny;
     return drop;
 }
 
-// Moves the mass of each cell down to its left point, without regard to the mean: for cells too wide for the formulas.
+// Moves the mass of each cell down to its left point. This is for cells that are too wide for the formulas of
+// optimistic(). It does not preserve the mean.
 std::vector<double> moved_down(const Cells& cells) {
     std::vector<double> w(cells.point.size());
     for (std::size_t i = 0; i < w.size(); ++i) {
@@ -146,7 +148,7 @@ std::vector<double> pessimistic(const Cells& cells, const Lattice& lattice, doub
 std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, double slack) {
     const Steps k(lattice);
     if (!(k.h < kWide)) return moved_down(cells);
-    // n ends at the last cell with mass or the last point with some, because weights beyond must stay exactly zero.
+    // The first n cells include all mass of cells and of points. Weights beyond them must stay exactly zero.
     std::size_t n = cells.mass.size();
     while (n > 1 && !(cells.mass[n - 1] > 0) && !(cells.point[n] > 0)) --n;
     std::vector<Gap> gaps(n);
@@ -154,7 +156,8 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
     for (std::size_t i = 0; i < n; ++i) {
         const double error = cells.error[i], most = cells.mass[i] * (1 + error);
         if (!(error < 0.1) || !(most > 0)) continue;
-        // Rounded so that neither the mass nor its mean loss grows.
+        // Mass and spread are rounded so that neither the mass nor the ratio spread / mass grows (grid.md, section
+        // 3.1).
         mass[i] = cells.mass[i] * (1 - error);
         const double spread = std::clamp(cells.spread[i] * (1 - 4 * error) - 2 * slack * most, 0.0, mass[i] * k.fall);
         const double ratio = mass[i] - spread;  // the Q-mass, times e^{x_i}
@@ -169,7 +172,7 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
         }
     }
     std::vector<double> curve(n + 1);
-    double beyond = cells.point[n];  // P-mass from a point on
+    double beyond = cells.point[n];  // P-mass on a point and right of it
     for (std::size_t i = n; i-- > 0;) {
         curve[i] = gaps[i].right + k.back * (k.fall * beyond + std::exp(-k.h) * curve[i + 1]);
         beyond = k.back * beyond + cells.point[i] + mass[i];
@@ -185,19 +188,20 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
         w[i] -= k.tiny * (own + (next + 2 * drop[i] + before) / k.fall);
         carried = right * k.lean;
     }
-    // The last drop is zero. If the one before is just the last cell's spread, nothing but the point remains.
+    // The last drop is zero. If the drop before it equals the spread of the last cell, the last point has no weight but
+    // its own mass.
     const double beyond_spread = std::max(0.0, drop[n - 1] - gaps[n - 1].right * (1 + k.tiny));
     w[n] = cells.point[n] * std::max(0.0, 1 - cells.point_error[n]) * (1 - 4 * u) -
            beyond_spread * k.lean / k.fall * (1 + k.tiny);
     for (const double x : w)
-        if (!std::isfinite(x)) return std::vector<double>(cells.point.size());  // beyond doubles: nothing is claimed
+        if (!std::isfinite(x)) return std::vector<double>(cells.point.size());  // out of range: weights of zero
     make_convex(w, k);
     w.resize(cells.mass.size() + 1);
     return w;
 }
 
 double log_moment(const Weights& weights, double further, double h) {
-    // Blocks by Horner's rule, short enough for their powers of the ratio to be doubles.
+    // Horner's rule is applied to blocks that are so short that the powers of the ratio do not overflow.
     constexpr std::size_t kBlock = 64;
     const std::size_t block = std::abs(further) * h < 5 ? kBlock : 1;
     const double ratio = std::exp(std::clamp(further * h, -700.0, 700.0));
@@ -212,14 +216,14 @@ double log_moment(const Weights& weights, double further, double h) {
         log_sum = top + std::log1p(std::exp(std::min(log_sum, term) - top));
     }
     if (!(log_sum > -HUGE_VAL)) return -HUGE_VAL;
-    // Horner's 64 steps, the ratio to the 64th power, and one addition a block.
+    // The error covers 64 steps of Horner's rule, the ratio to the 64th power, and one addition for each block.
     const double blocks = static_cast<double>(weights.w.size() / block + 1);
     const double size = std::abs(further) * h * static_cast<double>(weights.w.size());
     return log_sum + (300 + 130 * std::abs(further) * h + 4 * blocks + 4 * size + 4 * std::abs(log_sum)) * u;
 }
 
 void log_moments(const Weights& weights, const double* further, double h, double* log) {
-    // Largest growth in nats of a block of Horner's rule that cannot lead from 2^500 beyond doubles.
+    // Largest growth of a block of Horner's rule, in nats, with which 2^500 does not overflow.
     constexpr double kMostLean = 320, kBlock = 64;
     const std::size_t n = weights.w.size();
     double ratio[8], sum[8], octaves[8], steepest = 0;
@@ -229,7 +233,7 @@ void log_moments(const Weights& weights, const double* further, double h, double
         ratio[i] = std::exp(lean);
     }
     const std::size_t block = steepest * kBlock <= kMostLean ? static_cast<std::size_t>(kBlock) : 1;
-    // Horner's rule runs from the light end to the heavy one, so that the sum only grows.
+    // Horner's rule runs from the end with small powers of the ratio to the other end, so that the sum only grows.
     TIGHTDP_SELECT_SIMD(grid_horner)(weights.w.data(), n, further[0] > 0, block, ratio, sum, octaves);
     for (int i = 0; i < 8; ++i) {
         const double lean = further[i] * h;

@@ -1,5 +1,5 @@
-// Distributions of the privacy loss that are atoms alone: pure and approximate differential privacy, randomised
-// response, discrete noise (docs/theory/grid.md, section 6.5, which counts the roundings).
+// Privacy loss distributions that consist of atoms: pure and approximate differential privacy, randomised response, and
+// discrete noise (docs/theory/grid.md, section 6.5, which derives the rounding errors).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,12 +10,13 @@
 namespace tightdp::grid {
 namespace {
 
-// Relative error of e^x where x is a short sum of logarithms, each to two units in the last place.
+// Returns the relative error of e^x, where x is a short sum of logarithms of one sign that are right to 4 units in the
+// last place (grid.md, section 6.5).
 double log_error(double x) {
     return (8 + 24 * std::abs(x)) * u;
 }
 
-// Probability below which log1p(1/p) and log(1/p) are one double, and 1/p may overflow.
+// Probability p below which log1p(1/p) and log(1/p) round to the same double, and 1/p may overflow.
 constexpr double kFaint = 1e-200;
 
 }  // namespace
@@ -58,7 +59,8 @@ LawPtr discrete_gaussian(double sigma, double sensitivity) {
         a.rel = (16 + 8 * std::abs(a.log_mass) + 12 * std::abs(log_total)) * u;
         a.log_mass -= log_total;
     }
-    // Q is P moved to the left. What of it is there beyond P's atoms must not be lost: a sample mixes it into P.
+    // Q is P moved to the left. The Q-mass beyond the atoms of P must be kept, because Poisson sampling mixes it into
+    // P.
     CompensatedSum beyond, error;
     for (std::size_t i = 0; i < found.size() && static_cast<double>(i) < sensitivity; ++i) {
         const double mass = std::exp(found[i].log_mass);
@@ -74,8 +76,8 @@ LawPtr discrete_gaussian(double sigma, double sensitivity) {
 // The loss of an output n is (2n - sensitivity)/scale for 0 <= n <= sensitivity, and constant outside.
 LawPtr discrete_laplace(double scale, double sensitivity) {
     const double rate = 1 / scale, most = sensitivity / scale;
-    const double log_end = -std::log1p(std::exp(-rate));             // of P[noise >= 0]
-    const double log_mode = std::log(-std::expm1(-rate)) + log_end;  // of P[noise = 0]
+    const double log_end = -std::log1p(std::exp(-rate));             // ln P[noise >= 0]
+    const double log_mode = std::log(-std::expm1(-rate)) + log_end;  // ln P[noise = 0]
     const auto rel = [](double log_mass) { return (48 + 16 * std::abs(log_mass)) * u; };
     std::vector<Atom> found{{-most, log_end - most, rel(log_end - most)}};
     found.reserve(static_cast<std::size_t>(sensitivity) + 1);

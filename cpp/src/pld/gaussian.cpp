@@ -1,4 +1,5 @@
-// The Gaussian loss law, Y = mu z - mu^2/2 with z ~ N(mu, 1) under P and N(0, 1) under Q (grid.md, section 6.3).
+// The privacy loss distribution of Gaussian noise: Y = mu z - mu^2/2, where z has the distribution N(mu, 1) under P and
+// N(0, 1) under Q (grid.md, section 6.3).
 #include <algorithm>
 #include <cmath>
 
@@ -11,23 +12,25 @@
 namespace tightdp::grid {
 namespace {
 
-// Nothing below e^-745 is a double: where sketches end.
+// Distance from the mean, in standard deviations, at which sketches end. Densities beyond are below e^-745 and
+// underflow.
 constexpr double kFar = 39;
-// The distance of a sketch's edges.
+// Distance between the edges of a sketch, in standard deviations.
 constexpr double kStep = 0.1;
-// Pieces of one cell: some milliseconds.
+// Largest number of pieces into which one cell is split. So many pieces take a few milliseconds.
 constexpr std::int64_t kMostPieces = 1 << 17;
-// The exponential of less is 0, also of what is rounded.
+// Exponent below which an exponential underflows to 0, even after rounding of the exponent.
 constexpr double kNothing = -760;
 // The work of a piece, in units, and that of a cell in pieces or of a tail beside its pieces.
 constexpr std::int64_t kPieceUnits = 20, kWideUnits = 250;
 // Length from which an interval's normal mass is a difference of two tails: the smaller is at most .62 of the larger.
 constexpr double kLong = 0.5;
 
-// ln of P(Z < z).
+// Returns ln P(Z < z) for a standard normal variable Z.
 LogMass log_below(double z) {
     if (z > -30) return {std::log(0.5 * std::erfc(-z * kInvSqrt2)), u * (8 + 2 * z * z)};
-    // phi(z)/|z| (1 - 1/z^2 + 3/z^4 - ...), the error below the first term left out (Abramowitz and Stegun 26.2.12).
+    // The series is phi(z)/|z| (1 - 1/z^2 + 3/z^4 - ...). Its error is below the first term that is left out
+    // (Abramowitz and Stegun 26.2.12).
     const double r = 1 / (z * z);
     const double series = 1 + r * (-1 + r * (3 + r * (-15 + r * 105)));
     return {-0.5 * z * z - kLogSqrt2Pi - std::log(-z) + std::log(series),
@@ -71,7 +74,7 @@ class Gaussian final : public Density {
         if (most > kGaussianReach5)
             for (std::size_t i = 0; i < count; ++i)
                 if (reach[i] > kGaussianReach5) wide(z[i], z[i + 1], i, out);
-        // edges/mu, mu/2 and mu itself are each rounded; in the loss that is this much (dy = mu dz).
+        // The slack covers the rounding of edges / mu, of mu / 2 and of mu itself, converted to losses by dy = mu dz.
         const double largest = std::max(std::abs(edges[0]), std::abs(edges[count]));
         out.slack = worst(out.slack, 6 * u * (largest + mu_ * mu_));
     }
@@ -91,8 +94,9 @@ class Gaussian final : public Density {
     double top() const override { return kInfinity; }
 
     std::vector<double> sketch() const override {
-        // A tenth of a standard deviation: cumulants to a few percent, which moves a tilt by less. From Q's
-        // mode on the left to P's on the right; between two that are far apart there is nothing.
+        // Edges are a tenth of a standard deviation apart, which gives cumulants to a few percent, and tilts more
+        // precisely. The edges surround the mode of Q on the left and that of P on the right. If the two are far apart,
+        // there is a gap between them.
         std::vector<double> edges;
         const auto add = [&](double from, double to) {
             const std::int64_t n = static_cast<std::int64_t>((to - from) / kStep);
@@ -108,13 +112,14 @@ class Gaussian final : public Density {
     }
 
   private:
-    // Point at which the loss is y. Cells and tails must share this number (grid.md, section 6.7).
+    // Returns the output z at which the loss is y. Cells and tails must use the same number (grid.md, section 6.7).
     double at(double y) const { return y * inverse_ + half_; }
 
-    // An interval [z0, z1] as far as the normal law with this mean has more than e^{-42} of what it has there.
+    // The part [first, last] of an interval [z0, z1] of outputs outside of which normal distributions with means from
+    // low_mean to high_mean have less than e^-42 of their mass in the interval.
     struct Reach {
         double first, last;
-        std::int64_t pieces = -1;  // that the rule of 5 nodes can reach; negative: too many
+        std::int64_t pieces = -1;  // number of pieces that are narrow enough for the rule of 5 nodes, or -1 if too many
 
         Reach(double z0, double z1, double low_mean, double high_mean, double mu) {
             const double left = std::min(z1, low_mean) - low_mean, right = std::max(z0, high_mean) - high_mean;
@@ -126,7 +131,8 @@ class Gaussian final : public Density {
         }
     };
 
-    // visit(z, s, t, rel, log_scale) for each piece, of the law with loss rate mu and mean `mean`.
+    // Calls visit(z, s, t, rel, log_scale) for each piece of an interval. s and t are those of the pair
+    // (N(mean, 1), N(mean - mu, 1)).
     template <class Visit>
     static void each_piece(const Reach& reach_, double mu, double mean, Visit visit) {
         constexpr std::int64_t kBlock = 64;
@@ -163,7 +169,7 @@ class Gaussian final : public Density {
         }
         const double scale = -0.5 * nearest(whole.first - mu_, (beyond ? p_side : whole).last - mu_);
         double s = 0, t = 0, s_error = 0, t_error = 0, pieces = 0;
-        // A side all of whose terms underflow beside the rest is left out: exponentials that underflow are slow.
+        // Intervals whose terms all underflow are left out, because exponentials that underflow are slow.
         const auto each = [&](const Reach& reach, double log_most, double mu, double mean, auto visit) {
             if (log_most < kNothing) return;
             each_piece(reach, mu, mean, visit);

@@ -1,4 +1,5 @@
-// Cells of the Gaussian loss law by Gauss-Legendre quadrature; error analysis in docs/theory/grid.md, section 6.3.
+// Computes cells of the Gaussian privacy loss distribution by Gauss-Legendre quadrature. The errors are derived in
+// docs/theory/grid.md, section 6.3.
 #include "cells.simd.hpp"
 
 #include "simd/math.hpp"
@@ -7,7 +8,7 @@ namespace tightdp::TIGHTDP_ISA {
 
 namespace {
 
-// Nodes and weights on [0, 1].
+// The nodes v and weights w of the Gauss-Legendre rule with N nodes on [0, 1].
 template <int N>
 struct Rule;
 template <>
@@ -23,15 +24,17 @@ struct Rule<5> {
                                    0.23931433524968323402, 0.11846344252809454376};
 };
 
-// e^{-x} for |x| <= .25: Taylor to x^12/12!, remainder below 2^-58.
+// Returns e^{-x} for |x| <= .25 by its Taylor polynomial up to x^12/12!. The remainder is below 2^-58.
 TIGHTDP_VINLINE Vec exp_minus(Vec x) {
     return horner(-x, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
                   1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0);
 }
 
-// (1 - e^{-x}) / x for 0 <= x <= .3.
+// Returns (1 - e^{-x}) / x for 0 <= x <= .3.
 TIGHTDP_VINLINE Vec one_minus_exp_over(Vec x) { return 1.0 - x * taylor_of_exp(-x); }
 
+// Computes s and t of cells that begin at zeta = z - mu and have the width d, with gamma = mu d. Both lack the factor
+// e^{-zeta^2/2} (grid.md, section 6.3).
 template <int N>
 TIGHTDP_VINLINE void integrate(Vec zeta, Vec d, Vec gamma, Vec* s, Vec* t) {
     Vec sum_s{}, sum_t{};
@@ -56,9 +59,9 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
     for (std::size_t i = 0; i < count; i += kLanes) {
         const Vec left = load(z + i), zeta = left - mu;
         const Vec d = load(z + i + 1) - left;
-        // Bounds every derivative of the logarithm of the integrand that enters the quadrature error.
+        // The number a of grid.md, section 6.3: its powers bound the derivatives that enter the quadrature error.
         const Vec sum = d * (abs(zeta) + mu + d + 3.2);
-        const Vec a = select((Mask)(sum < 1e300), sum, splat(1e300));  // also if it is no number
+        const Vec a = select((Mask)(sum < 1e300), sum, splat(1e300));  // 1e300 also if the sum is NaN
         store(reach + i, a);
         widest = max(widest, a);
     }
@@ -68,7 +71,7 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
         const Vec left = load(z + i), zeta = left - mu;
         const Vec d = min(load(z + i + 1) - left, splat(0.1));
         const Vec gamma = min(mu * d, splat(0.3));
-        // Cells beyond the reach of the rule are done elsewhere; here they must only not overflow.
+        // Cells that are too wide for the rule are computed elsewhere. Here they must only not overflow.
         const Vec clamped = min(max(zeta, splat(-3.0) / d), splat(3.0) / d);
         Vec ms, mt;
         if (most <= kGaussianReach3)
@@ -80,7 +83,7 @@ double grid_gaussian_cells(double mu, const double* z, std::size_t count, double
         const Vec half = 0.5 * zeta * zeta;
         store(log_scale + i, -half);
         store(rel + i, (24.0 + 6.0 * half) * 0x1p-53);
-        // d log(dQ/dX) / dz = -(z + mu), X = e^y.
+        // The derivative of log(dQ/dX), where X = e^y, by z is -(z + mu).
         store(bend + i, d * (abs(left + mu) + d));
     }
     return most;

@@ -1,5 +1,6 @@
-// Laws joined of parts: a record that is replaced in a sample of fixed size, by another or by nothing, and what is
-// drawn with a label (grid.md, section 6.2; mixtures.md, sections 4 and 5).
+// Privacy loss distributions that are joined from others: a record that is replaced, by another one or by nothing, in a
+// sample of fixed size, and mechanisms that reveal which of two others they ran (grid.md, section 6.2; mixtures.md,
+// sections 4 and 5).
 #include <algorithm>
 #include <cmath>
 #include <ranges>
@@ -12,8 +13,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Right of zero the law `right`; left of it the mirror image dP(-y) = e^{-y} dP(y) of `left`; nothing where there is
-// none. Zero is on every lattice.
+// A density that is `right` at losses above zero, and the mirror image dP(-y) = e^{-y} dP(y) of `left` below zero. A
+// side that is null has no mass. Every lattice must have a point at zero.
 class Joined final : public Density {
   public:
     Joined(std::shared_ptr<const Density> right, std::shared_ptr<const Density> left)
@@ -31,7 +32,8 @@ class Joined final : public Density {
             for (std::size_t i = 0; i < left; ++i) {
                 const std::size_t j = left - 1 - i;
                 const double w = edges[i + 1] - edges[i], mass = inner.s[j];
-                // The difference loses what its terms lose, both below w times the mass: so much may be left of it.
+                // The error of the difference is that of its two terms, which are both below w times the mass. If the
+                // computed difference is not positive, t may be as large as this error.
                 const double lost = (inner.rel[j] * 2 + 6 * u) * w * mass;
                 const double difference = -std::expm1(-w) * inner.s[j] - std::exp(-w) * inner.t[j];
                 const double t = difference > 0 ? difference : lost;
@@ -48,10 +50,10 @@ class Joined final : public Density {
     }
 
     Left left_of(double y) const override {
-        if (y > 0) return {{0, 1}, {0, 1}};  // at most everything
+        if (y > 0) return {{0, 1}, {0, 1}};  // the trivial upper bound 1 on both masses
         if (!left_) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Right right = left_->right_of(-y);
-        // The Q-mass over [-y, inf) of the left side is s e^{y}; its P-mass is s + t.
+        // The density left_ has the Q-mass s e^{y} and the P-mass s + t over [-y, inf). Mirroring exchanges the two.
         return {{right.s.log + y, right.s.rel + 4 * u * (1 - y)},
                 {logaddexp(right.s.log, right.t.log), right.s.rel + right.t.rel + 16 * u}};
     }
@@ -100,7 +102,8 @@ class Labelled final : public Density {
             const double t = (some ? w * one.t[i] : 0) + (more ? v * other.t[i] : 0);
             const double made = std::max(some ? one.rel[i] : 0, more ? other.rel[i] : 0);
             const double rel = some || more ? made + rel_ + u * (16 + 8 * std::abs(unit)) : 0;
-            // The logarithm of a sum varies by no more than those of its terms, where there are both.
+            // If both terms are positive, the logarithm of their sum varies by no more than the logarithms of the
+            // terms.
             const double bend = some && more ? std::max(one.bend[i], other.bend[i]) : (some ? one : other).bend[i];
             out.put(i, {s, t, some || more ? unit : 0, rel, bend});
         }
@@ -136,7 +139,7 @@ class Labelled final : public Density {
     double log_one_, log_other_, rel_;
 };
 
-// Losses >= 0 of (1-q) N(-mu) + q N(mu) against (1-q) N(-mu) + q N(0).
+// Returns the density of P = (1-q) N(-mu) + q N(mu) and Q = (1-q) N(-mu) + q N(0) at losses >= 0.
 std::shared_ptr<const Density> opposed(double mu, double q) {
     return mixture({{mu, q, 0}, {0, 0, q}, {-mu, 1 - q, 1 - q}}, 0, 0, 2 * u);
 }
@@ -146,7 +149,7 @@ std::shared_ptr<const Density> opposed(double mu, double q) {
 LawPtr replace_one(const LawPtr& base, double q) {
     auto law = std::make_shared<Law>();
     const LawPtr sampled = poisson(base, q, false);
-    double distance = base->infinity;  // total variation
+    double distance = base->infinity;  // total variation distance of the base's pair
     double even = 0;
     std::vector<Atom> right;
     for (std::size_t i = 0; i < base->atoms.size(); ++i) {
@@ -176,7 +179,7 @@ LawPtr replace_one(const LawPtr& base, double q) {
     law->atoms.insert(law->atoms.end(), right.begin(), right.end());
     law->infinity = law->minus_infinity = q * base->infinity;
     law->loss_slack = base->loss_slack + 16 * u * (right.empty() ? 0 : right.back().loss);
-    // Through zero always (Joined relies on it) and, if there is one more pair of atoms, through that.
+    // The lattice has a point at zero, on which Joined relies. If there is one more pair of atoms, they are on it too.
     if (law->atoms.size() == 3) law->step = law->atoms[2].loss;
     return law;
 }
@@ -186,7 +189,7 @@ LawPtr zeroed_out(double mu, double q, bool add) {
     const auto drawn = opposed(mu, q);
     const auto alike = poisson(gaussian(mu), q, false)->density;
     law->density = add ? std::make_shared<Joined>(alike, drawn) : std::make_shared<Joined>(drawn, alike);
-    // The mass that neither side has: (1 - q) times the probability of N(0) between -3/2 mu and mu/2.
+    // The atom at 0 has the mass that neither side has: (1 - q) times the probability of N(0) between -3/2 mu and mu/2.
     const double middle = 0.5 * (1 - q) * (std::erf(1.5 * mu * kInvSqrt2) + std::erf(0.5 * mu * kInvSqrt2));
     law->atoms = {{0, std::log(middle), 32 * u}};
     return law;
@@ -198,7 +201,8 @@ LawPtr zeroed_out_member(double mu, double q, bool add) {
     auto law = std::make_shared<Law>();
     const auto drawn = opposed(mu, q);
     law->density = add ? std::make_shared<Joined>(nullptr, drawn) : std::make_shared<Joined>(drawn, nullptr);
-    // Outputs below mu/2, where the losses are <= 0 and not monotone, in intervals that are lumps.
+    // The loss at outputs below mu/2 is <= 0 and not monotone. Each of some intervals of these outputs becomes an
+    // atom.
     const auto gaussian_density = gaussian(mu)->density;
     double z[kIntervals + 1], ahead[kIntervals + 1], behind[kIntervals + 1];
     for (std::size_t i = 0; i <= kIntervals; ++i) {

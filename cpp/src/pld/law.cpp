@@ -1,4 +1,4 @@
-// Laws with an exponential density, laws of atoms, and sketches.
+// Privacy loss distributions with an exponential density or with atoms only, and the sketches of all distributions.
 #include "law.hpp"
 
 #include <algorithm>
@@ -11,14 +11,15 @@
 namespace tightdp::grid {
 namespace {
 
-// Lumps lighter than any double are of no use to an estimate.
+// ln of the mass below which a lump is left out of a sketch, because its mass would underflow.
 constexpr double kLeastLog = -744;
-// Groups of atoms: enough for any estimate, few enough for some hundred cumulants in some milliseconds.
+// Largest number of groups of atoms in a sketch. It is large enough for any estimate, and small enough to compute some
+// hundred cumulants in a few milliseconds.
 constexpr std::size_t kMostLumps = 2048;
 
-// dP = kappa e^{y/2} dy on [low, high]: Laplace noise between its atoms, and the exponential mechanism
-// (grid.md, section 6.4). With m = 1 - e^{-w/2} a cell of width w has the masses 2 m (1 - m) and 2 m^2 times
-// kappa e^{right edge / 2}.
+// The density dP = kappa e^{y/2} dy on [low, high]. It is that of Laplace noise between its atoms, and that of bounded
+// range (grid.md, section 6.4). With m = 1 - e^{-w/2}, a cell of width w has the masses s = 2 m (1 - m) and t = 2 m^2,
+// each times kappa e^{right edge / 2}.
 class Exponential final : public Density {
   public:
     Exponential(double low, double high, double log_kappa) : low_(low), high_(high), log_kappa_(log_kappa) {}
@@ -47,8 +48,8 @@ class Exponential final : public Density {
 
     std::vector<double> sketch() const override {
         std::vector<double> edges;
-        // Any numbers are correct: sketches are estimates. Large tilts look at the right end alone: every second edge
-        // halves the distance to it, until doubles no longer tell them apart.
+        // Sketches are estimates, so any numbers of edges are allowed. Large tilts give weight to losses near the right
+        // end only. There, each second edge halves the distance to the end, until doubles no longer tell edges apart.
         constexpr int kEven = 256, kTop = 100;
         for (int i = 0; i < kEven; ++i) edges.push_back(low_ + (high_ - low_) * i / kEven);
         for (int i = 0; i <= kTop; ++i) edges.push_back(high_ - (high_ - low_) * std::exp2(-0.5 * i));
@@ -58,7 +59,7 @@ class Exponential final : public Density {
 
   private:
     Cell piece(double a, double b) const {
-        // An edge within snap() of an end of the support counts as being on it.
+        // An edge within snap() of an end of the support is moved to that end.
         const double left = a < low_ + snap() ? low_ : a, right = b > high_ - snap() ? high_ : b;
         const double w = right - left;
         if (!(w > 0)) return {};
@@ -75,6 +76,7 @@ class Exponential final : public Density {
         return {s, t, 0.5 * right + log_kappa_, rounding(0.5 * right) + rounding(log_kappa_) + 16 * u, bend};
     }
 
+    // Returns the distance from an end of the support within which edges are moved to the end.
     double snap() const { return 8 * u * std::max(std::abs(low_), std::abs(high_)); }
 
     double rounding(double log) const { return std::isfinite(log) ? (8 + 4 * std::abs(log)) * u : 0; }
@@ -96,8 +98,9 @@ Sketch sketch_of(const Law& law) {
             for (std::size_t i = 0; i < count; ++i) {
                 const double log_mass = std::log(block.s[i] + block.t[i]) + block.log_scale[i];
                 if (!(log_mass > kLeastLog)) continue;
-                // Two halves about the mean loss, with the variance of an even density: what a lump is off by adds up
-                // over the steps. The mean follows from that of e^{-y}, by comparison with an even density.
+                // The mass of a cell becomes two equal lumps around the mean loss, with the variance of an even
+                // density. This precision is needed because errors of lumps add up over the steps. The mean is
+                // estimated from that of e^{-y}, by comparison with an even density.
                 const double w = edges[from + i + 1] - edges[from + i];
                 const double skew = std::log1p(block.t[i] / block.s[i]) + std::log(-std::expm1(-w) / w);
                 const double mean = std::isfinite(skew) ? std::clamp(0.5 * w + skew, 0.0, w) : 0.5 * w;
@@ -107,7 +110,8 @@ Sketch sketch_of(const Law& law) {
             }
         }
     }
-    // Many atoms are seen in groups, each as its first and its last with the group's mass and mean.
+    // If there are many atoms, each group of consecutive atoms becomes two lumps at its first and its last loss, with
+    // the mass and the mean of the group.
     const std::size_t group = law.atoms.size() / kMostLumps + 1;
     for (std::size_t from = 0; from < law.atoms.size(); from += group) {
         const std::size_t to = std::min(from + group, law.atoms.size());

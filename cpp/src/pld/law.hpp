@@ -1,7 +1,8 @@
-// Privacy-loss laws as the grid engine sees them: a density known by the exact masses of its cells, atoms, infinity.
+// Privacy loss distributions as the grid engine represents them: a density that is known by the exact masses of cells,
+// atoms, and a mass at infinity.
 //
-// A law is the distribution of the privacy loss Y = log dP/dQ under P. Its Q side follows: dQ = e^{-Y} dP, plus a mass
-// `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1, 2 and 6.
+// A privacy loss distribution is that of the privacy loss Y = log dP/dQ under P. Q follows from it: dQ = e^{-Y} dP,
+// plus a mass `minus_infinity` where P vanishes. Theory: docs/theory/grid.md, sections 1, 2 and 6.
 #pragma once
 
 #include <atomic>
@@ -17,21 +18,21 @@ namespace tightdp::grid {
 
 inline constexpr double u = kUnitRoundoff, kInfinity = HUGE_VAL;
 
-// The larger of two errors; what is no number is the largest.
+// Returns the larger of two errors. A NaN counts as larger than any number.
 inline double worst(double a, double b) {
     return a >= b || a != a ? a : b;
 }
 
-// Masses of consecutive cells [e_i, e_{i+1}) of a density, all times e^{-log_scale[i]}:
+// Masses of consecutive cells [e_i, e_{i+1}) of a density, each multiplied by e^{-log_scale[i]}:
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
-// so that s + t is the P-mass. Neither cancels. Both are within a factor 1 +- rel[i]; bend[i] bounds by how much the
-// logarithm of the density dQ/de^y varies over the cell (infinite: unknown). The edges that were really used differ
-// from e_i by at most `slack`.
+// so that s_i + t_i is the P-mass. Both are integrals of positive functions and have a relative error of at most
+// rel[i]. bend[i] bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if that
+// is unknown. The edges for which the masses hold differ from e_i by at most `slack`.
 struct CellBlock {
     static constexpr std::size_t kCells = 512;
     alignas(64) double s[kCells], t[kCells], log_scale[kCells], rel[kCells], bend[kCells];
     double slack = 0;
-    double work = 0;  // cells that took more than one evaluation count for so many
+    double work = 0;  // number of evaluations of cells that took more than one
 
     struct Cell {
         double s = 0, t = 0, log_scale = 0, rel = 0, bend = 0;
@@ -42,87 +43,92 @@ struct CellBlock {
         log_scale[i] = cell.log_scale, rel[i] = cell.rel, bend[i] = cell.bend;
     }
 
-    // Takes over what cells were made of.
+    // Adds the slack and the work of the cells from which these were computed.
     void add_errors(const CellBlock& made_of) {
         slack = worst(slack, made_of.slack);
         work += made_of.work;
     }
 };
 
-// ln of a mass, and the relative error of the mass.
+// The logarithm of a mass, and the relative error of the mass itself.
 struct LogMass {
     double log, rel;
 };
 
-// The part of a law that has a density.
+// The part of a distribution that has a density.
 class Density {
   public:
     using Cell = CellBlock::Cell;
 
     virtual ~Density() = default;
 
-    // Precondition: edges[0] < ... < edges[count] finite, count <= CellBlock::kCells.
+    // Computes the masses of `count` cells. Preconditions: the edges are finite with edges[0] < ... < edges[count], and
+    // count <= CellBlock::kCells.
     virtual void cells(const double* edges, std::size_t count, CellBlock& out) const = 0;
 
-    // P- and Q-mass of (-inf, y), or upper bounds on both with a relative error of 1.
+    // The P-mass and the Q-mass of (-inf, y), or upper bounds on both with a relative error of 1.
     struct Left {
         LogMass p, q;
     };
     virtual Left left_of(double y) const = 0;
 
-    // Integrals over [y, inf): s of e^{y - Y} dP and t of (1 - e^{y - Y}) dP, or upper bounds on both with a relative
-    // error of 1.
+    // Integrals over the losses Y in [y, inf): s is that of e^{y - Y} dP, and t that of (1 - e^{y - Y}) dP. They may be
+    // upper bounds with a relative error of 1.
     struct Right {
         LogMass s, t;
     };
     virtual Right right_of(double y) const = 0;
 
-    // A loss that none exceeds, rounded up; infinite where there is none.
+    // Returns the largest loss, rounded up, or infinity if losses are unbounded.
     virtual double top() const = 0;
 
-    // Edges from the far left to the far right, fine enough to estimate cumulants; masses outside are below e^-700.
+    // Returns the edges of cells that are fine enough to estimate cumulants. The mass outside of all cells is below
+    // e^-700.
     virtual std::vector<double> sketch() const = 0;
 };
 
-// Sorted, each once.
+// Sorts edges and removes duplicates.
 std::vector<double> ascending(std::vector<double> edges);
 
 struct Atom {
-    double loss;      // within Law::loss_slack of the true one
-    double log_mass;  // P-mass
+    double loss;      // differs from the true loss by at most Law::loss_slack
+    double log_mass;  // logarithm of the P-mass
     double rel;       // relative error of the mass
 };
 
-// Lumps of mass at ascending losses, for estimates. Padded with massless lumps to a multiple of 8.
+// Lumps of mass at ascending losses, from which cumulants are estimated. Massless lumps fill the arrays up to a
+// multiple of 8.
 struct Sketch {
     std::vector<double> loss, mass, log_mass;
-    std::vector<double> above;  // mass of this lump and all to its right
-    std::size_t size = 0;       // without the padding
+    std::vector<double> above;  // mass of this lump and of all lumps right of it
+    std::size_t size = 0;       // number of lumps with mass
 };
 
+// A privacy loss distribution.
 struct Law {
     Law() = default;
     Law(const Law&) = delete;
     Law& operator=(const Law&) = delete;
     ~Law() { delete sketch_.load(); }
 
-    const std::uint64_t id = next_id();  // never that of another law, living or gone
+    const std::uint64_t id = next_id();  // a number that no other distribution of this process ever has
     std::shared_ptr<const Density> density;
-    std::vector<Atom> atoms;  // ascending losses
+    std::vector<Atom> atoms;  // with ascending losses
     double infinity = 0;      // P-mass where Q vanishes
-    double minus_infinity = 0;
-    double mass_rel = 0;   // relative error of the two
-    double total_rel = 0;  // how far all masses together may be from 1, where a user gave them
+    double minus_infinity = 0;  // Q-mass where P vanishes
+    double mass_rel = 0;   // relative error of these two masses
+    double total_rel = 0;  // largest distance from 1 of the total of masses that a user gave
     double loss_slack = 0;
-    bool cut = false;   // larger losses were left out, of less mass than any double
-    double anchor = 0;  // a loss that belongs on the lattice, as close to it as doubles are
-    double step = 0;    // if positive: so do anchor + step, anchor + 2 step, ...
+    bool cut = false;   // whether larger losses were left out because their mass is too small for a double
+    double anchor = 0;  // a loss that should be a lattice point
+    double step = 0;    // if positive, anchor + step, anchor + 2 step, ... should be lattice points too
 
-    // Made when first asked for. Threads that ask at once may each make it, and keep the first one's: waiting
-    // for another thread would be for ever in a forked child, which has the law and not the thread.
+    // Returns the sketch, which is made at the first call. Threads that call at the same time may each make a sketch,
+    // and all use the one that was stored first. None of them waits for another: a forked child has a copy of the
+    // distribution but not the other thread, so it would wait for ever.
     const Sketch& sketch() const;
 
-    // An upper bound on all finite losses that were not left out, rounded up.
+    // Returns an upper bound on the finite losses, except for those that were left out (`cut`).
     double top() const;
 
   private:
@@ -133,91 +139,105 @@ struct Law {
 
 using LawPtr = std::shared_ptr<const Law>;
 
+// A part of a composition: `count` steps with the same distribution. The count is an integer up to 2^53.
 struct Part {
     LawPtr law;
-    double count;  // an integer up to 2^53
+    double count;
 };
 
+// Gaussian and Laplace noise whose sensitivity is `mu` times its scale (grid.md, sections 6.3 and 6.4).
 LawPtr gaussian(double mu);
 LawPtr laplace(double mu);
 
-// (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), N of deviation 1/mu (replace.md, section 5); q in (0, 1).
+// The pair P = (1-q) N(0) + q N(1) and Q = (1-q) N(0) + q N(-1) for q in (0, 1). N(a) is the normal distribution with
+// the mean a and the standard deviation 1/mu (replace.md, section 5).
 LawPtr gaussian_replaced(double mu, double q);
+
+// The exponential mechanism and all others of bounded range eta (grid.md, section 6.4).
 LawPtr bounded_range(double eta);
 
-// N(shift, 1) with its weights under P and Q: q = 0 where shift > 0; where shift < 0, p <= q.
+// A component N(shift, 1) of a mixture, with its weights under P and under Q. If shift > 0, q = 0. If shift < 0,
+// p <= q.
 struct Shifted {
     double shift, p, q;
 };
 
-// sum p N(shift) against sum q N(shift) (mixtures.md, section 1). Weights are within a factor 1 +- rel and add up to 1
-// less `lost`, which is where the other side has nothing. Where p > 0 for some shift < 0, losses >= 0 alone may be
-// asked for.
+// The pair P = sum p N(shift, 1) and Q = sum q N(shift, 1) (mixtures.md, section 1). Weights have a relative error of
+// at most `rel`. Those of P add up to 1 - lost_p, and P has the mass lost_p where Q vanishes. The same holds for Q and
+// lost_q. If p > 0 for some shift < 0, only losses >= 0 may be used as edges.
 std::shared_ptr<const Density> mixture(const std::vector<Shifted>& components, double lost_p, double lost_q,
                                        double rel);
 LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, double lost_q, double rel);
 
-// A distribution that dominates a mechanism, and one that it dominates; the same object where it is the mechanism's
-// own.
+// A distribution that dominates the one of a mechanism, and a distribution that is dominated by it. If the mechanism's
+// own distribution is known, both are the same object.
 struct LawPair {
     LawPtr upper, lower;
 };
 
-// A distance from 0 and its probability.
+// A shift, which is a distance from 0, and its probability.
 struct Weight {
     double shift, probability;
 };
 
-// Gaussian noise of deviation `sigma` on sums: probabilities of shifts >= 0, ascending, to the right of 0 under P and
-// to the left under Q (mixtures.md, section 1). Probabilities are within a factor 1 +- rel, and those of either side
-// add up to 1 less `lost`, which is where the other has nothing. The largest shift / sigma lies between kLeastShift and
-// kMostShift.
+// Sums with Gaussian noise of standard deviation `sigma` (mixtures.md, section 1). P shifts the noise to the right by
+// the shifts `ahead`, and Q to the left by the shifts `behind`. Shifts are >= 0 and ascending. Their probabilities have
+// a relative error of at most `rel` and add up to 1 - lost on each side. Each side has the mass `lost` where the other
+// one vanishes. The largest shift / sigma lies between kLeastShift and kMostShift.
 inline constexpr double kLeastShift = 1e-9, kMostShift = 1e6;
 LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma,
                           double lost, double rel);
 
-// Probabilities of user-defined losses add up to 1 within 1e-9, and so do Q's.
+// Largest total_rel of user-defined losses. Their probabilities under P add up to 1 within 1e-9, and so do those under
+// Q.
 inline constexpr double kUserTotal = 1e-8;
 
-// Checked by the caller: losses finite, masses positive, sum of masses + infinity = 1 up to total_rel.
+// A distribution of atoms. The caller checks that losses are finite, that masses are positive, and that all masses with
+// `infinity` add up to 1 within total_rel.
 LawPtr atoms(std::vector<Atom> atoms, double infinity, double minus_infinity, double mass_rel, double loss_slack,
              double anchor, double step, double total_rel = 0, bool cut = false);
 
-// Binary randomised response at epsilon, or with probability delta no privacy at all.
+// The dominating pair of (epsilon, delta)-differential privacy: no privacy with probability delta, and otherwise binary
+// randomised response with a privacy loss of +-epsilon.
 LawPtr approximate_dp(double epsilon, double delta);
 
-// Randomised response: with probability p in (0, 1) one of `buckets` answers at random, otherwise the true one.
-// `buckets` is an integer of at least 2.
+// Randomised response. With probability p in (0, 1) the answer is one of `buckets` answers, chosen uniformly, and
+// otherwise the true one. `buckets` is an integer of at least 2.
 LawPtr randomized_response(double p, double buckets);
 
-// Integer noise, P(n) ~ exp(-n^2 / 2 sigma^2) or exp(-|n| / scale), on a count that moves by `sensitivity`, an integer.
-// Losses are looked at one by one: they must be doubles (scale and sigma^2 at least kLeastScale), and few enough for
-// memory (2 kKeptDeviations sigma, or the sensitivity of discrete Laplace noise, at most kMostAtoms: 100 MB, half a
-// second).
+// Integer noise with probabilities proportional to exp(-n^2 / 2 sigma^2) or to exp(-|n| / scale), on a count that a
+// record changes by `sensitivity`, an integer. Each loss is an atom. Losses must not overflow, so scale and sigma^2 are
+// at least kLeastScale. There are at most kMostAtoms atoms, which take 100 MB and half a second: their number is about
+// 2 kKeptDeviations sigma for the discrete Gaussian, and the sensitivity for discrete Laplace noise.
 inline constexpr double kLeastScale = 1e-201, kMostAtoms = 1 << 21;
-// The part of a discrete Gaussian that is kept, in sigma: beyond lies less than e^-1000.
+// Distance from the mean, in units of sigma, up to which a discrete Gaussian is kept. The mass beyond is below e^-1000.
 inline constexpr double kKeptDeviations = 45;
 LawPtr discrete_gaussian(double sigma, double sensitivity);
 LawPtr discrete_laplace(double scale, double sensitivity);
 
-// (1-q) Q + q P against Q ("remove") or P against (1-q) P + q Q ("add"), grid.md section 6.1; q in (0, 1).
+// The mechanism with the pair (P, Q), on a Poisson sample with the sampling probability q in (0, 1). The pair is
+// ((1-q) Q + q P, Q) for removing a record, and (P, (1-q) P + q Q) for adding one (grid.md, section 6.1).
 LawPtr poisson(const LawPtr& base, double q, bool add);
 
-// Symmetric base law: the curve of one record replaced in a sample of fixed size, grid.md section 6.2; q in (0, 1).
+// One record replaced in a sample of fixed size, which holds each record with probability q in (0, 1). `base` is the
+// distribution of the mechanism without sampling, under "replace", and its pair must be symmetric (grid.md,
+// section 6.2).
 LawPtr replace_one(const LawPtr& base, double q);
 
-// A record against nothing in its place, of a sample of fixed size with Gaussian noise of deviation 1/mu, or ("add")
-// the other way round (mixtures.md, section 4); q in (0, 1).
+// A record replaced by one that contributes nothing, in a sample of fixed size that holds each record with probability
+// q in (0, 1), with Gaussian noise of standard deviation 1/mu. `add` reverses the roles of the two records
+// (mixtures.md, section 4).
 LawPtr zeroed_out(double mu, double q, bool add);
 
-// A law below it that two data sets attain: the others contribute the opposite of the record.
+// A distribution that is dominated by zeroed_out, and that two data sets attain: those whose other records contribute
+// the opposite of the record.
 LawPtr zeroed_out_member(double mu, double q, bool add);
 
-// Returns the law of a run that draws from `one` with probability `share`, from `other` otherwise, and reveals which.
-// `share` and `rest` = 1 - share are known up to a factor 1 +- rel.
+// The mechanism that runs `one` with probability `share` and otherwise `other`, and reveals which of them it ran.
+// `share` and `rest` = 1 - share have a relative error of at most `rel`.
 LawPtr labelled(const LawPtr& one, double share, double rest, const LawPtr& other, double rel);
 
-// The law of (Q, P), of a law without a density.
+// The distribution of the reversed pair (Q, P). `base` must not have a density.
 LawPtr reversed(const LawPtr& base);
 
 }  // namespace tightdp::grid

@@ -1,9 +1,10 @@
-// Mixtures of shifted Gaussians against each other (docs/theory/mixtures.md, sections 1 to 3).
+// The pair of two mixtures of shifted Gaussians (docs/theory/mixtures.md, sections 1 to 3).
 //
-// P = sum p_i N(a_i) and Q = sum q_j N(-b_j), a_i, b_j >= 0, of deviation 1: the likelihood ratio increases with the
-// output z, so that cells of losses are cells of outputs. The masses of one are those of Gaussian laws (N(a), N(0)) and
-// (N(0), N(-b)) at the same outputs, added with positive factors. P may have a share of what is behind; then only
-// losses >= 0 are asked for.
+// P = sum p_i N(a_i) and Q = sum q_j N(-b_j), where a_i, b_j >= 0 and all standard deviations are 1. Components with a
+// positive shift a_i are called "ahead", and those with a negative shift -b_j "behind". The likelihood ratio increases
+// with the output z, so a cell of losses is a cell of outputs. Its masses are sums, with positive factors, of the
+// masses of the Gaussian pairs (N(a_i), N(0)) and (N(0), N(-b_j)) at the same outputs. P may include components behind.
+// Then only losses >= 0 may be used as edges.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -17,12 +18,14 @@
 namespace tightdp::grid {
 namespace {
 
-// Nothing below e^-745 is a double: how far tables and sketches go beyond the outermost means.
+// Distance, in standard deviations, by which tables and sketches extend beyond the outermost means. Densities beyond
+// are below e^-745 and underflow.
 constexpr double kFar = 39;
 constexpr double kStep = 0.1;
 constexpr double kMostNodes = 4000;
-// Nodes that are put between those where the loss bends: a bend between two components takes about a hundred. They are
-// close enough where the loss rises at either end within this part of how it rises between.
+// Largest number of nodes that are inserted where the loss bends. A bend between two components takes about a hundred.
+// Nodes are close enough if the slope of the loss at either node differs from the mean slope between the nodes by at
+// most a fraction kBent.
 constexpr std::size_t kMostFiner = 8000;
 constexpr double kBent = 0.25;
 constexpr int kMostHalvings = 48;
@@ -35,11 +38,12 @@ constexpr int kFewLooks = 4;
 // u together.
 constexpr double kFaint = -46;
 
+// A component with a shift other than 0, and its weights p and q in P and in Q.
 struct Component {
-    bool ahead;    // else behind
+    bool ahead;    // whether the component is ahead, otherwise it is behind
     double shift;  // > 0
     double p, q;
-    std::shared_ptr<const Density> gaussian;  // of (N(shift), N(0)), which is that of (N(0), N(-shift))
+    std::shared_ptr<const Density> gaussian;  // of (N(shift), N(0)), which is the same as that of (N(0), N(-shift))
 
     double log_p = std::log(p), log_q = std::log(q);
 
@@ -67,8 +71,8 @@ class Mixture final : public Density {
             (ahead ? first_ : last_) = std::max(ahead ? first_ : last_, shift);
             shared_ = shared_ || (!ahead && one.p > 0);
         }
-        // Components ahead come first, and of either kind the least shift last: what has the shift 0 is read off its
-        // cells.
+        // Components ahead come first. Among those ahead, and among those behind, the smallest shift comes last,
+        // because the mass of N(0) is taken from the cells of the last component.
         std::ranges::sort(components_, std::ranges::greater(),
                           [](const Component& one) { return std::pair(one.ahead, one.shift); });
         if (!components_.empty()) {
@@ -90,7 +94,7 @@ class Mixture final : public Density {
             if (std::isfinite(z[i])) off = worst(off, error(edges[i], found));
         }
         out.slack = worst(out.slack, off + 2 * rel_ + 8 * u * (std::isfinite(bottom_) || std::isfinite(top_)));
-        std::size_t begin = 0, end = count + 1;  // of the finite ones
+        std::size_t begin = 0, end = count + 1;  // range of the edges with a finite output
         while (begin <= count && z[begin] == -kInfinity) ++begin;
         while (end > begin && z[end - 1] == kInfinity) --end;
         for (std::size_t i = 0; i < count; ++i) out.put(i, {});
@@ -138,17 +142,19 @@ class Mixture final : public Density {
 
     static double rounding(double log) { return std::isfinite(log) ? (24 + 8 * std::abs(log)) * u : 0; }
 
-    // ln of e^y q - p, what a component behind has more under Q times e^y than under P; y >= 0 if p > 0.
+    // Returns ln(e^y q - p) for a component behind. Precondition: y >= 0 if p > 0.
     static double over(const Component& one, double y) {
         if (one.p == 0) return std::log(one.q) + y;
         const double more = one.q * std::expm1(std::min(y, 700.0)) + (one.q - one.p);
         return more > 0 ? std::log(more) + std::max(0.0, y - 700) : -kInfinity;
     }
 
-    // The loss at an output with its derivative, and how far the loss may be off.
+    // The loss at an output, its derivative by the output, and a bound on the error of the loss.
     struct Value {
         double loss, slope, error;
     };
+    // The logarithm of the density of P or of Q relative to N(0), the mean shift under the posterior weights, and a
+    // bound on the error of the logarithm.
     struct Side {
         double log, mean, error;
     };
@@ -197,16 +203,17 @@ class Mixture final : public Density {
         return {p.log - q.log + constant_, p.mean - q.mean, p.error + q.error + 8 * u * std::abs(constant_)};
     }
 
-    // An output with the loss there.
+    // A node of the table: an output and the loss at this output.
     struct Node {
         double z;
         Value at;
     };
 
-    // Whether even nodes over all outputs would be too many.
+    // Tells whether evenly spaced nodes over all outputs would be too many.
     bool is_long() const { return first_ + last_ + 2 * kFar > kMostNodes * kStep; }
 
-    // Outputs from the far left to the far right, evenly; of many those within reach of a component's mean.
+    // Returns evenly spaced outputs. If there would be too many, only those within kFar of a component's mean are
+    // returned.
     std::vector<double> even_outputs() const {
         std::vector<double> means{0};
         for (const Component& one : components_) means.push_back(one.ahead ? one.shift : -one.shift);
@@ -232,8 +239,8 @@ class Mixture final : public Density {
         return outputs;
     }
 
-    // Whether a cubic between two nodes, by their losses and slopes, is near the loss; it is known no better than
-    // within the nodes' errors.
+    // Tells whether a cubic through the losses and slopes of two nodes is close to the loss between them. It is, too,
+    // if the losses differ by no more than their errors.
     bool is_straight(const Node& left, const Node& right) const {
         const double rise = right.at.loss - left.at.loss, width = right.z - left.z;
         if (!(rise > 4 * (left.at.error + right.at.error))) return true;
@@ -241,8 +248,9 @@ class Mixture final : public Density {
                std::abs(rise / (width * right.at.slope) - 1) < kBent;
     }
 
-    // Nodes between two others, until the loss is nearly straight between them: components whose means are far apart
-    // take turns within a small part of a deviation.
+    // Adds nodes between two others until the loss is nearly straight between neighbours. If the means of two
+    // components are far apart, the loss bends within a small fraction of a standard deviation where one of them begins
+    // to dominate.
     void refine(const Node& left, const Node& right, int halvings, std::vector<Node>& nodes) const {
         if (halvings == 0 || nodes.size() >= kMostFiner || is_straight(left, right)) return;
         const double z = 0.5 * (left.z + right.z);
@@ -265,13 +273,15 @@ class Mixture final : public Density {
             slopes_.push_back(node.at.slope);
         }
         if (!is_long()) return;
-        // Also nodes where the loss bends, and no more than before.
+        // The sketch then takes every n-th of all nodes, including those where the loss bends, and at most
+        // kMostNodes.
         const std::size_t nth = losses_.size() / static_cast<std::size_t>(kMostNodes) + 1;
         sketch_.clear();
         for (std::size_t i = 0; i < losses_.size(); i += nth) sketch_.push_back(losses_[i]);
     }
 
-    // Losses of the nodes that are kept: those before a lower one are not, where the ratio falls or hardly rises.
+    // Removes nodes so that the losses of the rest ascend strictly, and returns these losses. Nodes with a loss no
+    // lower than that of a later node are removed, which occur where the likelihood ratio falls or hardly rises.
     std::vector<double> ascending_losses(std::vector<Node>& nodes) const {
         std::vector<Node> kept;
         for (const Node& node : nodes) {
@@ -286,15 +296,16 @@ class Mixture final : public Density {
         return losses;
     }
 
+    // An output and the loss at this output.
     struct Output {
         double z;
-        Value value;  // there
+        Value value;
     };
 
     double output(double y) const { return find(y).z; }
 
-    // The output at a loss; infinite beyond all of them. A function of the loss alone, to the last bit: between two
-    // versions of one edge something would be lost.
+    // Returns the output at a given loss, which is infinite if all losses are smaller or all are larger. The result
+    // depends on the loss alone, to the last bit: mass between two different versions of an edge would be lost.
     Output find(double y) const {
         if (y <= bottom_) return {-kInfinity, {}};
         if (y >= top_) return {kInfinity, {}};
@@ -311,7 +322,7 @@ class Mixture final : public Density {
         } else if (size > 0) {
             z = at > 0 ? low : high;
         }
-        // No single step is longer than this beyond the outermost nodes.
+        // No single step beyond the outermost nodes is longer than this.
         double step = 1 + std::abs(z);
         Value here = value(z);
         int i = 0;
@@ -336,8 +347,8 @@ class Mixture final : public Density {
         return {z, here};
     }
 
-    // Bounds the distance between the loss at the output that was found and the loss y that was asked for. Each
-    // component rounds the output and its shift by itself.
+    // Bounds the distance between y and the loss at the output that was found for y. The second term is there because
+    // each component rounds the output and its shift.
     double error(double y, const Output& found) const {
         const Value& here = found.value;
         return 1.1 * (std::abs(here.loss - y) + here.error) +
@@ -362,12 +373,13 @@ class Mixture final : public Density {
         return {{p, rel + rounding(p)}, {q, rel + rounding(q)}};
     }
 
-    // Begins where there is nothing: under ln(p_0 / q_0), with nothing behind.
+    // Computes the cell that holds the smallest loss ln(p_0 / q_0), where p_0 and q_0 are the weights of N(0). There
+    // are no components behind.
     void first_cell(double edge, double z, std::size_t at, CellBlock& out) const {
         const Left all = left_at(z);
         const double scale = std::max({all.p.log, all.q.log, -1e300});
         double none = 0, t = 0;
-        for (const Component& one : components_) {  // all ahead
+        for (const Component& one : components_) {  // all of them are ahead
             if (z == kInfinity) break;
             const Left left = one.gaussian->left_of(one.edge(z));
             t += one.p * std::exp(left.p.log - scale);
@@ -376,11 +388,11 @@ class Mixture final : public Density {
         if (z == kInfinity) t = none = 1;
         out.put(at, {q_ * std::exp(edge) * none, t + std::max(0.0, p_ - q_ * std::exp(edge)) * none, scale,
                      std::max(all.p.rel, all.q.rel) + 16 * u, kInfinity});
-        // p - q e^edge is off by this much of Q, as if the edge were.
+        // The rounding error of p_0 - q_0 e^edge has the same effect as an error of the edge by 8 u.
         out.slack = worst(out.slack, 8 * u);
     }
 
-    // Ends beyond ln(p_0 / q_0), with nothing ahead.
+    // Computes the cell that holds the largest loss ln(p_0 / q_0). There are no components ahead.
     void last_cell(double edge, std::size_t at, CellBlock& out) const {
         const Right right = right_of(edge);
         const double scale = std::max({right.s.log, right.t.log, -1e300});
@@ -486,13 +498,13 @@ class Mixture final : public Density {
     }
 
     std::vector<Component> components_;
-    double p_ = 0, q_ = 0;  // weights of N(0)
+    double p_ = 0, q_ = 0;  // weights of N(0) in P and in Q
     double rel_, constant_;
     double first_ = 0, last_ = 0;  // the largest shifts
     double faint_ = kFaint;        // kFaint, less for components whose shifts differ by a factor
     double bottom_ = -kInfinity, top_ = kInfinity;
     bool shared_ = false;
-    std::vector<double> losses_, outputs_, slopes_;  // the first two ascending
+    std::vector<double> losses_, outputs_, slopes_;  // of the nodes; the first two ascend
     std::vector<double> sketch_;
 };
 
@@ -514,26 +526,30 @@ LawPtr gaussian_mixture(const std::vector<Shifted>& components, double lost_p, d
 
 namespace {
 
-// Shifts of one mixture: of more, the least probable are taken for their neighbours, as each costs its own cells.
+// Largest number of shifts of one mixture, because cells are computed for each shift. If there are more, the least
+// probable shifts are replaced by neighbouring ones.
 constexpr std::size_t kMostShifts = 48;
-// Shifts smaller than this part of the largest one are taken for it, or for none.
+// Shifts smaller than this fraction of the largest shift are rounded up to this fraction or down to 0.
 constexpr double kTiny = 1e-9;
-// Least product of a shift and sigma that may be exact. A smaller one may be off by less than a double can hold, and
-// counts as rounded.
+// Smallest shift whose quotient by sigma may be recognised as exact. For smaller shifts the error of the quotient may
+// underflow, so they are treated as rounded.
 constexpr double kLeastExact = 1e-250;
 
 double largest_shift(const std::vector<Weight>& weights, double sigma) {
     return weights.back().shift / sigma;
 }
 
+// Tells whether shift / sigma is exact.
 bool divides_exactly(double shift, double sigma) {
     return shift == 0 || (shift > kLeastExact && std::fma(shift / sigma, sigma, -shift) == 0);
 }
 
-// Shifts in deviations, rounded up or down; few of them, and none too small to be told from 0. They ascend.
+// Returns the shifts divided by sigma, all rounded up or all rounded down, in ascending order. There are at most
+// kMostShifts, and none but 0 is too small (kTiny).
 std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sigma, bool high) {
     const double least = kTiny * largest_shift(weights, sigma);
-    // Shifts are put in the order in which one stands for itself and for all up to the next one that does.
+    // Some shifts are kept. In the order of this list, a kept shift replaces all shifts after it up to the next kept
+    // one.
     std::vector<Weight> ordered, found;
     double at_none = 0;
     for (const Weight& one : weights)
@@ -542,7 +558,7 @@ std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sig
         else
             at_none += one.probability;
     if (high) std::ranges::reverse(ordered);
-    // The most probable ones do, and the first.
+    // The most probable shifts are kept, and so is the first one.
     std::vector<std::size_t> by_probability(ordered.size());
     std::iota(by_probability.begin(), by_probability.end(), std::size_t{0});
     std::ranges::sort(by_probability, {},
@@ -568,7 +584,7 @@ std::vector<Weight> in_deviations(const std::vector<Weight>& weights, double sig
     return found;
 }
 
-// Shifts of either side, all rounded up or all down.
+// The shifts of both sides, all rounded up or all rounded down.
 struct Rounded {
     std::vector<Weight> ahead, behind;
 
@@ -597,7 +613,7 @@ LawPtr law_of(const Rounded& mixtures, double lost, double rel) {
 
 LawPair gaussian_mixtures(const std::vector<Weight>& ahead, const std::vector<Weight>& behind, double sigma,
                           double lost, double rel) {
-    // Sums of up to so many probabilities.
+    // Merging shifts adds up at most as many probabilities as there are shifts, and each addition rounds.
     rel += 0x1p-50 * static_cast<double>(std::max(ahead.size(), behind.size()));
     const auto rounded = [&](bool high) {
         return Rounded{in_deviations(ahead, sigma, high), in_deviations(behind, sigma, high)};

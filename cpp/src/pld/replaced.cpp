@@ -1,9 +1,9 @@
-// A Poisson-sampled Gaussian under "replace": (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1) (replace.md,
-// section 5).
+// The Gaussian mechanism on a Poisson sample under "replace": the pair P = (1-q) N(0) + q N(1) and
+// Q = (1-q) N(0) + q N(-1), where N(a) has the mean a and the standard deviation sigma = 1/mu (replace.md, section 5).
 //
-// At the output z the loss is y = ln W(w) - ln W(-w), w = z/sigma^2, W(w) = 1 - q + q e^{w - mu^2/2}:
-// increasing and odd. Right of w_0 a cell's masses are those of two Gaussian laws, (N(1), N(0)) at the edges
-// w - mu^2/2 and (N(0), N(-1)) at w + mu^2/2, added with positive factors.
+// At the output z the loss is y = ln W(w) - ln W(-w), where w = z/sigma^2 and W(w) = 1 - q + q e^{w - mu^2/2}. It is an
+// increasing and odd function of w. The masses of a cell are sums, with positive factors, of the masses of two Gaussian
+// pairs: (N(1), N(0)) at the edges w - mu^2/2, and (N(0), N(-1)) at the edges w + mu^2/2.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@
 namespace tightdp::grid {
 namespace {
 
-// Logarithm of an x above which asinh(x) = ln(2x) to the last bit.
+// Logarithm of the x from which on asinh(x) and ln(2x) round to the same double.
 constexpr double kLarge = 40;
 
 class Replaced final : public Density {
@@ -47,7 +47,7 @@ class Replaced final : public Density {
             const double size = std::abs(w[i]) + half_ + std::abs(log_q_);
             const double rounding = u * (64 + 8 * (std::abs(one) + std::abs(two)) + 16 * size);
             const double rel = ahead.rel[i] + behind.rel[i] + rounding;
-            // d ln(dQ/de^y)/dz is at most |z|/sigma + 4 mu in units of sigma.
+            // The derivative of ln(dQ/de^y) by z/sigma is at most |z|/sigma + 4 mu.
             const double width = (w[i + 1] - w[i]) / mu_, far = std::max(std::abs(w[i]), std::abs(w[i + 1])) / mu_;
             out.put(i, {s, t, unit, rel, width * (far + 4 * mu_) * (1 + 1e-9)});
         }
@@ -82,7 +82,8 @@ class Replaced final : public Density {
             const double w = y + half_;
             y = sampled_loss(w - half_, q_) - sampled_loss(-w - half_, q_);
         }
-        // The mirror images of what lies right: the left ends of the two laws are half a shift apart.
+        // Mirror images of the edges on the right are added, because the two Gaussian pairs do not begin at the same
+        // loss.
         const std::size_t n = edges.size();
         for (std::size_t i = 0; i < n; ++i)
             if (edges[i] > -edges[0]) edges.push_back(-edges[i]);
@@ -90,24 +91,24 @@ class Replaced final : public Density {
     }
 
   private:
-    // w at the loss y: y/2 + asinh(e^{log_odds} sinh(y/2)).
+    // Returns w at the loss y: y/2 + asinh(e^{log_odds} sinh(y/2)).
     double output(double y) const {
         const double half = 0.5 * std::abs(y), top = log_odds_ + half;
         const double rest = top > kLarge ? top + std::log(-std::expm1(-2 * half))
                                          : std::asinh(std::exp(log_odds_) * std::sinh(half));
-        // The logarithm may be far below for tiny y, since sinh is linear there.
+        // If y is tiny, the logarithm may be far below kLarge although `top` is not, because sinh is linear there.
         const double v = top > kLarge && rest < kLarge / 2
                              ? std::asinh(std::exp(log_odds_ + std::log(std::sinh(half))))
                              : rest;
         return std::copysign(half + (half > 0 ? v : 0), y);
     }
 
-    // Bounds the error of that output, as a function of y: four ulps of each function and of the exponent.
+    // Bounds the error of output(y), with four units in the last place for each function and for the exponent.
     double error(double y, double w) const {
         return u * (16 + 8 * (std::abs(log_odds_) + std::abs(w) + std::abs(y) + half_));
     }
 
-    // The posterior weight q e^{w - mu^2/2} / W(w).
+    // Returns the posterior weight q e^{w - mu^2/2} / W(w).
     double bright(double w) const { return 1 / (1 + std::exp(log_odds_ - w)); }
 
     static double rounding(double log) { return std::isfinite(log) ? (24 + 8 * std::abs(log)) * u : 0; }

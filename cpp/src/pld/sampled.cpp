@@ -1,4 +1,5 @@
-// Laws made of other laws: Poisson samples, a replaced record in a sample of fixed size, reversal (grid.md, section 6).
+// Privacy loss distributions that are computed from others: Poisson sampling, and reversal (docs/theory/grid.md,
+// section 6.1).
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -11,13 +12,14 @@
 namespace tightdp::grid {
 namespace {
 
-// Relative error of a mass from the rounding of its logarithm.
+// Returns the relative error of a mass that comes from rounding its logarithm.
 double rounding(double log) {
     return std::isfinite(log) ? (16 + 4 * std::abs(log)) * u : 0;
 }
 
-// The losses y of the base law at the edges x of a sampled one, e^y (sign = 1) or e^{-y} (sign = -1), and how far y may
-// be off. One edge by itself has the same bits as in a block: what lies between two versions of an edge would be lost.
+// The losses y of the base distribution that become the edges x after sampling, the ratio e^{sign y}, and a bound on
+// the error of y in units of x. sign is 1 for removing a record and -1 for adding one. An edge has the same y, to the
+// last bit, by itself and in a block: mass between two different versions of an edge would be lost.
 struct BaseEdges {
     alignas(64) double x[CellBlock::kCells + 8], y[CellBlock::kCells + 8], ratio[CellBlock::kCells + 8],
         slack[CellBlock::kCells + 8];
@@ -29,12 +31,13 @@ struct BaseEdges {
     }
 };
 
+// The density of a mechanism on a Poisson sample.
 class Sampled : public Density {
   public:
     Sampled(std::shared_ptr<const Density> base, double q) : base_(std::move(base)), q_(q) {}
 
   protected:
-    // Returns the losses that the edges of the base law become. `sign` is that of BaseEdges.
+    // Returns the losses that the edges of the base distribution become. `sign` is that of BaseEdges.
     std::vector<double> sketch_by(double sign) const {
         std::vector<double> edges = base_->sketch();
         for (double& y : edges) y = sign * sampled_loss(sign * y, q_);
@@ -46,7 +49,8 @@ class Sampled : public Density {
     double q_;
 };
 
-// (1-q) Q + q P against Q. A loss y becomes x = log(1 - q + q e^y): dQ and t / q stay what they are.
+// The pair ((1-q) Q + q P, Q) for removing a record. A loss y of (P, Q) becomes x = log(1 - q + q e^y). The Q-mass of a
+// cell stays the same, and t is multiplied by q.
 class Remove final : public Sampled {
   public:
     using Sampled::Sampled;
@@ -54,7 +58,7 @@ class Remove final : public Sampled {
     void cells(const double* edges, std::size_t count, CellBlock& out) const override {
         const BaseEdges made(edges, count, q_, 1.0);
         const double *const x = made.x, *const y = made.y, *const ratio = made.ratio;
-        std::size_t below = 0;  // edges at or under log(1 - q), where the new law has nothing
+        std::size_t below = 0;  // number of edges up to log(1 - q), below which there is no mass
         while (below <= count && y[below] == -kInfinity) ++below;
         const std::size_t first = below == 0 ? 0 : below - 1;
         for (std::size_t i = 0; i < std::min(first, count); ++i) out.put(i, {});
@@ -69,13 +73,13 @@ class Remove final : public Sampled {
             }
             out.add_errors(inner);
         }
-        if (below > 0) {  // the cell that begins under log(1 - q) and ends at y[below]
+        if (below > 0) {  // the cell that begins below log(1 - q) and ends at y[below]
             const Left left = base_->left_of(y[below]);
             const double scale = std::max({left.p.log, left.q.log, -1e300});
             const double p = std::exp(left.p.log - scale), q = std::exp(left.q.log - scale);
             out.put(first, {std::exp(x[first]) * q, q_ * p + std::max(0.0, 1 - q_ - std::exp(x[first])) * q, scale,
                             std::max(left.p.rel, left.q.rel) + 16 * u, kInfinity});
-            // 1 - q - e^x is off by this much of Q, as if the edge were.
+            // The rounding error of 1 - q - e^x has the same effect as an error of the edge by 4 u.
             out.slack = worst(out.slack, 4 * u);
         }
         for (std::size_t i = first; i <= count; ++i) out.slack = worst(out.slack, made.slack[i]);
@@ -107,8 +111,8 @@ class Remove final : public Sampled {
     std::vector<double> sketch() const override { return sketch_by(1); }
 };
 
-// P against (1-q) P + q Q. A loss y becomes x = -log(1 - q + q e^{-y}): dP stays, t shrinks by
-// q e^{x - y} = 1 - (1-q) e^x.
+// The pair (P, (1-q) P + q Q) for adding a record. A loss y of (P, Q) becomes x = -log(1 - q + q e^{-y}). The P-mass of
+// a cell stays the same, and t is multiplied by q e^{x - y} = 1 - (1-q) e^x.
 class Add final : public Sampled {
   public:
     using Sampled::Sampled;
@@ -116,7 +120,7 @@ class Add final : public Sampled {
     void cells(const double* edges, std::size_t count, CellBlock& out) const override {
         const BaseEdges made(edges, count, q_, -1.0);
         const double *const x = made.x, *const y = made.y, *const ratio = made.ratio;
-        std::size_t inside = 0;  // edges under -log(1 - q), beyond which the new law has nothing
+        std::size_t inside = 0;  // number of edges below -log(1 - q), beyond which there is no mass
         while (inside <= count && y[inside] < kInfinity) ++inside;
         if (inside > 1) {
             CellBlock inner;
@@ -143,7 +147,7 @@ class Add final : public Sampled {
 
     Left left_of(double x) const override {
         const double y = BaseEdges(&x, 0, q_, -1).y[0];
-        if (!(y < kInfinity)) return {{0, 1}, {0, 1}};  // all there is
+        if (!(y < kInfinity)) return {{0, 1}, {0, 1}};  // the trivial upper bound 1 on both masses
         const Left left = base_->left_of(y);
         const double q = logaddexp(std::log1p(-q_) + left.p.log, std::log(q_) + left.q.log);
         return {left.p, {q, std::max(left.p.rel, left.q.rel) + rounding(q)}};
@@ -160,7 +164,7 @@ class Add final : public Sampled {
     }
 
     double top() const override {
-        const double edge = -std::log1p(-q_), y = base_->top();  // no loss is larger than either
+        const double edge = -std::log1p(-q_), y = base_->top();  // each is an upper bound on the loss
         const double most = std::min(edge + 8 * u * edge, y);
         if (!std::isfinite(y)) return most;
         const double mapped = -sampled_loss(-y, q_);
@@ -170,35 +174,35 @@ class Add final : public Sampled {
     std::vector<double> sketch() const override { return sketch_by(-1); }
 
   private:
-    // q ratio / (1 - q + q ratio), for a ratio that may be beyond doubles.
+    // Returns q ratio / (1 - q + q ratio). `ratio` may be infinite.
     double kept(double ratio) const { return 1 / (1 + (1 - q_) / (q_ * ratio)); }
 };
 
-// Relative error of p e^{-y} where y is off by at most `slack`.
+// Returns the relative error of p e^{-y} if the error of y is at most `slack`.
 double mass_error(double slack) {
     return std::expm1(slack) * (1 + 8 * u);
 }
 
-// One atom of (1-q) Q + q P: mass q p + (1-q) p e^{-y}.
+// Returns the atom that an atom of mass p at the loss y becomes under (1-q) Q + q P. Its mass is q p + (1-q) p e^{-y}.
 Atom remove_atom(const Atom& a, double q, double slack) {
     const double log_mass = logaddexp(std::log(q) + a.log_mass, std::log1p(-q) + a.log_mass - a.loss);
     return {sampled_loss(a.loss, q), log_mass,
             a.rel + (8 + 4 * (std::abs(log_mass) + std::abs(a.loss))) * u + mass_error(slack)};
 }
 
-// The atom of the law of (Q, P).
+// Returns the corresponding atom of the reversed pair (Q, P).
 Atom mirrored(const Atom& a, double slack) {
     return {-a.loss, a.log_mass - a.loss, a.rel + 4 * u * (1 + std::abs(a.loss)) + mass_error(slack)};
 }
 
-// A mass under this is known to lie between 0 and twice it.
+// A mass at infinity below this is stored as kFaint with a relative error of 1.
 constexpr double kFaint = 1e-307;
 
 double largest_loss(const std::vector<Atom>& atoms) {
     return atoms.empty() ? 0 : std::max(std::abs(atoms.front().loss), std::abs(atoms.back().loss));
 }
 
-// The lattice that suits a law with these atoms: through the heaviest, and if there are two, through both.
+// Sets the anchor to the loss of the heaviest atom. If there are exactly two atoms, sets the step to their distance.
 void fit_lattice(Law& law) {
     if (law.atoms.empty()) return;
     const auto heavier = [](const Atom& a, const Atom& b) { return a.log_mass < b.log_mass; };
@@ -219,7 +223,7 @@ LawPtr poisson(const LawPtr& base, double q, bool add) {
         else
             law->density = std::make_shared<Remove>(base->density, q);
     }
-    const double edge = add ? -std::log1p(-q) : std::log1p(-q);  // where one of the two sides vanishes
+    const double edge = add ? -std::log1p(-q) : std::log1p(-q);  // loss at which one of P and Q vanishes
     if (add) {
         for (const Atom& a : base->atoms) law->atoms.push_back({-sampled_loss(-a.loss, q), a.log_mass, a.rel});
         if (base->infinity > 0) {
@@ -234,12 +238,12 @@ LawPtr poisson(const LawPtr& base, double q, bool add) {
         }
         for (const Atom& a : base->atoms) law->atoms.push_back(remove_atom(a, q, base->loss_slack));
         law->infinity = q * base->infinity;
-        if (base->infinity > 0 && law->infinity < kFaint) {  // too small for relative errors
+        if (base->infinity > 0 && law->infinity < kFaint) {  // may underflow
             law->infinity = kFaint;
             law->mass_rel = 1;
         }
     }
-    // The map y -> x has slope at most 1; log1p and expm1 add their own roundings.
+    // The map from y to x has a slope of at most 1. The second term is for the rounding errors of log1p and expm1.
     law->loss_slack = base->loss_slack + 16 * u * std::max(largest_loss(law->atoms), q * largest_loss(base->atoms));
     fit_lattice(*law);
     return law;

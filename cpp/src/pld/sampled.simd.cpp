@@ -1,20 +1,21 @@
-// The edges of a Poisson sample's cells (grid.md, section 6.1).
+// Computes the edges of cells for Poisson sampling (grid.md, section 6.1).
 #include "cells.simd.hpp"
 
 #include "simd/math.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 
-// y = log1p(expm1(x) / q) and its sensitivities; x > log(1 - q) strictly, else y is set to -infinity. Where e^x is
-// beyond doubles y = x - log q, closer than doubles are.
+// Computes y = log1p(expm1(x) / q), stated for sign = 1, and how sensitive it is to errors. If x <= log(1 - q), y is
+// -infinity. Where e^x may overflow, the code uses x - log q, which is equal to y within rounding errors.
 void grid_poisson_edges(double q, double sign, const double* x, std::size_t count, double* y, double* ratio,
                         double* slack) {
     const double shift = -__builtin_log(q);
     const Vec one = splat(1.0);
     for (std::size_t i = 0; i < count; i += kLanes) {
         const Vec at = sign * load(x + i);
-        // A quotient: a product would be contracted with the sum 1 + w in one place and not in the other, and near
-        // log(1 - q) e^y must be that of y to the last bits.
+        // The code divides by q instead of multiplying by 1/q. A compiler could contract a product and the sum 1 + w to
+        // one operation in one place but not in another. But near log(1 - q) the weight 1 + w has to match y to the
+        // last bits.
         const Vec v = expm1(at) / q;
         const Mask inside = (Mask)(v > -1.0);
         const Vec w = select(inside, v, splat(0.0));

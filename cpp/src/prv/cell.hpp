@@ -1,6 +1,6 @@
-// The probability of one cell of a lattice: what a thread of a device computes, and the host for tests and for the laws
-// that need no speed. docs/theory/prv.md, sections 2 and 4.1; compile without contraction, so that the cells on either
-// side of an edge see the same edge.
+// The probability of one cell of a grid. On a device each thread computes one cell. The host uses these functions in
+// tests and for distributions whose cells need not be computed fast (docs/theory/prv.md, sections 2 and 4.1). They have
+// to be compiled without contraction, so that the cells on both sides of an edge use exactly the same edge.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace tightdp::prv {
 
-// Cells ((first + i - 1/2) h, (first + i + 1/2) h], i < count. |first| + count < 2^51, so that edges / h are exact.
+// The cells ((first + i - 1/2) h, (first + i + 1/2) h], i < count. |first| + count is below 2^51, so that doubles
+// represent edges / h exactly.
 struct Cells {
     double h;
     long long first;
@@ -19,27 +20,28 @@ struct Cells {
 
     TIGHTDP_HD double left(std::int64_t i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
     TIGHTDP_HD double right(std::int64_t i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
-    // The cell that holds an atom; atoms beyond the ends belong to the outermost cells.
+    // Returns the cell that holds an atom at y. Atoms beyond the ends belong to the outermost cells.
     TIGHTDP_HD std::int64_t at(double y) const noexcept {
         const long long i = llround(y / h) - first;
         return i < 0 ? 0 : i >= count ? count - 1 : static_cast<std::int64_t>(i);
     }
 };
 
-// Phi(z) left of 0, -(1 - Phi(z)) from there on: no tail is ever subtracted from 1. 16 u relatively; past 38 it is 0.
+// Returns Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0, so that no tail is subtracted from 1. The relative error is at
+// most 16 u. The result is 0 for |z| beyond 38.
 TIGHTDP_HD inline double signed_tail(double z) noexcept {
     const double tail = normal_tail(std::fabs(z) < 1e3 ? std::fabs(z) : 1e3);
     return z < 0 ? tail : -tail;
 }
 
-// P(a < Z <= b) of a standard normal Z; within 2 u absolutely where 0 lies between, else within the tails'
-// errors and u.
+// Returns P(a < Z <= b) for a standard normal Z. If 0 lies between a and b, the absolute error is at most 2 u.
+// Otherwise the error consists of those of the two tails and a relative error of u.
 TIGHTDP_HD inline double normal_between(double a, double b) noexcept {
     const double mass = signed_tail(b) - signed_tail(a) + (a < 0 && b >= 0 ? 1.0 : 0.0);
     return mass > 0 ? mass : 0.0;
 }
 
-// Postcondition of each: P(Y in cell i) as law.hpp promises of `cells`.
+// Each of the following functions returns P(Y in cell i), with the errors that law.hpp states for `cells`.
 
 TIGHTDP_HD inline double cell(const GaussianLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double inverse = 1 / law.mu, middle = 0.5 * law.mu;
@@ -48,7 +50,7 @@ TIGHTDP_HD inline double cell(const GaussianLaw& law, const Cells& c, std::int64
 
 TIGHTDP_HD inline double cell(const SampledLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double shift = 1 / law.sigma;
-    // Y = -L under "add".
+    // The privacy loss for "add" is Y = -L.
     const double low = law.add ? -c.right(i) : c.left(i), high = law.add ? -c.left(i) : c.right(i);
     const double a = law.sigma * sampled_loss_inverse(low, law.q) + 0.5 * shift;
     const double b = law.sigma * sampled_loss_inverse(high, law.q) + 0.5 * shift;

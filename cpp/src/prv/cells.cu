@@ -1,4 +1,4 @@
-// A thread a cell; formulas: prv/cell.hpp.
+// Computes the cells of a privacy loss distribution on a device, with one thread for each cell (prv/cell.hpp).
 #include "cell.hpp"
 #include "cells.cuda.hpp"
 #include "runtime/cuda_check.hpp"
@@ -18,7 +18,8 @@ __global__ void __launch_bounds__(kThreads) cells_kernel(L law, prv::Cells cells
 
 void prv_cells(const prv::Law& law, double h, long long first, std::int64_t count, double* out, cudaStream_t stream) {
     if (count == 0) return;
-    // A launch has fewer than 2^31 blocks: a circle has at most 2^30 points, and a distribution not many more cells.
+    // The number of blocks is below the limit of 2^31: a circle has at most 2^30 points, and a distribution has not
+    // many more cells.
     const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
     std::visit(
         [&](const auto& l) { cells_kernel<<<blocks, kThreads, 0, stream>>>(l, prv::Cells{h, first, count}, out); },

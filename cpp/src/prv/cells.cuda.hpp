@@ -1,4 +1,4 @@
-// Privacy-loss discretisation on a device. The twin of prv/law.cpp's cells.
+// Discretisation of privacy loss distributions on a device. `cells` of prv/law.cpp does the same on the host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,8 +9,8 @@
 
 namespace tightdp::cuda {
 
-// Computes prv::cells with `out`, count doubles, in device memory: a thread a cell. Returns once the work is queued on
-// `stream`. Throws Error.
+// Computes prv::cells on a device, with one thread for each cell. `out` has `count` doubles in device memory. The
+// function returns once the work is queued on `stream`. It may throw Error.
 void prv_cells(const prv::Law& law, double h, long long first, std::int64_t count, double* out, cudaStream_t stream);
 
 }  // namespace tightdp::cuda

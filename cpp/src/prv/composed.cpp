@@ -1,5 +1,4 @@
-// DiscretizePRV and ComposePRV (Gopi, Lee, Wutschitz, Algorithms 2 and 1). docs/theory/prv.md, sections 3
-// and 4.
+// The algorithms DiscretizePRV and ComposePRV of Gopi, Lee and Wutschitz (docs/theory/prv.md, sections 3 and 4).
 #include "composed.hpp"
 
 #include <algorithm>
@@ -16,22 +15,24 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 
-// A compensated sum over partial sums of this many terms: error (kChunk + 2) u of the sum of magnitudes.
+// Number of terms in each partial sum. A compensated sum of the partial sums has an error of at most (kChunk + 2) u
+// times the sum of magnitudes.
 constexpr std::int64_t kChunk = 32;
 constexpr double kSumError = (kChunk + 4) * u;
 
-// Relative error of each point of the discretised distribution: the cells (4 u), the sum and the division that
-// normalise them.
+// Relative error of each point of the discretised distribution. It consists of the error of the cells (4 u) and of
+// those of the sum and the division that normalise them.
 constexpr double kMassError = 8 * u + kSumError;
 
-// The cells of a support miss at most its tail (prv.md section 4.2); 1e-12 is more than all roundings of their masses.
+// Checks that the cells of a support miss no more than its tail (prv.md, section 4.2). 1e-12 is more than all rounding
+// errors of their masses.
 void require_all_mass(const Support& support, const CellSums& sums) {
     constexpr double kRounding = 1e-12;
     if (!(sums.total >= 1 - support.tail - kRounding && sums.total <= 1 + kRounding))
         throw std::logic_error("the cells of a privacy loss have the mass " + std::to_string(sums.total));
 }
 
-// Cells, their sums, and the normalised cells on the circle.
+// Computes the cells of a distribution, writes them to the circle after normalisation, and returns their sums.
 CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& span, double* out) {
     const auto [first, count] = span;
     std::vector<double> mass(static_cast<std::size_t>(count));
@@ -61,7 +62,7 @@ CellSums discretise(const Law& law, const Circle& circle, const Circle::Span& sp
 }  // namespace
 
 Composite compose_here(const std::vector<Run>& runs, const Circle& circle) {
-    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // of work: a transform, or a power and a product
+    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // units of work for a transform
     work::spend(units);
     const auto fft = RealFft::plan(circle.n);
     Composite made{AlignedArray(circle.n), {}, fft->rounding_bound(), kMassError};
@@ -94,8 +95,8 @@ Composed::Composed(const std::vector<Run>& parts, const Plan& plan, const Compos
         correct_mean(parts[j], plan.supports[j], made_.sums[j]);
         count_ += static_cast<double>(parts[j].count);
     }
-    // The circle is cut open below everything that the sum can be; blocks of the curve start at multiples of
-    // theirs.
+    // The circle is cut open below all values that the sum can take. The cut is a multiple of the block length of the
+    // curve.
     first_ = static_cast<long long>(std::floor((plan.start - offset_) / plan.step));
     first_ -= (first_ % Curve::kBlock + Curve::kBlock) % Curve::kBlock;
     bound_rounding(parts);
@@ -111,9 +112,9 @@ void Composed::correct_mean(const Run& part, const Support& support, const CellS
         k * (exact.error + truncation + summation + 8 * u * std::fabs(exact.value)) + 4 * u * std::fabs(offset_);
 }
 
-// Bounds the rounding errors as in section 4.3. Frequencies whose transform is below tau count with that value. Any
-// tau is correct: a smaller one serves fewer steps, 1e9 with this one; a larger one adds more than 4e-6 to the square
-// of a norm, that of a single step.
+// Bounds the rounding errors as in section 4.3. Where the magnitude of a transform is below kTau, it is replaced by
+// kTau. The bound holds for any kTau. With a smaller one, fewer steps than 1e9 would be possible. A larger one would
+// add more than 4e-6 to the square of the norm of a single step.
 void Composed::bound_rounding(const std::vector<Run>& parts) {
     constexpr double kTau = 1e-3;
     const double kappa = made_.kappa * (1 + 1e-6);
@@ -122,12 +123,12 @@ void Composed::bound_rounding(const std::vector<Run>& parts) {
     double least_count = HUGE_VAL;
     for (const Run& part : parts) least_count = std::min(least_count, static_cast<double>(part.count));
     const double norm = std::sqrt(1.1 * squares + std::pow(2 * kTau, 2 * least_count));
-    vector_error_ = (kappa + 4 * u * count_) * norm;  // the inverse transform; powers and products
+    vector_error_ = (kappa + 4 * u * count_) * norm;  // errors of the inverse transform, and of powers and products
     for (const Run& part : parts) {
         const double k = static_cast<double>(part.count);
         vector_error_ += 1.1 * kappa * k * std::pow(std::min(norm, 1.0), (k - 1) / k);
     }
-    // The second-order terms may exceed the factors 1.1 if this fails.
+    // Otherwise the second-order terms might exceed the factors 1.1.
     if (!(count_ * (kappa + made_.mass_error) < 1e-2 * kTau)) vector_error_ = HUGE_VAL;
 }
 

@@ -1,4 +1,4 @@
-// The composed privacy loss on its circular grid, with bounds on all that separates its curve from the truth.
+// The composed privacy loss on a circular grid, with bounds on the errors of its curve.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,14 @@
 
 namespace tightdp::prv {
 
-// curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding, where curve()
-// is this law's and rounding is taken at the point where the curve is read. docs/theory/prv.md, Theorem 2.
+// A composition on a circular grid. Its curve satisfies
+//     curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding,
+// where `rounding` is that at the point where the curve is read (docs/theory/prv.md, Theorem 2).
 class Composed {
   public:
     Composed(const std::vector<Run>& parts, const Plan& plan, const Composer& compose);
 
-    // Good down to `floor`.
+    // Returns the curve, which may be read at losses of at least `floor`.
     Curve curve(double floor) const {
         return Curve(made_.values.data(), plan_.n, first_, plan_.step, offset_, floor);
     }
@@ -22,7 +23,8 @@ class Composed {
     double mesh() const { return plan_.mesh + mean_error_; }
     double tails() const { return plan_.mesh_failure + plan_.outside; }
 
-    // Rounding error of a reading at eps or above, where the curve is at most `value`.
+    // Returns a bound on the rounding error of a value of the curve that is read at eps or above and is at most
+    // `value`.
     double rounding(const Curve& curve, double eps, double value) const;
 
   private:

@@ -1,4 +1,5 @@
-// The queries of prv/composition.hpp: merge, plan, compose, read; the moment bound beside it.
+// The functions of prv/composition.hpp. They merge the runs, plan, compose them, and read the curve. The result is
+// intersected with a bound by moments.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -15,11 +16,11 @@ constexpr double u = kUnitRoundoff;
 // An upper bound on a probability that is too small for a double, and on the rounding of a subnormal one, 5e-324.
 constexpr double kLeast = 1e-320;
 
-// The runs as parts without failures. Runs that merge exactly are merged: Gaussians add their mu^2.
+// The runs as parts without failures. Gaussians are merged into one part, because their mu^2 add up.
 struct Merged {
     std::vector<Run> parts;
     Interval failure{0, 0};  // probability that some run fails
-    double largest = 0;      // upper bound on the sum of the losses, +inf if they have none
+    double largest = 0;      // upper bound on the sum of the losses, or +inf if they are unbounded
 };
 
 Merged merge(const std::vector<Run>& runs) {
@@ -56,7 +57,7 @@ Moments moments_of(std::vector<Run> parts, bool reverse) {
     return Moments(std::move(parts));
 }
 
-// Plans and composes; empty where double precision is not enough for the question.
+// Plans and composes. Returns nothing if double precision or the budget of work is not enough.
 std::optional<Composed> composed_by(const Composer& compose, const std::vector<Run>& parts, Moments& moments,
                                     const Request& request, Bounds& answer) {
     Moments reverse = moments_of(parts, true);
@@ -72,14 +73,15 @@ std::optional<Composed> composed_by(const Composer& compose, const std::vector<R
     answer.tails = composed->tails();
     answer.step = found.step;
     answer.points = static_cast<double>(found.n);
-    // The plan left room for this much.
+    // The domain has room for a displacement of at most this much.
     if (!(composed->mesh() <= Plan::kMargin * request.eps_error)) return std::nullopt;
     return composed;
 }
 
 std::string whole(double x) { return std::to_string(static_cast<std::uint64_t>(std::min(x, 1e19))); }
 
-// delta without the failures: (delta - f)/(1 - f), for either end of f.
+// Returns the delta that is left for runs without failures: (delta - f)/(1 - f), where f is the probability of a
+// failure.
 double without(double delta, double failure) {
     return (delta - failure) / (1 - failure);
 }
@@ -109,11 +111,12 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
 
     const double floor = -2 * composed->mesh();
     const Curve curve = composed->curve(floor);
-    // The lower end is read where the curve is this error above `large`, and a small share of it grows with that value.
+    // The lower end is read where the curve exceeds `large` by the error, a small part of which grows with the value of
+    // the curve (prv.md, end of section 4).
     const double first = answer.tails + composed->rounding(curve, floor, large);
     answer.rounding = composed->rounding(curve, floor, 1.1 * (large + first));
     const double error = (answer.tails + answer.rounding) * (1 + 4 * u);
-    // Reading eps off the curve: its logarithm and its grid point are rounded.
+    // An eps that is read off the curve has rounding errors from its logarithm and from its grid point.
     const auto reading = [&](double eps) { return 16 * u * (std::fabs(eps) + 1); };
     if (small > error) {
         const double eps = curve.epsilon(small - error);
@@ -128,7 +131,7 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
 
 Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose) {
     const Merged merged = merge(runs);
-    // No curve is below 1 - e^eps.
+    // No privacy profile is below 1 - e^eps.
     const double least = eps < 0 ? -std::expm1(eps) : 0.0;
     Bounds answer{least * (1 - 4 * u), 1, 0, 0, 0, 0, 0};
     if (merged.parts.empty()) {
@@ -147,7 +150,7 @@ Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, c
             answer.lower = std::min(std::max(answer.lower, low - error), answer.upper);
         }
     }
-    // The output reveals everything with probability f.
+    // The output reveals everything with the probability f of a failure.
     const Interval f = merged.failure;
     answer.lower = std::max(0.0, (f.lower + (1 - f.lower) * answer.lower) * (1 - 8 * u));
     answer.upper = std::min(1.0, (f.upper + (1 - f.upper) * answer.upper) * (1 + 8 * u));

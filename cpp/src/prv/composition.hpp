@@ -1,5 +1,5 @@
-// The PRV engine: Gopi, Lee and Wutschitz, "Numerical composition of differential privacy", 2021, with its
-// rounding accounted for. Statement, proof and code pointers: docs/theory/prv.md.
+// The PRV engine: the method of Gopi, Lee and Wutschitz, "Numerical composition of differential privacy", 2021, with
+// bounds on its rounding errors. The statement and the proof are in docs/theory/prv.md.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,25 @@
 
 namespace tightdp::prv {
 
-// `count` runs of a mechanism that reveals everything with probability `failure` and otherwise has this
-// privacy loss.
+// `count` runs of a mechanism. Each run reveals everything with probability `failure`, and otherwise has the given
+// privacy loss distribution.
 struct Run {
     Law law;
     std::uint64_t count;
     double failure = 0;
 };
 
+// The requested errors, and the memory that may be used.
 struct Request {
-    double eps_error, delta_error;  // as in the paper's Theorem 5.5
+    double eps_error, delta_error;  // as in Theorem 5.5 of the paper
     double max_bytes;
-    double bytes_a_point = 0;  // what a Composer takes; 0: what compose_here takes
+    double bytes_a_point = 0;  // memory that a Composer takes for each point, or 0 for that of compose_here
 };
 
-// --- The part of the work that a device can take: cells, transforms, powers.
+// --- The part of the work that may be done on a device: cells, transforms and powers.
 
-// A circle of n points, n a power of two, and the cells [first, first + count) of hZ that hold each part's law.
+// A circle of n points, where n is a power of two. For each part, the span of cells [first, first + count) of the grid
+// hZ that hold its distribution.
 struct Circle {
     double h;
     std::size_t n;
@@ -40,47 +42,49 @@ struct Circle {
     std::vector<Span> spans;
 };
 
-// Sums over the cells of a part, before they are normalised, of mass, mass * index and mass * |index|.
+// Sums over the cells of a part, before they are normalised: of mass, of mass * index, and of mass * |index|.
 struct CellSums {
     double total, moment, magnitude;
 };
 
-// values[i mod n] = P(sum of the parts' indices = i), each part's cells normalised by their total and run count times.
+// A composition on the circle. values[i mod n] is the probability that the indices of all losses add up to i. The cells
+// of each part are divided by their total first, and each part is run `count` times.
 //
-// kappa: of the transforms, as in docs/theory/fft.md, Theorems 1 to 3, powers and products within its Theorem 4.
-// mass_error: of each normalised cell and of the sums, relatively, the latter as roundings of sums of magnitudes.
+// kappa is the error of the transforms (docs/theory/fft.md, Theorems 1 to 3). The errors of powers and products are
+// those of its Theorem 4. mass_error is the relative error of each normalised cell. It also bounds the errors of the
+// sums, relative to the sums of magnitudes.
 struct Composite {
     AlignedArray values;
     std::vector<CellSums> sums;
     double kappa = 0, mass_error = 0;
 };
 
-// The failures of runs are 0 here.
+// A function that composes runs, whose failure probabilities are 0.
 using Composer = std::function<Composite(const std::vector<Run>&, const Circle&)>;
 
-// On the CPU, by RealFft.
+// Composes runs on the CPU, by RealFft.
 Composite compose_here(const std::vector<Run>& runs, const Circle& circle);
 
-// The answer does not fit into Request::max_bytes.
+// Thrown if the computation does not fit into Request::max_bytes.
 class TooLarge : public std::runtime_error {
   public:
     TooLarge(double needed, double allowed);
     double bytes;
 };
 
-// lower <= truth <= upper. What moves each end away from the discrete curve: `mesh`, a displacement in
-// epsilon, and `tails` + `rounding`, added to delta. points = 0: only the moment bound answered.
+// Bounds on epsilon or delta, and what separates each end from the discrete curve: a displacement `mesh` of epsilon,
+// and `tails` + `rounding` added to delta. If `points` is 0, the bounds come from moments only.
 struct Bounds {
     double lower, upper;
     double mesh, tails, rounding;
     double step, points;
 };
 
-// inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1).
+// Bounds inf{eps >= 0 : delta(eps) <= delta}, for delta in (0, 1).
 Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& request,
                const Composer& compose = compose_here);
 
-// delta(eps), any finite eps.
+// Bounds delta(eps), for any finite eps.
 Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose = compose_here);
 
 }  // namespace tightdp::prv

@@ -30,12 +30,13 @@ double Curve::points_above(double eps) const {
 }
 
 double Curve::rounding_bound() const {
-    // Roundings of both sums: 64 additions in each of eight lanes, twice, and five roundings a block.
+    // The rounding errors of both sums come from 64 additions in each of eight lanes, twice, and from five roundings
+    // for each block (prv.md, section 4.4).
     return (160 + 5 * static_cast<double>(suffix_.size())) * kUnitRoundoff;
 }
 
 Curve::Sums Curve::above(long long i, double from) const {
-    constexpr std::size_t kLanes = 8;  // as prv_block_sums on the widest vectors: few additions in a row
+    constexpr std::size_t kLanes = 8;  // eight partial sums, as in prv_block_sums, so that each has few additions
     const auto whole = static_cast<std::size_t>((end_ - 1 - i) / kBlock);
     double mass[kLanes] = {}, discounted[kLanes] = {};
     for (long long l = i + 1; l < end_ - static_cast<long long>(whole) * kBlock; ++l) {
@@ -56,7 +57,7 @@ Curve::Sums Curve::above(long long i, double from) const {
 double Curve::delta(double eps) const {
     const long long lowest = block_start(suffix_.size() - 1) - 1;
     const double nearest = std::clamp((eps - offset_) / h_, static_cast<double>(lowest), static_cast<double>(end_));
-    auto i = static_cast<long long>(nearest);  // the last point that is no larger than eps, once roundings are mended
+    auto i = static_cast<long long>(nearest);  // after the two loops below, the last point that is at most eps
     while (i > lowest && y(i) > eps) --i;
     while (i < end_ - 1 && y(i + 1) <= eps) ++i;
     return i < end_ - 1 ? above(i, eps).delta() : 0;
@@ -66,13 +67,14 @@ double Curve::epsilon(double target) const {
     std::size_t b = 0;
     while (b < suffix_.size() && suffix_[b].delta() < target) ++b;
     if (b == suffix_.size()) {
-        // Left of the lowest point the curve goes on rising, towards the whole mass, unless the floor comes before.
+        // Left of the lowest point the curve still rises towards the total mass. This is used if all points are above
+        // the floor.
         const Sums& all = suffix_.back();
         const bool whole = suffix_.size() * static_cast<std::size_t>(kBlock) == n_;
         if (!(whole && all.mass > target && all.discounted > 0)) return -HUGE_VAL;
         return y(block_start(b - 1)) + std::min(0.0, std::log((all.mass - target) / all.discounted));
     }
-    // delta is at least the target at point i, and less at the end of its block.
+    // delta is at least the target at point i, and less than the target at the end of its block.
     long long i = block_start(b), end = i + kBlock;
     while (end - i > 1) {
         const long long middle = i + (end - i) / 2;

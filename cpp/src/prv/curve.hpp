@@ -1,4 +1,4 @@
-// The hockey-stick divergence of a discrete privacy loss on a circular grid.
+// The privacy profile of a discrete privacy loss on a circular grid.
 #pragma once
 
 #include <cstddef>
@@ -9,39 +9,42 @@
 
 namespace tightdp {
 
-// sum = sum_j p[j], weighted = sum_j p[j] decay[j]; count a multiple of eight.
+// Computes sum = sum_j p[j] and weighted = sum_j p[j] decay[j]. `count` is a multiple of eight.
 TIGHTDP_DECLARE_SIMD(void, prv_block_sums,
                      (const double* p, const double* decay, std::int64_t count, double& sum, double& weighted))
 
-// count a multiple of sixteen.
+// Returns the sum of the squares of p[j]. `count` is a multiple of sixteen.
 TIGHTDP_DECLARE_SIMD(double, prv_sum_squares, (const double* p, std::int64_t count))
 
 }  // namespace tightdp
 
 namespace tightdp::prv {
 
-// Mass p[i mod n] at y_i = i h + offset for first <= i < first + n. Holds a pointer to p.
+// The curve delta(eps) = sum over y_i > eps of p_i (1 - e^{eps - y_i}), for eps >= floor. The mass p_i = p[i mod n]
+// lies at the loss y_i = i h + offset, for first <= i < first + n. The object holds a pointer to p.
 //
-// delta(eps) = sum over y_i > eps of p_i (1 - e^{eps - y_i}), down to the `floor` that the constructor is
-// given. Suffix sums are kept at the starts of blocks, so that a query reads points of one block only.
+// Suffix sums are stored for the starts of blocks of points, so that evaluating the curve reads the points of one block
+// only.
 class Curve {
   public:
     static constexpr std::int64_t kBlock = 512;
 
-    // n a multiple of kBlock, first too.
+    // Preconditions: n and first are multiples of kBlock.
     Curve(const double* p, std::size_t n, long long first, double h, double offset, double floor);
 
-    // eps >= floor.
+    // Returns delta(eps) for eps >= floor.
     double delta(double eps) const;
 
-    // The largest eps with delta(eps) >= target > 0; -inf if it lies under the floor, or if there is none.
+    // Returns the largest eps with delta(eps) >= target > 0. Returns -inf if there is none, or if it lies below the
+    // floor.
     double epsilon(double target) const;
 
-    // Upper bound on the number of points at or above eps.
+    // Returns an upper bound on the number of points at or above eps.
     double points_above(double eps) const;
 
-    // Bound on the error of delta() and of what epsilon() reads against exact sums over the same p, as a share of the
-    // sum of their magnitudes; but for the rounding of eps and of the points, which moves eps by 16 u (|eps| + 1).
+    // Returns a bound on the rounding errors of delta() and of the values that epsilon() reads, relative to the sum of
+    // the magnitudes of p. It does not include the rounding of eps and of the points, which moves eps by at most 16 u
+    // (|eps| + 1).
     double rounding_bound() const;
 
   private:
@@ -52,8 +55,8 @@ class Curve {
         double delta() const { return mass - discounted; }
     };
 
-    // The sums over the points above i, as seen from `from`; i + 1 is at least the start of the last block that has a
-    // suffix.
+    // Returns the sums over the points above i. i + 1 must be at least the start of the last block that has a suffix
+    // sum.
     Sums above(long long i, double from) const;
 
     double at(long long i) const { return p_[static_cast<std::size_t>(i) & (n_ - 1)]; }
@@ -64,7 +67,8 @@ class Curve {
     std::size_t n_;
     long long end_;
     double h_, offset_;
-    std::vector<Sums> suffix_;  // of the points from the start of a block on, seen from there; from the top block down
+    // Sums for each block, from the highest one down: over all points from its start on, with `from` at its start.
+    std::vector<Sums> suffix_;
 };
 
 }  // namespace tightdp::prv

@@ -1,4 +1,4 @@
-// Distribution functions at the edges of a grid's cells. Error analysis: docs/theory/prv.md, section 4.
+// Distribution functions at the edges of the cells of a grid. The errors are derived in docs/theory/prv.md, section 4.
 #include "edges.simd.hpp"
 
 #include <cmath>
@@ -11,10 +11,10 @@ namespace {
 
 constexpr double kInvSqrtTwoPi = 0.39894228040143267794;
 
-// Loss beyond which ln((e^y - 1 + q)/q) = y - ln q to 5e-18, so that e^y need not be formed.
+// Loss y beyond which ln((e^y - 1 + q)/q) is y - ln q within 5e-18, so that e^y need not be computed.
 constexpr double kFar = 40;
 
-// sum of kMillsRatio.c[4 i + first] y4^i
+// Returns the sum over i of kMillsRatio.c[4 i + First] y4^i.
 template <int First>
 TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
     constexpr int n = decltype(kMillsRatio)::size, top = First + (n - 1 - First) / 4 * 4;
@@ -24,15 +24,16 @@ TIGHTDP_VINLINE Vec every_fourth(Vec y4) {
     return sum;
 }
 
-// The polynomial of tightdp/special/mills.hpp at eight points, in four parts: short chains of dependent
-// operations.
+// Evaluates the polynomial kMillsRatio of tightdp/special/mills.hpp. Its four parts are independent, which makes the
+// chains of dependent operations short.
 TIGHTDP_VINLINE Vec mills_polynomial(Vec y) {
     const Vec y2 = y * y, y4 = y2 * y2;
     return (every_fourth<0>(y4) + y * every_fourth<1>(y4)) + y2 * (every_fourth<2>(y4) + y * every_fourth<3>(y4));
 }
 
-// g(z): Phi(z) left of 0, -(1 - Phi(z)) from there on. R(|z|) = polynomial((|z| - c)/(|z| + c)) / (1 + |z|),
-// and `inverse` = 1/((|z| + c)(1 + |z|)) serves both quotients.
+// Returns g(z), which is Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0. With `magnitude` = |z|, Mills' ratio is
+// R(|z|) = polynomial((|z| - c)/(|z| + c)) / (1 + |z|), where c is kMillsCenter. Both quotients are computed from
+// `inverse` = 1/((|z| + c)(1 + |z|)).
 TIGHTDP_VINLINE Vec signed_tail(Vec z, Vec magnitude, Vec inverse) {
     const Vec y = (magnitude - kMillsCenter) * ((1.0 + magnitude) * inverse);
     const Vec ratio = mills_polynomial(y) * ((magnitude + kMillsCenter) * inverse);
@@ -53,7 +54,7 @@ TIGHTDP_VINLINE Vec signed_tail(Vec z) {
     return signed_tail(z, magnitude, 1.0 / denominator(magnitude));
 }
 
-// w0 g(z0) + w1 g(z1) with one division for both.
+// Returns w0 g(z0) + w1 g(z1), with one division for both.
 TIGHTDP_VINLINE Vec signed_tails(Vec z0, double w0, Vec z1, double w1) {
     const Vec m0 = magnitude_of(z0), m1 = magnitude_of(z1), d0 = denominator(m0), d1 = denominator(m1);
     const Vec inverse = 1.0 / (d0 * d1);
@@ -75,10 +76,10 @@ EdgesLeft prv_edges_sampled(double sigma, double q, double w0, double w1, double
     EdgesLeft left{0, 0};
     for (std::int64_t j = 0; j < count; j += kLanes) {
         const Vec y = ((first + static_cast<double>(j)) + iota()) * h;
-        // e^y - 1 + q from terms that are as small as they can be
+        // e^y - 1 + q is computed in the form whose terms are smaller.
         Vec numerator = expm1(y) + q;
         if (mostly_sampled) numerator = select(y < -0.5, exp(y) - (1 - q), numerator);
-        const Mask reached = numerator > 1e-300;  // else y <= ln(1 - q)
+        const Mask reached = numerator > 1e-300;  // otherwise y <= ln(1 - q)
         const Vec near = log(select(reached, numerator * inverse_q, splat(1.0)));
         const Vec t = select(y > kFar, y - log_q, near);
         const Vec z0 = select(reached, sigma * t + half, splat(-1e3)), z1 = z0 - shift;

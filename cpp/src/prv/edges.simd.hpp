@@ -1,4 +1,4 @@
-// The loops behind prv::cells, compiled once per instruction set (edges.simd.cpp).
+// The loops of prv::cells, compiled once for each instruction set (edges.simd.cpp).
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,22 @@
 
 namespace tightdp {
 
-// Number of edges left of the centre of each normal component.
+// The number of edges left of the centre of each normal component.
 struct EdgesLeft {
     std::int64_t base, shifted;
 };
 
-// Computes at the edges y_j = (first + j) h, j < count, the sum over the components c of w_c g(z_c(y_j)), where g(z) =
-// Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0, so that no tail is ever subtracted from 1. `out` has room for count
-// rounded up to a multiple of eight.
+// The functions below compute, at the edges y_j = (first + j) h, j < count, the sum over the normal components c of
+// w_c g(z_c(y_j)). Here g(z) = Phi(z) for z < 0 and -(1 - Phi(z)) for z >= 0, so that no tail is subtracted from 1. The
+// length of `out` is count rounded up to a multiple of eight.
 //
-// Sampled: z_0 = sigma t + 1/(2 sigma), z_1 = z_0 - 1/sigma, t = ln((e^y - 1 + q)/q).
+// The sampled Gaussian has two components with z_0 = sigma t + 1/(2 sigma) and z_1 = z_0 - 1/sigma, where
+// t = ln((e^y - 1 + q)/q).
 TIGHTDP_DECLARE_SIMD(EdgesLeft, prv_edges_sampled,
                      (double sigma, double q, double w0, double w1, double h, double first, std::int64_t count,
                       double* out))
 
-// Gaussian: one component of weight 1, z = y/mu - mu/2.
+// The Gaussian has one component with the weight 1 and z = y/mu - mu/2.
 TIGHTDP_DECLARE_SIMD(EdgesLeft, prv_edges_gaussian,
                      (double mu, double h, double first, std::int64_t count, double* out))
 

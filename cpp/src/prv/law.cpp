@@ -1,4 +1,4 @@
-// The laws of prv/law.hpp. Statements and proofs: docs/theory/prv.md, sections 2 and 4.
+// The distributions of prv/law.hpp. Statements and proofs are in docs/theory/prv.md, sections 2 and 4.
 #include <algorithm>
 #include <numbers>
 #include <vector>
@@ -20,13 +20,13 @@ struct Overload : F... {
     using F::operator()...;
 };
 
-// z with 1 - Phi(z) <= tail: the quantile, a little further out.
+// Returns a z with 1 - Phi(z) <= tail, slightly larger than the quantile.
 double deviations(double tail) {
     return -log_ndtri(std::log(tail)) * (1 + 1e-10) + 1e-10;
 }
 
-// The relative error of a computed tail of z standard deviations: that of -z^2/2 in the exponent, and 16 u
-// besides.
+// Returns the relative error of a computed tail at z standard deviations: that of the exponent -z^2/2, and 16 u for the
+// rest.
 double tail_error(double z) {
     return (16 + z * z) * u;
 }
@@ -55,8 +55,8 @@ Support support_of(const SampledLaw& law, double tail) {
     const double half = 0.5 * tail, shift = 1 / law.sigma, far = deviations(half);
     double right = far;  // in units of sigma, from the origin
     if (!law.add) {
-        // (1-q) tail(z + 1/sigma) + q tail(z) <= half, z counted from the shifted centre: bisection keeps the
-        // side
+        // Bisects for a z with (1-q) tail(z + 1/sigma) + q tail(z) <= half, where z is counted from the shifted centre.
+        // The condition holds at `high`.
         double low = -shift, high = far;
         for (int i = 0; i < 40; ++i) {
             const double z = 0.5 * (low + high);
@@ -66,8 +66,8 @@ Support support_of(const SampledLaw& law, double tail) {
         right = shift + high;
     }
     const double low = loss_at(law, -far), high = loss_at(law, right);
-    // The loss is 1/sigma^2-Lipschitz, and a normal tail of mass p has E[x - edge] <= p sigma (2 + the distance by
-    // which the edge lies inside its centre).
+    // The loss is a 1/sigma^2-Lipschitz function of x. For a normal tail of mass p beyond an edge, E[x - edge] is at
+    // most p sigma (2 + d), where d is the distance, in units of sigma, by which the centre lies beyond the edge.
     const double inside = std::max(0.0, shift - right);
     const double moment = tail * (std::max(-low, high) + shift * (2 + inside));
     return law.add ? Support{-high, -low, tail, moment} : Support{low, high, tail, moment};
@@ -90,11 +90,11 @@ Mean mean_of(const PureLaw& law) {
     return {m, 16 * u * m};
 }
 
-// The trapezoid rule over z = x/sigma; prv.md, Lemma 3.
+// Computes the mean by the trapezoid rule over z = x/sigma (prv.md, Lemma 3).
 Mean mean_of(const SampledLaw& law) {
     using std::numbers::pi;
     const double shift = 1 / law.sigma, height = -std::log1p(-law.q) + 0.5 * pi + 0.5 * shift * shift + shift;
-    constexpr double reach = 11;  // density 2e-27 at the ends
+    constexpr double reach = 11;  // the normal density is 2e-27 there
     const double strip = std::min(0.5 * pi * law.sigma, 9.0);
     const double step = 2 * pi * strip / (45 + 0.5 * strip * strip + std::log(height));
     const double right = reach + (law.add ? 0 : shift);
@@ -116,10 +116,11 @@ Mean mean_of(const SampledLaw& law) {
 
 // --- Cells
 
+// Computes the probabilities of cells from the values at edges (edges.simd.hpp).
 void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w1, std::int64_t count, double* out) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = edges[i + 1] - edges[i];
-    // The two edges around a component's centre hold its two tails, so that their difference lacks the component's
-    // weight.
+    // The values at the two edges around the centre of a component are its left tail and minus its right tail, so that
+    // their difference lacks the component's weight.
     if (left.base > 0 && left.base <= count) out[left.base - 1] += w0;
     if (w1 > 0 && left.shifted > 0 && left.shifted <= count) out[left.shifted - 1] += w1;
     for (std::int64_t i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
@@ -135,7 +136,7 @@ void cells_of(const GaussianLaw& law, double h, long long first, std::int64_t co
 void cells_of(const SampledLaw& law, double h, long long first, std::int64_t count, double* out) {
     std::vector<double> edges(static_cast<std::size_t>(count + 9));  // up to 8 more than asked
     const double w0 = law.add ? 1 : 1 - law.q, w1 = law.add ? 0 : law.q;
-    // Y = -L under "add": the same cells, last to first
+    // The loss for "add" is Y = -L, so the cells are the same in reverse order.
     const double start = law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;
     const EdgesLeft left =
         TIGHTDP_SELECT_SIMD(prv_edges_sampled)(law.sigma, law.q, w0, w1, h, start, count + 1, edges.data());
@@ -173,8 +174,8 @@ double edge_error(const Law& law, const Support& s) {
                                      (8 * u + l.spread) * (reach + 2 * l.mu * l.mu);
                           },
                           [&](const SampledLaw& l) {
-                              // t and z at the ends of the support, where they are largest; past 40 a tail is
-                              // zero anyway
+                              // t and z are taken at the ends of the support, where they are largest. Tails beyond 40
+                              // are zero.
                               const double shift = 1 / l.sigma, z = std::min(9 + shift, 40.0);
                               const double t = std::max(reach - std::log(l.q), shift * (40 + 0.5 * shift));
                               const double argument = (8 * t + 8 * shift * shift + 16) * u;
@@ -192,7 +193,7 @@ void cells(const Law& law, double h, long long first, std::int64_t count, double
 Law reversed(const Law& law) {
     if (const auto* sampled = std::get_if<SampledLaw>(&law))
         return SampledLaw{sampled->sigma, sampled->q, !sampled->add};
-    return law;  // the others are their own reversal
+    return law;  // the other distributions are equal to those of their reversed pairs
 }
 
 }  // namespace tightdp::prv

@@ -1,6 +1,5 @@
-// Properties of a privacy loss that the PRV engine uses: the same four questions for every distribution.
-//
-// Gopi, Lee, Wutschitz, "Numerical composition of differential privacy", 2021; docs/theory/prv.md, section 2.
+// Privacy loss distributions of the PRV engine, with the four functions that the engine needs of each distribution:
+// support, mean, edge_error and cells (docs/theory/prv.md, section 2).
 #pragma once
 
 #include <cmath>
@@ -11,38 +10,42 @@
 
 namespace tightdp::prv {
 
-// [low, high] holds Y but for probability `tail`, and E[|Y|; Y outside] <= tail_moment.
+// An interval [low, high] that contains the loss Y except with probability `tail`. E[|Y|; Y outside] is at most
+// tail_moment.
 struct Support {
     double low, high, tail, tail_moment;
 };
 
-// E[Y] within `error`.
+// The mean E[Y], with an absolute error of at most `error`.
 struct Mean {
     double value, error;
 };
 
-// Bound on the distance of E[Y] from the mean of Y given that it lies in the support; tail < 1.
+// Returns a bound on the distance between E[Y] and the mean of Y given that Y lies in the support, for tail < 1.
 inline double truncation_of_mean(const Mean& mean, const Support& s) {
     return 1.01 * (s.tail_moment + std::fabs(mean.value) * s.tail) / (1 - s.tail);
 }
 
-// N(mu^2/2, mu^2). `spread` bounds the relative error of mu, which may be a sum of many.
+// The Gaussian mechanism, whose loss has the distribution N(mu^2/2, mu^2). `spread` bounds the relative error of mu,
+// which may come from a sum over many parts.
 struct GaussianLaw {
     double mu, spread;
 };
 
-// F(y) = e^{(y - mu)/2} / 2 on [-mu, mu), atoms e^{-mu}/2 at -mu and 1/2 at mu.
+// The Laplace mechanism. The loss has the distribution function e^{(y - mu)/2} / 2 on [-mu, mu), and atoms of mass
+// e^{-mu}/2 at -mu and 1/2 at mu.
 struct LaplaceLaw {
     double mu;
 };
 
-// +-eps with odds e^eps : 1.
+// Pure differential privacy. The loss is eps or -eps with the odds e^eps : 1.
 struct PureLaw {
     double eps;
 };
 
-// L = ln(1 - q + q e^t), t = x/sigma^2 - 1/(2 sigma^2). "remove": Y = L, x ~ (1-q) N(0, sigma^2) + q N(1,
-// sigma^2); "add": Y = -L, x ~ N(0, sigma^2). q in (0, 1).
+// The Gaussian mechanism on a Poisson sample, with q in (0, 1). Let L = ln(1 - q + q e^t) with t = x/sigma^2 - 1/(2
+// sigma^2). For "remove", the loss is Y = L with x ~ (1-q) N(0, sigma^2) + q N(1, sigma^2). For "add", it is Y = -L
+// with x ~ N(0, sigma^2).
 struct SampledLaw {
     double sigma, q;
     bool add;
@@ -50,17 +53,18 @@ struct SampledLaw {
 
 using Law = std::variant<GaussianLaw, LaplaceLaw, PureLaw, SampledLaw>;
 
-// A support with tail <= `tail`, tail in (0, 1).
+// Returns a support whose `tail` is at most the given one, which is in (0, 1).
 Support support(const Law& law, double tail);
 
+// Returns the mean of the loss.
 Mean mean(const Law& law);
 
-// Largest displacement of the edge of a cell from where it should be: the rounding errors of the distribution
-// function, as a displacement in y, for edges in the support.
+// Returns the largest displacement of an edge in the support that has the same effect as the rounding errors of the
+// distribution function.
 double edge_error(const Law& law, const Support& s);
 
-// Sets out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]), i < count, each within 4 u relatively of the
-// probability between displaced edges (at most two cells excepted, within 2 u absolutely).
+// Computes out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]) for i < count. Each is within a relative 4 u of
+// the probability between displaced edges. At most two cells have an absolute error of 2 u instead.
 void cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
 // The distribution of the reversed pair (Q, P).

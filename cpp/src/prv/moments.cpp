@@ -9,11 +9,11 @@
 namespace tightdp::prv {
 namespace {
 
-// Abscissae tried. Below, a moment bound says nothing that epsilon >= 0 and the support do not; above, the
-// law is so narrow that the support bounds it better.
+// Smallest and largest c that is tried. At a smaller c, a moment bound says no more than epsilon >= 0 and the support
+// do. At a larger c, the distribution is so narrow that the support gives a better bound.
 constexpr double kLeastAbscissa = 0x1p-20, kMostAbscissa = 0x1p40;
 
-// Each closed form is right to this many units of roundoff, relatively; cgf() adds them.
+// Factor that covers the relative error of each closed form, 64 units of roundoff.
 constexpr double kSlack = 1 + 64 * kUnitRoundoff;
 
 double cgf_of(const GaussianLaw& law, double c) {
@@ -21,7 +21,7 @@ double cgf_of(const GaussianLaw& law, double c) {
     return 0.5 * mu * mu * c * (c + 1);
 }
 
-// E e^{cY} = e^{c mu}/2 + e^{-(c+1) mu}/2 + (e^{c mu} - e^{-(c+1) mu}) / (2 (2c + 1))
+// E[e^{cY}] = e^{c mu}/2 + e^{-(c+1) mu}/2 + (e^{c mu} - e^{-(c+1) mu}) / (2 (2c + 1)).
 double cgf_of(const LaplaceLaw& law, double c) {
     const double w = 0.5 + 0.5 / (2 * c + 1), v = 0.5 - 0.5 / (2 * c + 1);
     return logaddexp(std::log(w) + c * law.mu, (v > 0 ? std::log(v) : -HUGE_VAL) - (c + 1) * law.mu) +
@@ -35,7 +35,7 @@ double cgf_of(const PureLaw& law, double c) {
 
 double cgf_of(const SampledLaw&, double) {
     return HUGE_VAL;
-}  // served by its nodes
+}  // not used, because K comes from nodes
 
 }  // namespace
 
@@ -72,8 +72,9 @@ double Moments::cgf(double c) {
     return sum;
 }
 
-// Every value of an objective below is a bound, so where the search stops does not matter for soundness. Each
-// objective falls and then rises in c: doubling brackets its minimum, golden sections of ln c narrow it.
+// Searches for the minimum of an objective over c. Every value of an objective is a valid bound, wherever the search
+// stops. Each objective falls and then rises in c. Doubling c brackets the minimum, and golden-section search in ln c
+// narrows the bracket.
 template <class F>
 double Moments::least(F objective) {
     double c = 1, best = objective(c), factor = 2;
@@ -91,7 +92,7 @@ double Moments::least(F objective) {
     double a = std::log(c) - std::log(2.0), b = std::log(c) + std::log(2.0);
     double x = b - golden * (b - a), y = a + golden * (b - a), fx = objective(std::exp(x)),
            fy = objective(std::exp(y));
-    for (int i = 0; i < 9; ++i) {  // leaves 1% of c, hence about 1e-4 of the minimum
+    for (int i = 0; i < 9; ++i) {  // c is then known within 1%, and the minimum within about 1e-4 of itself
         best = std::min({best, fx, fy});
         if (fx < fy) {
             b = y, y = x, fy = fx;

@@ -1,4 +1,4 @@
-// Moment (Chernoff) bounds on the tails of a composition. docs/theory/prv.md, section 3.
+// Moment bounds (Chernoff bounds) on the tails of a composition (docs/theory/prv.md, section 3).
 #pragma once
 
 #include <memory>
@@ -10,25 +10,26 @@
 
 namespace tightdp::prv {
 
-// K(c) = sum of count ln E[e^{cY}] over the parts (runs without failures), bounded from above, and what it says of
-// their sum S.
+// An upper bound on K(c), the sum of count ln E[e^{cY}] over parts without failures, and bounds on the sum S of all
+// losses that follow from it.
 class Moments {
   public:
     explicit Moments(std::vector<Run> parts);
 
-    // b with P(S >= b) <= e^{-log_inverse}: the least (K(c) + log_inverse)/c over c > 0; +inf if no K is
-    // known.
+    // Returns a b with P(S >= b) <= e^{-log_inverse}: the minimum of (K(c) + log_inverse)/c over c > 0. Returns +inf if
+    // K is unknown.
     double upper_quantile(double log_inverse);
 
-    // b with delta(b) <= e^{-log_inverse} (at negative b too): as above with the Gaussian-free factor
-    // c^c/(1+c)^(1+c) of delta(eps) <= M(c) e^{-c eps} c^c/(1+c)^(1+c).
+    // Returns a b, which may be negative, with delta(b) <= e^{-log_inverse}. It follows from
+    // delta(eps) <= e^{K(c) - c eps} c^c/(1+c)^(1+c).
     double epsilon(double log_inverse);
 
-    // ln of an upper bound on delta(eps).
+    // Returns the logarithm of an upper bound on delta(eps).
     double log_delta(double eps);
 
-    // The least of (K(c) + log_inverse)/(c + 1) over c >= 0: where these are the reversed laws, -x is a lower
-    // quantile, P(S <= -x) <= e^{-x} P_Q(S' >= x).
+    // Returns the minimum x of (K(c) + log_inverse)/(c + 1) over c >= 0. If the parts are those of the reversed pairs,
+    // -x is a lower quantile of the sum S for the original pairs: P(S <= -x) <= e^{-x} P_Q(S' >= x) <=
+    // e^{-log_inverse}, where S' is the sum of the reversed losses.
     double reversed_quantile(double log_inverse);
 
   private:

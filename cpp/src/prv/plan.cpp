@@ -10,8 +10,8 @@
 namespace tightdp::prv {
 namespace {
 
-// Shares of delta_error, in the places where the paper has 1/6, 1/4 and 1/8: cells, the sum's two tails
-// together, and the tails of all single losses together.
+// Fractions of delta_error for three kinds of error: cells, the two tails of the sum together, and the tails of all
+// single losses together.
 constexpr double kMeshShare = 1.0 / 6, kSumShare = 1.0 / 4, kSingleShare = 1.0 / 8;
 
 double total_count(const std::vector<Run>& parts) {
@@ -20,14 +20,14 @@ double total_count(const std::vector<Run>& parts) {
     return k;
 }
 
-// An interval that holds the sum of the losses, up to the probabilities allowed for its tails and those of the single
-// losses.
+// An interval that contains the sum of the losses, except with the probabilities that are allowed for its tails and for
+// those of the single losses.
 struct Range {
     double low, high;
 };
 
-// Bounds on the sum of truncated losses that need no moments: all at their ends, or, where no moment is
-// known, Hoeffding's.
+// Intersects a range with bounds on the sum of truncated losses that need no moments: the sum of the ends of all
+// supports and, if the moments are unknown, Hoeffding's inequality.
 Range narrowed_by_supports(Range range, const std::vector<Run>& parts, const std::vector<Support>& supports,
                            double log_inverse) {
     double low = 0, high = 0, squares = 0, mean_sum = 0;
@@ -67,15 +67,18 @@ Plan plan(const std::vector<Run>& parts, Moments& moments, Moments& reversed_mom
                              moments.upper_quantile(log_inverse)};
     const Range range = narrowed_by_supports(moment_range, parts, plan.supports, log_inverse);
 
-    // Theorem 5.5: h = eps_error / sqrt(k/2 ln(12/delta_error)); but k cells never err by more than k h.
+    // Theorem 5.5 of the paper has h = eps_error / sqrt(k/2 ln(12/delta_error)). The errors of k cells also never
+    // exceed k h.
     const double deviations = std::min(std::sqrt(0.5 * k * std::log(2 / plan.mesh_failure)), k);
     const double coarsest = request.eps_error / deviations, margin = Plan::kMargin * request.eps_error;
     const double width = range.high - range.low + 2 * margin;
-    // Two blocks more: one to start at a multiple of a block, one for the ends' own cells.
+    // Two further blocks are needed: one so that the circle starts at a multiple of a block, and one for the cells at
+    // the ends.
     constexpr double kSpare = 2 * Curve::kBlock;
     const double points = std::exp2(std::ceil(std::log2(width / coarsest + kSpare)));
     plan.step = width / (points - kSpare);
-    // Values and a second spectrum; roots of unity; edges and cells of one law.
+    // The memory holds the values and, for several parts, a second spectrum, the roots of unity, and the edges and
+    // cells of one distribution.
     const double here = points * (parts.size() > 1 ? 16 : 8) + points * 9.5;
     const double bytes =
         (request.bytes_a_point > 0 ? points * request.bytes_a_point : here) + 16 * (widest / plan.step);

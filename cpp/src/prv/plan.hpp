@@ -1,4 +1,4 @@
-// Mesh and domain of one composition, chosen by the theorem. docs/theory/prv.md, section 3.
+// The spacing and the domain of the grid for one composition, chosen by the theorem of docs/theory/prv.md, section 3.
 #pragma once
 
 #include <vector>
@@ -8,20 +8,19 @@
 namespace tightdp::prv {
 
 struct Plan {
-    // Errors in epsilon may add up to this many eps_error before the plan gives up; the domain leaves room
-    // for them.
+    // Largest sum of all errors in epsilon, in units of eps_error. The domain has room for so much.
     static constexpr double kMargin = 1.25;
 
-    double step = 0;                // h
-    std::size_t n = 0;              // points; 0: the errors asked for are out of reach of double precision
-    double start = 0;               // the circle's first point; it ends n steps further
-    std::vector<Support> supports;  // of the parts
-    double outside = 0;             // probability that a loss leaves its support or their sum the circle
-    double mesh = 0;                // what the cells' errors add up to ...
-    double mesh_failure = 0;        // ... but for this probability
+    double step = 0;                // spacing h of the grid
+    std::size_t n = 0;              // number of points, or 0 if double precision is not enough for the requested errors
+    double start = 0;               // first point of the circle, which has the length n h
+    std::vector<Support> supports;  // supports of the parts
+    double outside = 0;             // probability that a loss leaves its support, or that their sum leaves the circle
+    double mesh = 0;                // bound on the sum of all errors that come from cells ...
+    double mesh_failure = 0;        // ... which holds except with this probability
 };
 
-// Precondition: parts not empty. Throws TooLarge.
+// Makes a plan for `parts`, which is not empty. Throws TooLarge.
 Plan plan(const std::vector<Run>& parts, Moments& moments, Moments& reversed_moments,
           const Request& request);
 

@@ -1,4 +1,4 @@
-// epsilon and delta of any composition of mechanisms, certified, and the noise that meets a target. Link with
+// Certified bounds on epsilon and delta of compositions of mechanisms, and the noise that meets a target. Link with
 // tightdp::tightdp.
 //
 //     tightdp::Composition run;
@@ -6,14 +6,15 @@
 //     run.add(tightdp::Mechanism::laplace(20.0), 3);
 //     const tightdp::Interval epsilon = run.epsilon(1e-5);
 //
-// The mechanisms may be run in any order, and chosen adaptively. Neighbours add or remove one record; sensitivities are
-// those of one record's contribution. Both ends are certified, and the upper one is the guarantee: Gaussians and their
-// samples by docs/theory/contour.md, all others by docs/theory/grid.md. A question takes milliseconds, and at most some
-// five seconds of one core, where bounds may be wide.
+// The mechanisms may be run in any order, and chosen adaptively. Neighbours add or remove one record. Sensitivities are
+// those of one record's contribution. Both ends of an interval are certified, and the upper end is the guarantee. The
+// proofs are in docs/theory/contour.md for Gaussians with and without sampling, and in docs/theory/grid.md for all
+// other mechanisms. One bound takes milliseconds. It takes at most about five seconds of one core, and is then possibly
+// wide.
 //
-// Bad arguments throw std::invalid_argument, which names the argument and its range, before any work;
-// std::runtime_error is thrown where the calling thread does not round to nearest or flushes subnormal numbers, and
-// std::bad_alloc where memory is short.
+// Bad arguments throw std::invalid_argument before any work, with a message that names the argument and its range.
+// std::runtime_error is thrown if the calling thread does not round to nearest or flushes subnormal numbers, and
+// std::bad_alloc if memory is short.
 #pragma once
 
 #include <cstddef>
@@ -27,32 +28,37 @@
 
 namespace tightdp {
 
-// A mechanism that releases once. It is a value: copies are cheap and equal.
+// A mechanism that makes one release. It is a value type whose copies are cheap and equal.
 class Mechanism {
   public:
-    // Noise N(0, sigma^2 I): sigma over the bound on the L2 norm, in [1e-6, 1e12].
+    // Gaussian noise N(0, sigma^2 I). The multiplier is sigma divided by the bound on the L2 norm, in [1e-6, 1e12].
     static Mechanism gaussian(double noise_multiplier);
-    // Laplace noise: its scale over the bound on the L1 norm, in [1e-6, 1e12].
+    // Laplace noise. The multiplier is its scale divided by the bound on the L1 norm, in [1e-6, 1e12].
     static Mechanism laplace(double noise_multiplier);
-    // Integer noise, P(n) ~ exp(-n^2 / 2 sigma^2) with sigma in [1e-6, 20000], or exp(-|n| / scale) with scale in
-    // [1e-6, 1e12], on a count that one record moves by at most `sensitivity`, an integer in [1, 1e6].
+    // Integer noise on a count that one record changes by at most `sensitivity`, an integer in [1, 1e6]. The
+    // probability of n is proportional to exp(-n^2 / 2 sigma^2) with sigma in [1e-6, 20000], or to exp(-|n| / scale)
+    // with scale in [1e-6, 1e12].
     static Mechanism discrete_gaussian(double sigma, double sensitivity = 1);
     static Mechanism discrete_laplace(double scale, double sensitivity = 1);
-    // Anything that is epsilon-DP, or (epsilon, delta)-DP; epsilon in [0, 1e6], delta in [0, 1].
+    // Any mechanism that is epsilon-DP or (epsilon, delta)-DP, with epsilon in [0, 1e6] and delta in [0, 1].
     static Mechanism pure_dp(double epsilon);
     static Mechanism approximate_dp(double epsilon, double delta);
-    // Anything whose losses lie in some interval of length eta in [0, 1e6], as those of the exponential mechanism do.
+    // Any mechanism whose privacy loss lies in an interval of length eta in [0, 1e6], such as the exponential
+    // mechanism.
     static Mechanism bounded_range(double eta);
-    // Randomised response: with probability `noise_parameter` in (0, 1] one of `num_buckets` answers at random, an
-    // integer in [2, 2^53); otherwise the true one. Not to be sampled.
+    // Randomised response. With probability `noise_parameter` in (0, 1] the answer is chosen uniformly from
+    // `num_buckets` answers, and otherwise it is the true one. `num_buckets` is an integer in [2, 2^53). This mechanism
+    // cannot be sampled.
     static Mechanism randomized_response(double noise_parameter, double num_buckets);
-    // Gaussian noise on a sum to which a record contributes a vector of norm at most sensitivities[i], distinct numbers
-    // in [0, 1e12], with probabilities[i] > 0, which add up to 1 within 1e-9; at most 1000, and the largest sensitivity
-    // between 1e-9 and 1e6 times the noise's deviation `noise_multiplier`, in [1e-6, 1e12].
+    // Gaussian noise on a sum to which a record contributes at random: with probability probabilities[i] > 0, a vector
+    // of norm at most sensitivities[i]. Probabilities add up to 1 within 1e-9. There are at most 1000 sensitivities,
+    // which are distinct and in [0, 1e12]. The standard deviation of the noise, `noise_multiplier`, is in [1e-6, 1e12].
+    // The largest sensitivity is between 1e-9 and 1e6 times this deviation.
     static Mechanism mixture_of_gaussians(double noise_multiplier, std::span<const double> sensitivities,
                                           std::span<const double> probabilities);
 
-    // The same on a batch that holds each record with this probability in (0, 1]; what is sampled is not sampled again.
+    // Returns the same mechanism on a Poisson sample, with a sampling probability in (0, 1]. A mechanism on a sample
+    // cannot be sampled again.
     Mechanism poisson_sampled(double sampling_probability) const;
 
     struct Content;
@@ -64,7 +70,7 @@ class Mechanism {
     std::shared_ptr<const Content> content_;
 };
 
-// The composition of all releases. Not for several threads at once while it is added to.
+// The composition of all releases. While one thread adds to it, no other thread may use it.
 class Composition {
   public:
     struct Part {
@@ -72,12 +78,13 @@ class Composition {
         double count;
     };
 
-    // `count` is an integer in [1, 2^53). An exception changes nothing.
+    // Adds `count` runs of a mechanism, where count is an integer in [1, 2^53). If this throws, the composition is
+    // unchanged.
     Composition& add(const Mechanism& mechanism, double count = 1);
 
-    // Bounds on the least epsilon >= 0 for which the whole is (epsilon, delta)-private; 0 < delta < 1.
+    // Bounds the least epsilon >= 0 for which the composition is (epsilon, delta)-private, where 0 < delta < 1.
     Interval epsilon(double delta) const;
-    // Bounds on delta at any finite epsilon.
+    // Bounds delta at any finite epsilon.
     Interval delta(double epsilon) const;
 
     std::span<const Part> parts() const { return parts_; }
@@ -86,14 +93,16 @@ class Composition {
     std::vector<Part> parts_;
 };
 
-// The least parameter in [low, high] at which run(parameter) meets the target: run(result).epsilon(delta).upper is at
-// most epsilon, and the parameter is within 1e-9 of the boundary, relatively. More noise must mean more privacy.
-// Throws std::invalid_argument where even `high` does not meet it. A run that throws std::invalid_argument does not
-// meet the target. epsilon >= 0, 0 < delta < 1, 0 < low < high; at most some twenty questions within a common budget of
-// half a minute's work.
+// Finds the least parameter in [low, high] that meets the target: run(parameter).epsilon(delta).upper is at most
+// epsilon. The result meets the target, and its relative distance from the least such parameter is at most 1e-9. A
+// larger parameter must give more privacy, as more noise does. A parameter for which `run` throws std::invalid_argument
+// does not meet the target. If even `high` does not meet it, this function throws std::invalid_argument. Preconditions:
+// epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds, with a common limit of half a
+// minute of work.
 double calibrate(const std::function<Composition(double)>& run, double epsilon, double delta, double low, double high);
 
-// The least noise multiplier in [1e-4, 1e6] of DP-SGD: Gaussians of that noise, each on a Poisson sample.
+// Finds the least noise multiplier in [1e-4, 1e6] with which DP-SGD meets the target. DP-SGD consists of `steps`
+// Gaussian mechanisms, each on a Poisson sample.
 double noise_multiplier(double epsilon, double delta, double sampling_probability, double steps);
 
 }  // namespace tightdp

@@ -1,8 +1,8 @@
-// The Gaussian mechanism in closed form, certified: delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 -
-// eps/mu).
-//
-// Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Theorem 8. The pair
-// is its own reversal, so one curve serves both directions. docs/theory/gaussian.md.
+// Certified bounds for the Gaussian mechanism by its closed form,
+// delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), where mu is the sensitivity divided by the standard
+// deviation of the noise (Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018,
+// Theorem 8). The reversed pair has the same privacy profile, so adding and removing a record need not be told apart.
+// The error bounds are derived in docs/theory/gaussian.md.
 #pragma once
 
 #include <cmath>
@@ -14,13 +14,14 @@
 
 namespace tightdp {
 
-// delta(eps) and 1 - delta(eps), neither by subtraction; ln delta, which does not underflow; and -delta'(eps)
-// over delta.
+// A point of the privacy profile: delta(eps), its complement 1 - delta(eps), ln delta(eps), and the slope
+// -delta'(eps) / delta(eps) of ln delta with its sign reversed. Small values of delta and of the complement are not
+// computed as differences from 1, and ln delta does not underflow.
 struct GaussianPoint {
     double delta, complement, log_delta, log_slope;
 };
 
-// Bound on the relative errors of delta and of 1 - delta in the normal range.
+// Bound on the relative errors of delta and of 1 - delta, unless they are subnormal.
 inline constexpr double kGaussianError = 96 * kUnitRoundoff;
 
 // The range of mu that the error analysis covers.
@@ -28,8 +29,9 @@ inline constexpr double kGaussianMuMin = 1e-9, kGaussianMuMax = 1e9;
 
 namespace detail {
 
-// R(t) - R(t + mu) for t >= -mu/2, mu <= max(1, t/3): the integral of S = -R' by Gauss-Legendre with ten
-// nodes. The rule's own error is below 2^-60 of the value there (docs/theory/gaussian.md, Lemma 2).
+// Returns R(t) - R(t + mu), where R is Mills' ratio, t >= -mu/2 and mu <= max(1, t/3). It is the integral of S = -R',
+// computed by a Gauss-Legendre rule with ten nodes. The relative error of the rule is below 2^-60
+// (docs/theory/gaussian.md, Lemma 2).
 TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
     constexpr double node[5] = {0.14887433898163122, 0.43339539412924716, 0.67940956829902444,
                                 0.86506336668898454, 0.97390652851717174};
@@ -40,7 +42,7 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
     for (int i = 0; i < 5; ++i) {
         for (int sign = -1; sign <= 1; sign += 2) {
             const double x = middle + 0.5 * mu * sign * node[i];
-            // S(-a) = 1 + a R(-a) and R(-a) = 1/phi(a) - R(a)
+            // If x = -a < 0, S(-a) = 1 + a R(-a) and R(-a) = 1/phi(a) - R(a).
             const double slope = x >= 0 ? mills_slope(x) : 1 - x * (1 / normal_density(x) - mills_ratio(-x));
             sum += weight[i] * slope;
         }
@@ -50,19 +52,19 @@ TIGHTDP_HD inline double mills_difference(double t, double mu) noexcept {
 
 }  // namespace detail
 
-// eps >= 0. The number of standard deviations t = eps/mu - mu/2 is kept as an unevaluated sum of two doubles,
-// because an error in t is multiplied by t in delta. Past t = 1e140 the answer is 0.
+// Computes a point of the privacy profile at eps >= 0. The number of standard deviations t = eps/mu - mu/2 is stored as
+// the sum of two doubles, t and `rest`, because delta multiplies an error of t by t. If eps/mu > 1e140, delta is 0.
 inline GaussianPoint gaussian_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};
     const double remainder = std::fma(-quotient, mu, eps) / mu;
     const double difference = quotient - 0.5 * mu;
-    const double v = difference - quotient;  // two-sum: difference + lost = quotient - mu/2 exactly
+    const double v = difference - quotient;  // the two-sum algorithm: difference + lost = quotient - mu/2 exactly
     const double lost = (quotient - (difference - v)) + (-0.5 * mu - v);
     const double t = difference + (lost + remainder);
     const double rest = (difference - t) + (lost + remainder);
     const double density = kInvSqrt2Pi * exp_half_square(t, rest);
-    const double far = mills_ratio(t + mu);  // e^eps Phi(-mu/2 - eps/mu) over the density
+    const double far = mills_ratio(t + mu);  // e^eps Phi(-mu/2 - eps/mu) divided by the density
     const bool smooth = mu <= 1 || mu <= t / 3;
     if (t >= 0) {
         const double gap = smooth ? detail::mills_difference(t, mu) : mills_ratio(t) - far;
@@ -79,9 +81,9 @@ struct GaussianBounds {
     Interval delta, complement;
 };
 
-// Certified delta(eps) and 1 - delta(eps), any finite eps. Below zero by the reversal identity of a pair that
-// is its own reversal: delta(eps) = (1 - e^eps) + e^eps delta(-eps), 1 - delta(eps) = e^eps (1 -
-// delta(-eps)).
+// Bounds delta(eps) and 1 - delta(eps) for any finite eps. A negative eps is reduced to a positive one by the identity
+// delta(eps) = (1 - e^eps) + e^eps delta(-eps), which holds because the reversed pair has the same profile. It implies
+// 1 - delta(eps) = e^eps (1 - delta(-eps)).
 inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
     GaussianPoint p = gaussian_point(mu, std::fabs(eps));
     if (eps < 0) {
@@ -90,15 +92,15 @@ inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
         p.complement *= factor;
     }
     const Interval delta = around(p.delta, kGaussianError), complement = around(p.complement, kGaussianError);
-    // Whichever of the two is the smaller knows the other better.
+    // The smaller of the two has the smaller absolute error, so the bounds on the larger one are computed from it.
     if (p.delta < 0.5) return {delta, {below(1 - delta.upper), above(1 - delta.lower)}};
     return {{below(1 - complement.upper), above(1 - complement.lower)}, complement};
 }
 
-// Certified epsilon(delta) = inf{eps >= 0 : delta(eps) <= delta}, delta in [1e-300, 1).
+// Bounds epsilon(delta) = inf{eps >= 0 : delta(eps) <= delta} for delta in [1e-300, 1).
 //
-// Newton on ln delta (concave and decreasing: from the right it does not pass the root), kept in a bracket;
-// then the two ends step outwards until gaussian_bounds proves each.
+// The root is found by Newton's method on ln delta within a bracket. ln delta is concave and decreasing, so the method
+// does not pass the root when it comes from the right. Then each end moves outwards until gaussian_bounds proves it.
 inline Interval gaussian_epsilon(double mu, double delta) noexcept {
     const auto at_most = [&](double eps) {  // proves delta(eps) <= delta
         const GaussianBounds b = gaussian_bounds(mu, eps);

@@ -1,4 +1,4 @@
-// A number known to lie between two others.
+// An interval that contains a number, and outward rounding.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,8 @@ struct Interval {
     double lower, upper;
 };
 
-// The neighbours of a probability: one rounding outwards, and never outside [0, 1].
+// Return a number slightly below and slightly above a probability, to cover one rounding error. The results stay in
+// [0, 1].
 TIGHTDP_HD inline double below(double p) noexcept {
     return p > 0 ? p * (1 - 2 * kUnitRoundoff) : 0.0;
 }
@@ -20,8 +21,9 @@ TIGHTDP_HD inline double above(double p) noexcept {
     return up < 1 ? up : 1.0;
 }
 
-// The interval of all x >= 0 whose computed value, right to a relative error below 1, was `value`.
-// One more unit on each side pays for the two operations here; the smallest subnormal, for underflow.
+// Returns an interval that contains every x >= 0 for which `value` is a computed approximation with this relative
+// error, which is below 1. The interval is widened a little to cover the rounding errors of this function, and by a few
+// smallest subnormal numbers to cover underflow.
 TIGHTDP_HD inline Interval around(double value, double relative_error) noexcept {
     constexpr double least = 4.9406564584124654e-324;
     const double r = relative_error + 4 * kUnitRoundoff;

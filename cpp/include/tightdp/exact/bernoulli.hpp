@@ -1,19 +1,21 @@
-// Exact coins: Bernoulli(a/c) and Bernoulli(exp(-a/c)) from random bits and integer arithmetic alone.
-// Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), algorithm 1;
-// docs/theory/noise.md, section 4.
+// Exact draws from Bernoulli(a/c) and Bernoulli(exp(-a/c)), which use only random bits and integer arithmetic. Canonne,
+// Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020), algorithm 1; docs/theory/noise.md,
+// section 4.
 //
-// Words is a source with next64() (64 uniform bits) and next_bit(). Int is an unsigned integer type wide
-// enough for twice every product formed: 2 c k with k the number of rounds, which is geometric.
+// Words is a source of random bits with the methods next64(), for 64 uniform bits, and next_bit(). Int is an unsigned
+// integer type that can hold twice each product, 2 c k, where k is the number of rounds of bernoulli_exp_small. The
+// number of rounds falls off geometrically.
 #pragma once
 
 #include "wide_int.hpp"
 
 namespace tightdp::exact {
 
-// U < a/c, bit by bit: U is uniform on [0, 1) and `bits` its first 64 binary digits.
+// Tells whether U < a/c, where U is uniform on [0, 1) and `bits` are its first 64 binary digits. Further digits are
+// drawn as needed.
 template <class Int, class Words>
 bool below_ratio_exactly(std::uint64_t bits, Int a, const Int& c, Words& words) {
-    // The digits of a/c by long division; the first that differs from U's decides.
+    // Computes the digits of a/c by long division. The first digit that differs from that of U decides.
     for (int i = 0;; ++i) {
         const bool digit_u = i < 64 ? (bits >> (63 - i) & 1) != 0 : words.next_bit();
         a = a << 1;
@@ -23,20 +25,21 @@ bool below_ratio_exactly(std::uint64_t bits, Int a, const Int& c, Words& words) 
     }
 }
 
-// True with probability min(1, a/c) exactly. c > 0.
+// Returns true with the exact probability min(1, a/c), where c > 0.
 template <class Int, class Words>
 bool bernoulli(const Int& a, const Int& c, Words& words) {
     if (a >= c) return true;
     const std::uint64_t bits = words.next64();
-    // A guess that is wrong by less than 2^-48 decides for any U further than 2^-40 away.
+    // The quotient of doubles has an error below 2^-48. It decides the comparison if U is further than 2^-40 from it.
     const double gap = static_cast<double>(bits) * 0x1p-64 - approximate(a) / approximate(c);
     if (gap > 0x1p-40) return false;
     if (gap < -0x1p-40) return true;
     return below_ratio_exactly(bits, a, c, words);
 }
 
-// True with probability exp(-a/c) exactly, for a <= c: the number of successes of coins a/c, a/2c, a/3c, ...
-// before the first failure is even with that probability (the alternating series of the exponential).
+// Returns true with the exact probability exp(-a/c), for a <= c. It draws from Bernoulli(a/c), Bernoulli(a/2c),
+// Bernoulli(a/3c), ... until the first failure. By the alternating series of the exponential, the number of successes
+// is even with that probability.
 template <class Int, class Words>
 bool bernoulli_exp_small(const Int& a, const Int& c, Words& words) {
     Int denominator = c;
@@ -48,13 +51,14 @@ bool bernoulli_exp_small(const Int& a, const Int& c, Words& words) {
     return even;
 }
 
-// True with probability exp(-1) exactly.
+// Returns true with the exact probability exp(-1).
 template <class Words>
 bool bernoulli_exp_one(Words& words) {
     return bernoulli_exp_small(Uint128{1}, Uint128{1}, words);
 }
 
-// True with probability exp(-a/c) exactly, any a >= 0: each whole unit of the exponent is a coin of its own.
+// Returns true with the exact probability exp(-a/c), for any a >= 0. There is a separate draw for each whole unit of
+// the exponent.
 template <class Int, class Words>
 bool bernoulli_exp(Int a, const Int& c, Words& words) {
     while (a >= c) {
@@ -64,8 +68,8 @@ bool bernoulli_exp(Int a, const Int& c, Words& words) {
     return bernoulli_exp_small(a, c, words);
 }
 
-// Uniform on {0, ..., n - 1}, n > 0 (Lemire 2019: the high half of a product, rejecting the few values that
-// would make some results likelier than others).
+// Returns a uniform integer from {0, ..., n - 1}, n > 0. It is the high half of a product (Lemire 2019). A few values
+// of the low half are rejected, because they would make some results likelier than others.
 template <class Words>
 std::uint64_t uniform_below(std::uint64_t n, Words& words) {
     const std::uint64_t reject = (0 - n) % n;

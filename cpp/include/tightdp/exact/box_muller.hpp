@@ -1,9 +1,11 @@
-// floor(sigma Z + 1/2) where Z = sqrt(-2 ln x) cos 2 pi y or sqrt(-2 ln x) sin 2 pi y and x, y are real
-// numbers in [0, 1] of which the first 64, 128, 192, ... binary digits are known: as many as settle it.
+// Exact rounding of normal draws: floor(sigma Z + 1/2), where Z = sqrt(-2 ln x) cos 2 pi y or sqrt(-2 ln x) sin 2 pi y.
+// The real numbers x and y in [0, 1] are given by their binary digits, of which 64, 128, 192, ... are used until they
+// determine the result.
 //
-// Intervals of fixed-point numbers that hold -2 ln x and |cos 2 pi y| or |sin 2 pi y| for every x and y with
-// those digits; their ends times sigma, squared, are compared as integers. Errors are counted in
-// docs/theory/noise.md, section 5.4.
+// The code computes intervals of fixed-point numbers that contain -2 ln x and |cos 2 pi y| or |sin 2 pi y| for all x
+// and y with the given digits. Their ends are multiplied by sigma and squared, and the results are compared as
+// integers. The errors are derived in docs/theory/noise.md, section 5.4. A "limb" is a digit of 32 bits
+// (fixed_point.hpp).
 #pragma once
 
 #include <math.h>
@@ -14,8 +16,8 @@
 
 namespace tightdp::exact {
 
-// sum over k of s^(2k+1) / (2k+1), or with alternating signs: artanh s, or arctan s. 0 <= s <= 1/5. Work: 5 n
-// + 5 limbs.
+// Computes the sum over k >= 0 of s^(2k+1) / (2k+1), which is artanh s, or the same sum with alternating signs, which
+// is arctan s, for 0 <= s <= 1/5. `work` has 5 n + 5 limbs.
 TIGHTDP_HD_STAGE inline void odd_series(int n, const Limb* s, bool alternating, Limb* sum, Limb* work) noexcept {
     Limb *const square = work, *const power = square + n + 1, *const term = power + n + 1,
                 *const scratch = term + n + 1;
@@ -31,7 +33,7 @@ TIGHTDP_HD_STAGE inline void odd_series(int n, const Limb* s, bool alternating, 
     }
 }
 
-// out = factor artanh(1/q), or factor arctan(1/q).
+// Computes out = factor artanh(1/q), or factor arctan(1/q) if `alternating`.
 TIGHTDP_HD inline void inverse_series(int n, Limb factor, Limb q, bool alternating, Limb* out, Limb* work) noexcept {
     Limb* const s = work;
     set(n, 1, s);
@@ -41,16 +43,18 @@ TIGHTDP_HD inline void inverse_series(int n, Limb factor, Limb q, bool alternati
     multiply(n, s, out, out, work + n + 1);
 }
 
-// A constant p artanh(1/a) +- q artanh(1/b), or with arctan, from its integer part and its digits, most
-// significant limb first, which serve the first 128 digits of x and y. More are computed when they are
-// wanted, once in some 2^60 draws. Work: 7 n + 7 limbs.
+// The constant p artanh(1/a) + q artanh(1/b), or p arctan(1/a) - q arctan(1/b) if `arctan`. Its integer part and
+// kStoredLimbs limbs of its fraction are stored, the most significant first. They suffice for the first 128 digits of x
+// and y.
 inline constexpr int kStoredLimbs = 5;
 struct Constant {
     Limb integer, digits[kStoredLimbs];
     Limb p, a, q, b;
-    bool arctan;  // with -, else with +
+    bool arctan;
 };
 
+// Writes a constant with n limbs of fraction. Digits that are not stored are computed, which happens once in about 2^60
+// draws. `work` has 7 n + 7 limbs.
 TIGHTDP_HD_STAGE inline void evaluate(int n, const Constant& c, Limb* out, Limb* work) noexcept {
     if (n <= kStoredLimbs) {
         out[n] = c.integer;
@@ -62,17 +66,17 @@ TIGHTDP_HD_STAGE inline void evaluate(int n, const Constant& c, Limb* out, Limb*
     c.arctan ? subtract(n, work, out) : add(n, work, out);
 }
 
-// ln 2 = 2 ln(4/3) + ln(9/8).
+// Returns ln 2 = 2 ln(4/3) + ln(9/8) = 4 artanh(1/7) + 2 artanh(1/17).
 TIGHTDP_HD inline Constant log_two() noexcept {
     return {0, {0xb17217f7u, 0xd1cf79abu, 0xc9e3b398u, 0x03f2f6afu, 0x40f34326u}, 4, 7, 2, 17, false};
 }
 
-// 2 pi = 32 arctan(1/5) - 8 arctan(1/239) (Machin).
+// Returns 2 pi = 32 arctan(1/5) - 8 arctan(1/239) (Machin's formula).
 TIGHTDP_HD inline Constant two_pi() noexcept {
     return {6, {0x487ed511u, 0x0b4611a6u, 0x2633145cu, 0x06e0e689u, 0x48127044u}, 32, 5, 8, 239, true};
 }
 
-// The sine, or else the cosine, of theta in [0, 1]. Work: 4 n + 4 limbs.
+// Computes the sine of theta in [0, 1] if `sine`, and otherwise the cosine. `work` has 4 n + 4 limbs.
 TIGHTDP_HD_STAGE inline void sine_or_cosine(int n, const Limb* theta, bool sine, Limb* sum, Limb* work) noexcept {
     Limb *const square = work, *const term = square + n + 1, *const scratch = term + n + 1;
     multiply(n, theta, theta, square, scratch);
@@ -93,7 +97,8 @@ struct Enclosure {
     Limb *low, *high;
 };
 
-// The value in `low`, less and plus more than its computation loses: 4096 n^2 units.
+// Makes an interval from the value in `low`: subtracts and adds 4096 n^2 units, which is more than the error of the
+// value.
 TIGHTDP_HD inline void widen(int n, const Enclosure& e, Limb* work) noexcept {
     const std::uint64_t slack = 4096u * static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n);
     copy(n, e.low, e.high);
@@ -103,13 +108,14 @@ TIGHTDP_HD inline void widen(int n, const Enclosure& e, Limb* work) noexcept {
     subtract(n, work, e.low);
 }
 
-// -2 ln of the numbers in [x, x + 2^-digits], x > 0 of `digits` binary digits. x is used up. Work: 9 n + 9 limbs.
+// Encloses -2 ln of all numbers in [x, x + 2^-digits], where x > 0 has `digits` binary digits. x is overwritten. `work`
+// has 9 n + 9 limbs.
 TIGHTDP_HD_STAGE inline void enclose_radius_squared(int n, int digits, Limb* x, const Enclosure& out,
                                                     Limb* work) noexcept {
     Limb *const t = work, *const s = t + n + 1, *const rest = s + n + 1;
-    // x = 2^-k mu with mu in [1, 2).
+    // x is written as 2^-k mu with mu in [1, 2).
     const int k = normalise(n, x);
-    // ln mu = 2 artanh((mu - 1)/(mu + 1)), or from sqrt 2 or so on ln 2 - 2 artanh((2 - mu)/(2 + mu)).
+    // ln mu is 2 artanh((mu - 1)/(mu + 1)), or ln 2 - 2 artanh((2 - mu)/(2 + mu)) if mu is at least about sqrt 2.
     const bool upper = x[n - 1] >= 0x6a09e668u;
     if (upper) {
         set(n, 2, t);
@@ -129,7 +135,7 @@ TIGHTDP_HD_STAGE inline void enclose_radius_squared(int n, int digits, Limb* x, 
     if (upper) add(n, t, out.low);
     else subtract(n, t, out.low);
     widen(n, out, t);
-    // -ln falls by at most 2^-digits / x <= 2^(k - digits) on the way to x + 2^-digits.
+    // -ln falls by at most 2^-digits / x <= 2^(k - digits) between x and x + 2^-digits.
     const int bit = 32 * n - digits + k;
     set(n, 0, t);
     t[bit / 32] = Limb{1} << bit % 32;
@@ -138,7 +144,8 @@ TIGHTDP_HD_STAGE inline void enclose_radius_squared(int n, int digits, Limb* x, 
     double_it(n, out.high);
 }
 
-// sin or cos 2 pi t of the numbers in [t, t + 2^-digits], t in [0, 1/8). Work: 8 n + 8 limbs.
+// Encloses sin 2 pi t or cos 2 pi t for all numbers in [t, t + 2^-digits], where t is in [0, 1/8). `work` has 8 n + 8
+// limbs.
 TIGHTDP_HD_STAGE inline void enclose_turn(int n, int digits, const Limb* t, bool sine, const Enclosure& out,
                                           Limb* work) noexcept {
     Limb *const theta = work, *const rest = work + n + 1;
@@ -146,7 +153,7 @@ TIGHTDP_HD_STAGE inline void enclose_turn(int n, int digits, const Limb* t, bool
     multiply(n, theta, t, theta, rest);
     sine_or_cosine(n, theta, sine, out.low, rest);
     widen(n, out, theta);
-    // Either moves by at most 2 pi 2^-digits, less than 7.
+    // The sine and the cosine change by at most 2 pi 2^-digits, which is less than 7 2^-digits.
     const int limb = n - digits / 32;
     add_limb(n, 7, limb, out.high);
     set(n, 0, theta);
@@ -154,6 +161,7 @@ TIGHTDP_HD_STAGE inline void enclose_turn(int n, int digits, const Limb* t, bool
     subtract(n, theta, out.low);
 }
 
+// Returns floor(sqrt(x)).
 TIGHTDP_HD inline std::uint64_t square_root(Uint128 x) noexcept {
     auto root = static_cast<std::uint64_t>(::sqrt(approximate(x)));
     while (static_cast<Uint128>(root) * root > x) --root;
@@ -161,7 +169,8 @@ TIGHTDP_HD inline std::uint64_t square_root(Uint128 x) noexcept {
     return root;
 }
 
-// floor(sigma sqrt(l) a + 1/2) from l and a, rounded down, or up where `up`. sigma <= 2^39. Work: 4 n + 16 limbs.
+// Returns floor(sigma sqrt(l) a + 1/2), where products are rounded up if `up` and down otherwise. sigma is at most
+// 2^39. `work` has 4 n + 16 limbs.
 TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const Limb* l, const Limb* a,
                                                       bool up, Limb* work) noexcept {
     Limb *const p = work, *const scratch = work + n + 5;
@@ -169,7 +178,7 @@ TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const
     add_limb(n, up, 0, p);
     multiply(n, p, a, p, scratch);
     add_limb(n, up, 0, p);
-    // sigma = m 2^e; (2 sigma)^2 l a^2 = m^2 p 2^(2e + 2 - 32n), whose integer part decides.
+    // Sigma is m 2^e, so (2 sigma)^2 l a^2 = m^2 p 2^(2e + 2 - 32n). Only the integer part of this number matters.
     std::uint64_t bits;
     __builtin_memcpy(&bits, &sigma, sizeof bits);
     const int exponent = static_cast<int>(bits >> 52);
@@ -184,14 +193,15 @@ TIGHTDP_HD_STAGE inline std::uint64_t nearest_product(int n, double sigma, const
         const Uint128 digits = limb < n + 5 ? p[limb] : 0;
         square |= i == 0 ? digits >> shift % 32 : digits << (32 * i - shift % 32);
     }
-    // floor(v + 1/2) = floor((floor(2 v) + 1) / 2).
+    // The result is floor(v + 1/2) = floor((floor(2 v) + 1) / 2) with v = sigma sqrt(l) a.
     return (square_root(square) + 1) / 2;
 }
 
-// Limbs of work that `words` words take.
+// Returns the number of limbs of work that settled_normal needs for `words` words.
 TIGHTDP_HD constexpr int settling_work(int words) noexcept { return 15 * (2 * words + 2); }
 
-// Whether the first `words` words of 64 binary digits settle the integer; word(j, x, y) gives the j-th of x and of y.
+// Tells whether the first `words` words of 64 binary digits determine the rounded integer, and computes it if they do.
+// word(j, x, y) returns the j-th word of x and that of y.
 template <class Words>
 TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const Words& word, Limb* work,
                                       std::int64_t& rounded) noexcept {
@@ -207,8 +217,9 @@ TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const 
             t[n - 1 - 2 * j - half] = static_cast<Limb>(of_y >> (32 - 32 * half));
         }
     }
-    if (is_zero(n, x)) return false;  // -ln x has no bound yet
-    // y = octant/8 + t, or (octant + 1)/8 - t - 2^-digits, with t the same digits or their complements.
+    if (is_zero(n, x)) return false;  // x may be arbitrarily small, so -ln x has no upper bound yet
+    // y = octant/8 + t if the octant is even, and y = (octant + 1)/8 - t - 2^-digits if it is odd. The digits of t are
+    // those of y or, in the second case, their complements.
     const Limb octant = t[n - 1] >> 29;
     if (octant & 1)
         for (int i = 1; i < n; ++i) t[i] = ~t[i];
@@ -223,7 +234,8 @@ TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const 
     return true;
 }
 
-// The integer, from as many words as settle it. The memory of a third and further words is taken when they are.
+// Returns the rounded integer, from as many words as determine it. More than two words are rarely needed, and the
+// memory for them is allocated then.
 template <class Words>
 TIGHTDP_HD_STAGE inline std::int64_t settle_normal(double sigma, bool sine, const Words& word) noexcept {
     constexpr int kOnStack = 2;

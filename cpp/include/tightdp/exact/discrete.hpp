@@ -1,16 +1,17 @@
-// Exact samplers of the discrete Laplace and discrete Gaussian distributions (Canonne, Kamath and Steinke
-// 2020, algorithms 2 and 3). Integers only; proofs in docs/theory/noise.md, section 4.
+// Exact samplers of the discrete Laplace and discrete Gaussian distributions, which use integer arithmetic only
+// (Canonne, Kamath and Steinke 2020, algorithms 2 and 3). The proofs are in docs/theory/noise.md, section 4.
 #pragma once
 
 #include "bernoulli.hpp"
 
 namespace tightdp::exact {
 
-// The largest draw, in scales: a larger one is drawn again. This bounds all integers, and changes the distribution by
-// a total variation of exp(-1024) < 2^-1477.
+// Largest magnitude of a draw, in units of the scale. Larger draws are rejected and drawn again. This limits the size
+// of all integers, and changes the distribution by a total variation distance of exp(-1024) < 2^-1477.
 inline constexpr std::uint64_t kMostUnits = 1024;
 
-// P(n) proportional to exp(-|n| s/t): scale t/s, with 1 <= t < 2^62, 1 <= s < 2^64 and t/s <= 2^50.
+// Parameters of the distribution with P(n) proportional to exp(-|n| s/t). Its scale is t/s, where 1 <= t < 2^62,
+// 1 <= s < 2^64 and t/s <= 2^50.
 struct LaplaceParameters {
     std::uint64_t t, s;
 };
@@ -23,17 +24,18 @@ std::int64_t discrete_laplace(const LaplaceParameters& p, Words& words) {
         std::uint64_t v = 0;
         while (v < kMostUnits && bernoulli_exp_one(words)) ++v;
         if (v == kMostUnits) continue;
-        // u + t v is geometric with ratio exp(-1/t); a division makes that exp(-s/t).
+        // u + t v has a geometric distribution with the ratio exp(-1/t). Dividing by s makes the ratio exp(-s/t).
         const Uint128 magnitude = (static_cast<Uint128>(v) * p.t + u) / p.s;
         const bool negative = words.next_bit();
-        if (negative && magnitude == 0) continue;  // zero once, not twice
+        if (negative && magnitude == 0) continue;  // otherwise 0 would be twice as likely as it should be
         const auto n = static_cast<std::int64_t>(magnitude);
         return negative ? -n : n;
     }
 }
 
-// sigma^2 = numerator / denominator. A discrete Laplace of scale t = floor(sigma) + 1 is accepted with
-// probability exp(-(|y| - sigma^2/t)^2 / (2 sigma^2)) = exp(-(|y| t D - N)^2 / (2 N D t^2)).
+// Parameters of a discrete Gaussian with sigma^2 = N/D. A draw y from the discrete Laplace distribution with the scale
+// t = floor(sigma) + 1 is accepted with the probability exp(-(|y| - sigma^2/t)^2 / (2 sigma^2)), which is
+// exp(-(|y| t D - N)^2 / (2 N D t^2)).
 template <class Int>
 struct GaussianParameters {
     Int numerator;

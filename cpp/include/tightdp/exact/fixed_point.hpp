@@ -1,10 +1,10 @@
-// Nonnegative fixed-point numbers of any precision: what the rare branch of a rounded normal needs of them
-// and no more.
+// Non-negative fixed-point numbers of any precision, with the operations that exactly rounded normal draws need in rare
+// cases (box_muller.hpp).
 //
-// A number of precision n is an array of n + 1 limbs, least significant first, of value sum a[i] 2^(32 (i -
-// n)): n limbs of fraction, one of integer part. A unit is 2^-32n. Every operation rounds down by less than
-// one unit, and callers keep results within [0, 2^32). How many steps an operation takes depends on n alone:
-// noise is secret.
+// A number of precision n is an array of n + 1 limbs of 32 bits, least significant first: n limbs of fraction and one
+// limb of integer part. Its value is the sum of a[i] 2^(32 (i - n)). A unit is 2^-32n. Every operation rounds down by
+// less than one unit, and callers keep results within [0, 2^32). The number of steps of an operation depends on n
+// alone, so that timing reveals nothing about the noise.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ TIGHTDP_HD inline bool is_zero(int n, const Limb* a) noexcept {
     return true;
 }
 
-// a += b 2^(32 at) units; `at` = n is the integer part.
+// Adds b 2^(32 at) units to a. `at` = n addresses the integer part.
 TIGHTDP_HD inline void add_limb(int n, std::uint64_t b, int at, Limb* a) noexcept {
     for (int i = at; b != 0 && i <= n; ++i) {
         b += a[i];
@@ -48,7 +48,7 @@ TIGHTDP_HD inline void add(int n, const Limb* b, Limb* a) noexcept {
     }
 }
 
-// a -= b where that is not negative: whether it was.
+// Subtracts b from a if the difference is not negative. Returns whether it subtracted.
 TIGHTDP_HD_STAGE inline bool subtract_if_less(int n, const Limb* b, Limb* a) noexcept {
     std::uint64_t borrow = 0;
     for (int i = 0; i <= n; ++i) borrow = (static_cast<std::uint64_t>(a[i]) - b[i] - borrow) >> 63;
@@ -62,7 +62,7 @@ TIGHTDP_HD_STAGE inline bool subtract_if_less(int n, const Limb* b, Limb* a) noe
     return mask != 0;
 }
 
-// a = max(a - b, 0).
+// Sets a to max(a - b, 0).
 TIGHTDP_HD inline void subtract(int n, const Limb* b, Limb* a) noexcept {
     if (!subtract_if_less(n, b, a)) set(n, 0, a);
 }
@@ -81,10 +81,10 @@ TIGHTDP_HD_STAGE inline void divide(int n, Limb divisor, Limb* a) noexcept {
     }
 }
 
-// The k for which a 2^k is in [1, 2), and that in place of a, for 0 < a < 2.
+// Replaces a, 0 < a < 2, by a 2^k in [1, 2), and returns k.
 TIGHTDP_HD_STAGE inline int normalise(int n, Limb* a) noexcept {
     int k = 0;
-    for (int limb = 0; limb < n - 1; ++limb) {  // while a < 2^-32
+    for (int limb = 0; limb < n - 1; ++limb) {  // shifts by 32 bits while a < 2^-32
         const bool small = (a[n] | a[n - 1]) == 0;
         for (int i = n; i >= 0; --i) a[i] = small && i > 0 ? a[i - 1] : small ? 0 : a[i];
         k += small ? 32 : 0;
@@ -98,7 +98,7 @@ TIGHTDP_HD_STAGE inline int normalise(int n, Limb* a) noexcept {
     return k;
 }
 
-// Writes the exact product. `out` has na + nb limbs and is neither of the factors.
+// Writes the exact product of a and b. `out` has na + nb limbs and overlaps neither factor.
 TIGHTDP_HD_STAGE inline void multiply_limbs(const Limb* a, int na, const Limb* b, int nb, Limb* out) noexcept {
     for (int i = 0; i < na + nb; ++i) out[i] = 0;
     for (int i = 0; i < na; ++i) {
@@ -112,13 +112,13 @@ TIGHTDP_HD_STAGE inline void multiply_limbs(const Limb* a, int na, const Limb* b
     }
 }
 
-// out may be a or b; scratch has 2 n + 2 limbs.
+// Writes the rounded product of a and b. `out` may be a or b. `scratch` has 2 n + 2 limbs.
 TIGHTDP_HD inline void multiply(int n, const Limb* a, const Limb* b, Limb* out, Limb* scratch) noexcept {
     multiply_limbs(a, n + 1, b, n + 1, scratch);
     copy(n, scratch + n, out);
 }
 
-// out = a / b for a < b < 2^31, digit by digit; a is used up.
+// Writes a / b for a < b < 2^31, digit by digit. `a` is overwritten.
 TIGHTDP_HD_STAGE inline void divide(int n, Limb* a, const Limb* b, Limb* out) noexcept {
     out[n] = 0;
     for (int i = n - 1; i >= 0; --i) {

@@ -1,4 +1,4 @@
-// Unsigned integers of a fixed number of 64-bit words: what exact sampling needs of them and no more.
+// Unsigned integers of a fixed number of 64-bit words, with the operations that exact sampling needs.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace tightdp::exact {
 
 __extension__ typedef unsigned __int128 Uint128;
 
-// Little-endian words. All operations are exact modulo 2^(64 words); callers bound their numbers to stay
-// below.
+// An unsigned integer whose words are stored with the least significant first. All operations are exact modulo
+// 2^(64 words), and callers keep results below that.
 template <int words>
 struct WideInt {
     std::uint64_t w[words] = {};
@@ -49,14 +49,15 @@ struct WideInt {
     }
 
     friend WideInt operator<<(WideInt a, int one) noexcept {
-        (void)one;  // doubling is all that is used
+        (void)one;  // the shift is always by 1
         for (int i = words; i-- > 1;) a.w[i] = a.w[i] << 1 | a.w[i - 1] >> 63;
         a.w[0] <<= 1;
         return a;
     }
 };
 
-// The nearest doubles, for first guesses that exact arithmetic confirms: relative error below 2^-51.
+// Returns a double close to an integer, with a relative error below 2^-51. It serves for first guesses that exact
+// arithmetic confirms.
 TIGHTDP_HD inline double approximate(Uint128 x) noexcept {
     return static_cast<double>(static_cast<std::uint64_t>(x >> 64)) * 0x1p64 +
            static_cast<double>(static_cast<std::uint64_t>(x));

@@ -1,4 +1,4 @@
-// The inverse of ln Phi: quantiles of the normal law at probabilities that underflow.
+// The inverse of ln Phi: quantiles of the normal distribution at probabilities that may be too small for a double.
 #pragma once
 
 #include <cmath>
@@ -9,16 +9,17 @@
 
 namespace tightdp {
 
-// x with ln Phi(x) = log_p, log_p <= 0; -inf at -inf, inf at 0, NaN above. Error at most 16 u relatively,
-// plus 4 u absolutely near x = 0.
+// Returns the x with ln Phi(x) = log_p, for log_p <= 0. The result is -inf for -inf, inf for 0, and NaN for log_p > 0.
+// The relative error is at most 16 u, and near x = 0 there is an absolute error of at most 4 u.
 //
-// ln Phi is concave and increasing with slope 1 / R(-x). Right of the median the equation is mirrored. Left
-// of it Newton's method starts where ln Phi is too small (Phi(x) <= e^{-x^2/2} for x <= 0) and, by concavity,
-// climbs to the root without passing it: docs/theory/special.md, 4. It stops when it no longer climbs.
+// ln Phi is concave and increasing, and its slope is 1 / R(-x), where R is Mills' ratio. For results right of the
+// median, the mirrored equation is solved. Left of the median, Newton's method starts at a point where ln Phi is too
+// small, for Phi(x) <= e^{-x^2/2} if x <= 0. Because of the concavity it climbs to the root without passing it
+// (docs/theory/special.md, section 4). The iteration stops when it no longer climbs.
 TIGHTDP_HD inline double log_ndtri(double log_p) noexcept {
     constexpr double ln2 = 0.69314718055994530942;
     if (!(log_p < 0)) return log_p == 0 ? HUGE_VAL : static_cast<double>(NAN);
-    if (log_p < -1e100) return -std::sqrt(2.0) * std::sqrt(-log_p);  // all but x^2/2 is nothing there
+    if (log_p < -1e100) return -std::sqrt(2.0) * std::sqrt(-log_p);  // other terms than x^2/2 are negligible
     const bool mirrored = log_p > -ln2;
     const double target = mirrored ? log1mexp(log_p) : log_p;
     double x = -std::sqrt(-2 * target);

@@ -1,24 +1,25 @@
 // Mills' ratio R(x) = (1 - Phi(x)) / phi(x) = e^{x^2/2} int_x^inf e^{-t^2/2} dt and its slope S(x) = -R'(x) =
-// 1 - x R(x).
+// 1 - x R(x), where Phi and phi are the distribution function and the density of N(0, 1).
 //
-// Everything about normal tails is built on these two: they neither underflow nor cancel.
-// docs/theory/special.md, 1.
+// All functions of normal tails are computed from R and S, because R and S do not underflow and are computed without
+// cancellation (docs/theory/special.md, section 1).
 #pragma once
 
 #include "tightdp/config.hpp"
 
 namespace tightdp {
 
-// A polynomial's coefficients, lowest power first. A value, so that device code can take a constant of it.
+// The coefficients of a polynomial, lowest power first. They are a value type, so that device code can use constants of
+// this type.
 template <int N>
 struct Coefficients {
     double c[N];
     static constexpr int size = N;
 };
 
-// Polynomials in y = (x - 5)/(x + 5), lowest power first, for (1 + x) R(x) and (1 + 1.5 x + x^2) S(x). They interpolate
-// at Chebyshev nodes (tools/fit_mills.py); their relative errors are 8e-19 and 4e-18. On [-1, 1] the sum of the terms'
-// magnitudes is at most 1.7 and 2.3 times the value, so Horner's rule is stable.
+// Polynomials in y = (x - 5)/(x + 5) for (1 + x) R(x) and for (1 + 1.5 x + x^2) S(x). They interpolate these functions
+// at Chebyshev nodes (tools/fit_mills.py), with relative errors of 8e-19 and 4e-18. For y in [-1, 1] the sum of the
+// magnitudes of the terms is at most 1.7 and 2.3 times the value, so Horner's rule is stable.
 inline constexpr double kMillsCenter = 5.0;
 inline constexpr Coefficients<26> kMillsRatio{
     {0x1.28273b50efa76p+0,   -0x1.d5fd8ffd0f1a0p-3, 0x1.3e97eaf5f2eebp-4,   0x1.9ac85788f390ap-6,
@@ -44,20 +45,20 @@ TIGHTDP_HD constexpr double horner(const Coefficients<N>& p, double y) noexcept 
     return sum;
 }
 
-// x in [0, 1e150]. Relative error at most kMillsError.
+// Returns R(x) for x in [0, 1e150], with a relative error of at most kMillsError.
 TIGHTDP_HD inline double mills_ratio(double x) noexcept {
     constexpr auto p = kMillsRatio;
     return horner(p, (x - kMillsCenter) / (x + kMillsCenter)) / (1 + x);
 }
 
-// x in [0, 1e150]. Relative error at most kMillsError.
+// Returns S(x) for x in [0, 1e150], with a relative error of at most kMillsError.
 TIGHTDP_HD inline double mills_slope(double x) noexcept {
     constexpr auto p = kMillsSlope;
     return horner(p, (x - kMillsCenter) / (x + kMillsCenter)) / (1 + x * (1.5 + x));
 }
 
-// Assumed by every bound that uses them; measured maxima in docs/theory/special.md are below two thirds of
-// it.
+// Bound on the relative errors of R and S, which all bounds that use them assume. The largest errors that were measured
+// (docs/theory/special.md) are below two thirds of it.
 inline constexpr double kMillsError = 8 * kUnitRoundoff;
 
 }  // namespace tightdp

@@ -1,4 +1,5 @@
-// The normal density, distribution function and its logarithm, to a few units of roundoff far into the tails.
+// The density phi and the distribution function Phi of N(0, 1), and ln Phi, with small relative errors far into the
+// tails.
 #pragma once
 
 #include <cmath>
@@ -12,11 +13,11 @@ inline constexpr double kInvSqrt2 = 0.70710678118654752440;
 inline constexpr double kInvSqrt2Pi = 0.39894228040143267794;
 inline constexpr double kLogSqrt2Pi = 0.91893853320467274178;
 
-// e^{-(x + rest)^2 / 2} for |rest| <= 2^-52 |x|: the argument to more than double precision.
-// Error at most 6 u relatively while the result is a normal number; 0 beyond |x| = 38.6.
+// Returns e^{-(x + rest)^2 / 2} for |rest| <= 2^-52 |x|. The sum x + rest is an argument with more than double
+// precision. The relative error is at most 6 u while the result is a normal number. The result is 0 beyond |x| = 38.6.
 //
-// x is cut after 2^-20, so that the square of the front part is exact; what is left changes the exponent by
-// d, and |d| <= 2e-5 wherever the result is not zero, so four terms of e^{-d} are enough.
+// The digits of x up to 2^-20 form `front`, whose square is exact. The rest changes the exponent by d. Since
+// |d| <= 2e-5 wherever the result is not zero, four terms of the series of e^{-d} are enough.
 TIGHTDP_HD inline double exp_half_square(double x, double rest = 0) noexcept {
     x = std::fabs(x) == x ? x : (rest = -rest, -x);
     if (!(x < 40)) return x >= 40 ? 0.0 : x;  // NaN passes through
@@ -25,23 +26,23 @@ TIGHTDP_HD inline double exp_half_square(double x, double rest = 0) noexcept {
     return std::exp(-0.5 * front * front) * (1 - d * (1 - d * (0.5 - d * (1.0 / 6))));
 }
 
-// phi(x). Error at most 8 u relatively in the normal range.
+// Returns phi(x). The relative error is at most 8 u unless the result is subnormal.
 TIGHTDP_HD inline double normal_density(double x) noexcept {
     return kInvSqrt2Pi * exp_half_square(x);
 }
 
-// 1 - Phi(x) for x >= 0. Error at most 16 u relatively in the normal range.
+// Returns 1 - Phi(x) for x >= 0. The relative error is at most 16 u unless the result is subnormal.
 TIGHTDP_HD inline double normal_tail(double x) noexcept {
     return normal_density(x) * mills_ratio(x);
 }
 
-// Phi(x). Error at most 16 u relatively in the normal range; 0 below -38.5.
+// Returns Phi(x). The relative error is at most 16 u unless the result is subnormal. The result is 0 below -38.5.
 TIGHTDP_HD inline double ndtr(double x) noexcept {
     if (std::fabs(x) > 1e100) return x > 0 ? 1.0 : 0.0;
     return x > 0 ? 1 - normal_tail(x) : normal_tail(-x);
 }
 
-// ln Phi(x) for |x| <= 1e150; -inf and 0 at the infinities. Error at most 20 u relatively.
+// Returns ln Phi(x) for |x| <= 1e150, with a relative error of at most 20 u. The result is -inf at -inf and 0 at +inf.
 TIGHTDP_HD inline double log_ndtr(double x) noexcept {
     if (x > 0) return x > 40 ? -0.0 : std::log1p(-normal_tail(x));
     if (x < -1e150) return -HUGE_VAL;

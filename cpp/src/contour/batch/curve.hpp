@@ -1,7 +1,7 @@
-// One setting (sigma, q, steps) in one direction in the fixed memory of one team: the Curve of contour/inversion on
-// a device. docs/theory/contour.md, 1 to 7.
+// The MGF of one setting (sigma, q, steps) in one direction on a device, in the fixed memory of a team of threads
+// ("lanes"). It implements the interface Curve of contour/inversion (docs/theory/contour.md, sections 1 to 7).
 //
-// Precondition: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps >= 1 an integer.
+// Preconditions: 1e-6 <= sigma <= 1e12, 0 < q < 1, and steps is an integer >= 1.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tightdp::contour {
 template <class Team>
 class BatchCurve {
   public:
-    // Newton's iteration ends at this part of the certified error: there is nothing left to gain.
+    // Newton's iteration ends at this fraction of the certified error, because further steps gain nothing.
     static constexpr double kEnough = 0.01;
 
     TIGHTDP_HD BatchCurve(const Team& team, BatchMemory& memory, const Pair& pair, double steps) noexcept
@@ -47,7 +47,7 @@ class BatchCurve {
         }
         team_.sync();
     }
-    // 6: section 7.
+    // The 6 is the error of trigonometric functions on a device (contour.md, section 7).
     TIGHTDP_HD CurveValue value(const Plan& plan, double epsilon) const noexcept {
         return value_at(team_, ordinates(), plan, 6, epsilon);
     }
@@ -65,7 +65,7 @@ class BatchCurve {
     double reach_ = -1;
 };
 
-// Chooses the length as CompositionMgf::choose_length does, one level a lane.
+// Chooses the length as CompositionMgf::length_by_cells does. Each lane computes one level of abscissae.
 template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;

@@ -15,7 +15,8 @@
 namespace tightdp::contour {
 namespace {
 
-// Settings handed to a thread at a time: small beside the work, large beside the cost of the counter.
+// Number of settings that a thread takes at a time. It is small so that threads share the work evenly, and large enough
+// that the shared counter costs little.
 constexpr std::int64_t kChunk = 16;
 
 void one(double sigma, double q, double steps, double delta, double tolerance, double& lower, double& upper,
@@ -25,7 +26,7 @@ void one(double sigma, double q, double steps, double delta, double tolerance, d
     const std::span<const Sampled> parts = plain ? std::span<const Sampled>{} : std::span(&sampled, 1);
     const double mu2 = plain ? steps / (sigma * sigma) : 0;
     Result r = epsilon({parts, mu2, Direction::remove}, delta, tolerance);
-    // The other direction does not count if no loss of an addition exceeds the lower end.
+    // "add" changes neither end if its largest loss is at most the lower end for "remove".
     const double most = steps * largest_add_loss(q) * (1 + 18 * kUnitRoundoff);
     if (r.status == Status::certified && !plain && !(most <= r.lower))
         r = worse(r, epsilon({parts, mu2, Direction::add}, delta, tolerance));
@@ -35,7 +36,8 @@ void one(double sigma, double q, double steps, double delta, double tolerance, d
     status = certified;
 }
 
-// Threads that are waited for, by a caller that goes on looking whether to stop: they stop then as well.
+// Threads that compute beside the caller's. While the caller waits for them, it checks whether it was told to stop, and
+// then the threads stop as well.
 class Helpers {
   public:
     template <class Body>
@@ -45,7 +47,7 @@ class Helpers {
                 const work::StopsOn on(&stop_);
                 try {
                     body();
-                } catch (const Interrupted&) {  // the caller knows
+                } catch (const Interrupted&) {  // the caller throws the same exception
                 }
                 const std::lock_guard lock(mutex_);
                 --running_;
@@ -53,7 +55,7 @@ class Helpers {
             });
     }
 
-    // Precondition of the destructor: none are running, or they shall stop.
+    // Returns when no thread is running any more. The destructor, in contrast, stops threads that are running.
     void wait() {
         using namespace std::chrono_literals;
         std::unique_lock lock(mutex_);

@@ -1,4 +1,5 @@
-// A warp a setting, warps taking settings in turn; formulas: setting.hpp.
+// Computes bounds on epsilon for many settings on a device. Each warp computes one setting at a time, with the formulas
+// of setting.hpp.
 #include <algorithm>
 
 #include "epsilon_batch.cuda.hpp"
@@ -11,8 +12,9 @@ namespace {
 
 using contour::BatchMemory;
 
-// 16 warps a multiprocessor: chains of dependent double arithmetic want many, each warp's scratch wants room
-// in the second-level cache, and 128 registers a thread are about what the longest stage needs.
+// Warps in a block, and blocks on a multiprocessor. Many warps hide the latency of chains of dependent operations, but
+// the scratch memory of all warps should fit into the second-level cache. With 16 warps a thread has 128 registers,
+// which is about what the longest function needs.
 constexpr int kWarps = 2;
 constexpr int kBlocksPerProcessor = 8;
 

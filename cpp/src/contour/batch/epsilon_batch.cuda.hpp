@@ -1,4 +1,5 @@
-// Many epsilon(delta) queries on a device. The twin of epsilon_batch.hpp.
+// Bounds on epsilon(delta) for many independent settings, computed on a device. epsilon_batch.hpp does the same on
+// threads.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,8 +8,9 @@
 
 namespace tightdp::cuda {
 
-// Arrays of n in device memory, settings as in epsilon_batch.hpp with q < 1. status 0: declined (lower 0, upper inf);
-// ask the CPU. Returns once the work is queued on `stream`. Throws Error.
+// The arrays have n entries each, in device memory, as in epsilon_batch.hpp but with q < 1. A status of 0 means that
+// the setting was declined (lower 0, upper inf), and the CPU's engine should be used. The function returns once the
+// work is queued on `stream`. It may throw Error.
 void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const double* steps, const double* delta,
                    double tolerance, double* lower, double* upper, unsigned char* status, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// The memory of a team of a device that inverts one setting of a batch.
+// The memory of a team of threads ("lanes") on a device that computes one setting of a batch.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,8 @@
 
 namespace tightdp::contour {
 
-// Caps of a setting in a batch; a setting over one of them is declined and the caller turns to the CPU's
-// engine. Settings of deep learning (sigma in [.5, 10], q in [1e-4, .2]) need 60 to 400 nodes and 40 to 700
-// abscissae.
+// Limits of a setting in a batch. A setting that exceeds one of them is declined, and the caller uses the CPU's engine.
+// Settings of deep learning (sigma in [.5, 10], q in [1e-4, .2]) need 60 to 400 nodes and 40 to 700 abscissae.
 inline constexpr std::int64_t kBatchNodes = 8192;
 inline constexpr std::int64_t kBatchAbscissae = 4096;
 inline constexpr std::int64_t kBatchCells = 512;
@@ -18,12 +17,14 @@ inline constexpr std::int64_t kBatchSamples = 400;
 // One team's scratch memory.
 struct BatchMemory {
     double loss[kBatchNodes], posterior[kBatchNodes], weights[kBatchNodes];
-    // e^{i size step y} - 1 of each node: the rotation from one abscissa of a lane to its next.
+    // The rotation from one abscissa of a lane to its next one, e^{i size step y} - 1 for each node with the loss y,
+    // where `size` is the number of lanes.
     double turn_re[kBatchNodes], turn_im[kBatchNodes];
     Cell cells[kBatchCells];
     double cell_at[kBatchCells], cell_mass[kBatchCells], cell_density[kBatchCells];
     double sampled[kBatchSamples];
-    // Abscissae 1.. and then 0..: first xi, then h and the bounds on its rule and rounding errors.
+    // Values at the abscissae. First they are xi = M(z)/M(c) - 1 and its rounding error, from index 1 on. Then they are
+    // the ordinates h and the bounds on their errors from the rule and from rounding, from index 0 on.
     double re[kBatchAbscissae + 1], im[kBatchAbscissae + 1], rule[kBatchAbscissae + 1], round[kBatchAbscissae + 1];
 };
 

@@ -1,8 +1,8 @@
-// epsilon(delta) of one setting, in one direction or the worse of both; docs/theory/contour.md, sections 1
-// to 7.
+// Bounds on epsilon(delta) of one setting, in one direction or for the worse of both (docs/theory/contour.md, sections
+// 1 to 7).
 //
-// Precondition: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps >= 1 an integer, 0 < delta < 1, tolerance in [1e-13,
-// 1e-2]. Postcondition: lower <= epsilon(delta) <= upper where certified; else the setting is declined.
+// Preconditions: 1e-6 <= sigma <= 1e12, 0 < q < 1, steps is an integer >= 1, 0 < delta < 1, and tolerance is in
+// [1e-13, 1e-2]. If the result is certified, lower <= epsilon(delta) <= upper. Otherwise the setting is declined.
 #pragma once
 
 #include "contour/direct_bounds.hpp"
@@ -10,6 +10,7 @@
 
 namespace tightdp::contour {
 
+// Bounds epsilon in one direction.
 template <class Team>
 TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, const Pair& pair, double steps,
                                       double delta, double tolerance) noexcept {
@@ -21,7 +22,7 @@ TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, con
                          [&](bool by_delta, double at) { return invert(curve, tolerance, by_delta, at); });
 }
 
-// Bounds on epsilon under add_or_remove: the larger ones of both directions.
+// Bounds epsilon under add_or_remove: the larger of the results for the two directions.
 template <class Team>
 TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, double sigma, double q, double steps,
                                       double delta, double tolerance) noexcept {

@@ -1,4 +1,4 @@
-// Aliasing: the error of the infinite trapezoid rule in delta. docs/theory/contour.md, section 2.
+// Aliasing, the error in delta of the infinite trapezoid rule (docs/theory/contour.md, section 2).
 #pragma once
 
 #include <cmath>
@@ -7,20 +7,21 @@
 
 namespace tightdp::contour {
 
-// ln of kappa(c) = c^c / (1 + c)^(1 + c), the constant of delta(eps) <= M(c) e^{-c eps} kappa(c). c >= 0;
-// kappa(0) = 1.
+// Returns the logarithm of kappa(c) = c^c / (1 + c)^(1 + c) for c >= 0, where kappa(0) = 1. It is the constant of the
+// bound delta(eps) <= M(c) e^{-c eps} kappa(c).
 TIGHTDP_HD inline double log_kappa(double c) noexcept {
     return c > 0 ? -c * std::log1p(1 / c) - std::log1p(c) : 0.0;
 }
 
-// One side of the excess: sum over k >= 1 of e^{-k gap period} e^{log_chernoff}, where log_chernoff = K(c') -
-// c' eps + log_kappa(c') at the auxiliary abscissa c' and gap = |c' - c| > 0. Includes a factor for its own
-// rounding.
+// Returns the aliasing error from one side: the sum over k >= 1 of e^{-k gap period} e^{log_chernoff}. Here c' is an
+// auxiliary abscissa, log_chernoff = ln M(c') - c' eps + log_kappa(c'), and gap = |c' - c| > 0. The result is rounded
+// up.
 TIGHTDP_HD inline double alias_excess(double log_chernoff, double gap, double period) noexcept {
     return std::exp(log_chernoff - gap * period) / -std::expm1(-gap * period) * (1 + 1e-9);
 }
 
-// The period at which one side of the excess is at most e^{log_target} (up to the geometric factor).
+// Returns the period at which the aliasing error from one side is at most e^{log_target}, apart from the factor of the
+// geometric series.
 TIGHTDP_HD inline double alias_period(double log_chernoff, double gap, double log_target) noexcept {
     return (log_chernoff - log_target) / gap;
 }

@@ -1,4 +1,4 @@
-// The trapezoid sum in the memory of the host.
+// The trapezoid sum over the abscissae, in the memory of the host.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 
 namespace tightdp::contour {
 
-// Units of work of one abscissa: its sine, cosine and the like.
+// Units of work for the functions at one abscissa, such as its sine and cosine.
 inline constexpr std::int64_t kAbscissaUnits = 20;
 
 class HostSum {
   public:
-    // Sets the ordinates from ln of M(z)/M(c) at the abscissae, without the plain Gaussians, whose mu2 is given.
+    // Computes the ordinates from ln(M(z)/M(c)) at the abscissae. `ratios` does not include the plain Gaussians, which
+    // are given by mu2.
     void set(const std::vector<LogRatio>& ratios, const Plan& plan, double mu2) {
         const std::size_t n = ratios.size();
         memory_.resize(4 * n);

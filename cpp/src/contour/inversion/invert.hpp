@@ -1,15 +1,16 @@
-// delta(epsilon) and epsilon(delta) of a Curve (plan.hpp) by the trapezoid sum, certified.
-// docs/theory/contour.md, sections 1 and 6. Besides what the planner asks for, a Curve has
-//     void transform(plan)                computes the ordinates on the nodes that were placed for the plan
-//     CurveValue value(plan, epsilon)     from them
-//     long nodes()
-//     kEnough                             Newton ends where it is within this part of the error
+// Certified bounds on delta(epsilon) and epsilon(delta) of a Curve (plan.hpp) by the trapezoid sum
+// (docs/theory/contour.md, sections 1 and 6). In addition to the members that the planner uses, a Curve has
+//     void transform(plan)                computes the ordinates from the nodes that were placed for the plan
+//     CurveValue value(plan, epsilon)     computes the sum at epsilon from the ordinates
+//     long nodes()                        returns the number of nodes
+//     kEnough                             fraction of the error at which Newton's iteration ends
 #pragma once
 
 #include "trapezoid_sum.hpp"
 
 namespace tightdp::contour {
 
+// Returns a certified result with the error terms of a value, multiplied by `unit`.
 TIGHTDP_HD inline Result certified(const CurveValue& v, double unit) noexcept {
     Result r;
     r.status = Status::certified;
@@ -20,7 +21,7 @@ TIGHTDP_HD inline Result certified(const CurveValue& v, double unit) noexcept {
     return r;
 }
 
-// The root of S(e) = delta, where S rises above its own error: right of the root the value may drown in it.
+// Finds the root e of S(e) = delta, where S is the sum. Right of the root, S may be smaller than its own error.
 template <class Curve>
 TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double delta, double& e, CurveValue& v) {
     double low = -HUGE_VAL, high = HUGE_VAL, back = 1 / plan.c;
@@ -30,7 +31,8 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
         double next;
         if (v.delta > v.error() && v.slope < 0) {
             (v.delta > delta ? low : high) = e;
-            // Newton on ln delta, which is nearly linear in epsilon where no lobe of the law ends.
+            // Newton's method for ln delta, which is nearly linear in epsilon except where a lobe of the distribution
+            // ends.
             const double move = v.delta * std::log(v.delta / delta) / -v.slope, gap = std::fabs(v.delta - delta);
             next = e + clamped(move, -20 / plan.c, 20 / plan.c);
             if (std::fabs(move) <= 1e-14 * std::fabs(e) || gap <= 1e-15 * delta || gap < Curve::kEnough * v.error())
@@ -47,16 +49,17 @@ TIGHTDP_HD_STAGE bool find_root(const Curve& curve, const Plan& plan, double del
     return v.delta > 0 && v.slope < 0;
 }
 
-// Largest relative width of an answer; wider ones are of no use.
+// Largest relative width of a result. Wider results are of no use.
 inline constexpr double kWidest = 0.5;
 
+// Bounds epsilon(delta), and sets e to an estimate of it.
 template <class Curve>
 TIGHTDP_HD_STAGE Result solve_epsilon(const Curve& curve, const Plan& plan, double delta, double& e) {
     CurveValue v;
     if (!find_root(curve, plan, delta, e, v)) return {};
     Result r = certified(v, 1 / -v.slope);
     const double first = 1.01 * (v.error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
-    // Moves outwards until the certified sides have crossed delta.
+    // Moves both ends outwards until the bounds on delta prove them.
     double out = first;
     bool found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {
@@ -77,6 +80,7 @@ TIGHTDP_HD_STAGE Result solve_epsilon(const Curve& curve, const Plan& plan, doub
     return r;
 }
 
+// Bounds delta(epsilon).
 template <class Curve>
 TIGHTDP_HD_STAGE Result solve_delta(const Curve& curve, const Plan& plan, double epsilon) {
     const CurveValue v = curve.value(plan, epsilon);
@@ -88,7 +92,8 @@ TIGHTDP_HD_STAGE Result solve_delta(const Curve& curve, const Plan& plan, double
     return r;
 }
 
-// epsilon: where the curve was asked, or an estimate of where it meets delta.
+// Bounds delta(at), or epsilon(at) if `by_delta`. Sets `epsilon` to `at` in the first case, and to an estimate of the
+// result in the second.
 template <class Curve>
 TIGHTDP_HD_STAGE Result solve(Curve& curve, const Plan& plan, bool by_delta, double at, double& epsilon) {
     curve.transform(plan);
@@ -99,12 +104,13 @@ TIGHTDP_HD_STAGE Result solve(Curve& curve, const Plan& plan, bool by_delta, dou
     return r;
 }
 
-// A plan serves e-folds of delta around the point that it was made for; beyond, aliases outgrow its
-// tolerance.
+// Largest distance, in nats of delta, from the point that a plan was made for. Further away, the aliasing error exceeds
+// the tolerance.
 inline constexpr double kNear = 3;
-// Whatever the plan was made for.
+// Relative width up to which a result is accepted even if it is far from the point that the plan was made for.
 inline constexpr double kNarrow = 1e-8;
 
+// Plans and solves. `by_delta` and `at` are those of solve().
 template <class Curve>
 TIGHTDP_HD_STAGE Result invert(Curve& curve, double tolerance, bool by_delta, double at) {
     Plan plan;
@@ -128,8 +134,8 @@ TIGHTDP_HD_STAGE Result invert(Curve& curve, double tolerance, bool by_delta, do
     return r.status != Status::certified || better.upper - better.lower < r.upper - r.lower ? better : r;
 }
 
-// epsilon(delta). distance: delta(0) at most, a sum of total variation distances; most: that no loss exceeds.
-// ask(by_delta, at) inverts.
+// Bounds epsilon(delta). `distance` is an upper bound on delta(0), a sum of total variation distances. `most` is an
+// upper bound on the loss. ask(by_delta, at) computes a result as invert() does.
 template <class Ask>
 TIGHTDP_HD_STAGE Result least_epsilon(double distance, double most, double delta, const Ask& ask) {
     if (distance <= delta) {
@@ -139,7 +145,7 @@ TIGHTDP_HD_STAGE Result least_epsilon(double distance, double most, double delta
     }
     Result r = ask(true, delta);
     if (r.status != Status::certified || r.lower == 0) {
-        // The curve need not be followed to negative epsilon if delta(0) <= delta.
+        // If delta(0) <= delta, epsilon is 0, whatever the curve does at negative epsilon.
         Result zero = ask(false, 0.0);
         if (zero.status == Status::certified && zero.upper <= delta) {
             zero.lower = zero.upper = 0;

@@ -1,15 +1,14 @@
-// The plan of an inversion: abscissa, step and length of the trapezoid sum. docs/theory/contour.md, sections 1 to 3.
+// The plan of an inversion: abscissa, step and length of the trapezoid sum (docs/theory/contour.md, sections 1 to 3).
 //
-// A Curve is the moment generating function of a composition in somebody's memory: contour/composition_mgf.hpp
-// on the host, contour/batch/curve.hpp on a device. It has
-//     bool at(c, Cumulants&)              ln M and its derivatives, not certified; false: too many nodes
-//     double total_count()                steps
+// A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements it on the host,
+// and contour/batch/curve.hpp on a device. It has
+//     bool at(c, Cumulants&)              estimates ln M and its derivatives; returns false if there are too many nodes
+//     double total_count()                returns the number of steps
 //     Status choose_length(plan, sd, need, log_inverse)
-//                                         sets plan.count, so that |M(c + is)/M(c)| <= e^-need from its end
-//                                         on
-//     Status place_for(plan, log_inverse) nodes that serve the plan
-//     CertifiedLogMgf certified(c)        ln M at the plan's abscissa, on those nodes
-//     double bounded(c)                   no less than ln M at one of its auxiliary abscissae
+//                                         sets plan.count, so that |M(c + is)/M(c)| <= e^-need beyond the line's end
+//     Status place_for(plan, log_inverse) places nodes that are precise enough for the plan
+//     CertifiedLogMgf certified(c)        returns ln M at the plan's abscissa, from these nodes
+//     double bounded(c)                   returns an upper bound on ln M at an auxiliary abscissa of the plan
 #pragma once
 
 #include <cmath>
@@ -22,30 +21,32 @@
 
 namespace tightdp::contour {
 
-// One side of the excess by aliasing: the auxiliary abscissa, the period it asks for, K there.
+// The aliasing error from one side: the auxiliary abscissa, the period that it requires, and an upper bound on ln M at
+// the auxiliary abscissa.
 struct AliasSide {
     double c = 0, period = HUGE_VAL;
-    double k = 0;  // at most
+    double k = 0;
 };
 
 struct Plan {
     double c = 0;          // the abscissa
-    double epsilon = 0;    // the epsilon aimed at; a guess where delta was given
-    double log_delta = 0;  // likewise
-    // Whether c belongs to a saddle point. Where it does not a first solution says where to place it.
+    double epsilon = 0;    // epsilon, or an estimate of it if delta was given
+    double log_delta = 0;  // ln delta, or an estimate of it if epsilon was given
+    // Whether c belongs to a saddle point. If it does not, c is chosen from a first solution.
     bool consistent = false;
     double step = 0;
-    std::int64_t count = 0;  // abscissae c + i m step, m = 0..count
-    double log_decay = 0;    // certified: |M(c + is)/M(c)| <= e^log_decay for s >= count * step
+    std::int64_t count = 0;  // the sum runs over the abscissae c + i m step, m = 0..count
+    double log_decay = 0;    // |M(c + is)/M(c)| <= e^log_decay is proved for s >= count * step
     AliasSide left, right;
     CertifiedLogMgf k{};
 };
 
-// Phases up to this are reduced exactly enough (contour.md 5.2).
+// Largest phase that trigonometric functions reduce precisely enough (contour.md, section 5.2).
 inline constexpr double kMostPhase = 1e5;
 
-// Newton in ln c, kept in a bracket. By delta: ln delta falls in c at the rate c V. By epsilon: it grows at
-// the rate V. False: too many nodes.
+// Finds the saddle point for a given ln delta (`by_delta`) or epsilon by Newton's method in ln c within a bracket. With
+// V the curvature, ln delta falls with c at the rate c V, and epsilon grows at the rate V. Returns false if there are
+// too many nodes.
 template <class Curve>
 TIGHTDP_HD_STAGE bool find_saddle(Curve& curve, bool by_delta, double target, double c_first, Saddle& best) {
     double low = 1e-13, high = 1e13, c = clamped(c_first, 1e-6, 1e6);
@@ -57,7 +58,7 @@ TIGHTDP_HD_STAGE bool find_saddle(Curve& curve, bool by_delta, double target, do
         (gap > 0 ? low : high) = c;
         const double step = gap / (c * saddle_curvature(c, k) * (by_delta ? c : 1));
         if (!(std::fabs(step) < HUGE_VAL)) return false;
-        // The abscissa only has to be good; Newton on the transform itself finds epsilon.
+        // The abscissa need not be precise, because epsilon is found later by Newton's method on the sum itself.
         if (std::fabs(gap) * (by_delta ? 1 : c) < 0.02) return true;
         double next = c * std::exp(clamped(step, -1.5, 1.5));
         if (!(next > low && next < high)) next = std::sqrt(low * high);
@@ -73,9 +74,9 @@ class Planner {
     TIGHTDP_HD Planner(Curve& curve, double tolerance, Plan& plan)
         : curve_(curve), tolerance_(clamped(tolerance, 1e-13, 1e-2)), plan_(plan) {}
 
-    // Makes the plan, and leaves nodes on the curve that serve it.
-    // by_delta: target is ln delta; else it is epsilon, and known_log_delta <= 0 may give ln delta of a first
-    // solution.
+    // Makes the plan, and places nodes on the curve that are precise enough for it. `target` is ln delta if `by_delta`,
+    // and epsilon otherwise. In the second case, known_log_delta may be ln delta of a first solution, or 1 if there is
+    // none.
     TIGHTDP_HD_STAGE Status make(bool by_delta, double target, double known_log_delta);
 
   private:
@@ -84,18 +85,19 @@ class Planner {
     TIGHTDP_HD_STAGE bool balance(bool by_delta, double target);
     TIGHTDP_HD double log_tolerated() const { return plan_.log_delta + std::log(0.25 * tolerance_); }
     TIGHTDP_HD double log_front() const { return k_.k0 - plan_.c * plan_.epsilon; }
-    // ln of |g(0)| over delta: the digits that the sum loses by cancellation, least at the saddle point.
+    // Returns ln(|g(0)| / delta), which measures the digits that the sum loses by cancellation. It is smallest at the
+    // saddle point.
     TIGHTDP_HD double lost() const { return log_front() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta; }
 
     Curve& curve_;
     double tolerance_;
     Plan& plan_;
-    Cumulants k_;        // at the abscissa
-    double sd_ = 0;      // of the law tilted there
-    double widths_ = 4;  // from there to the right auxiliary abscissa, in units of 1/sd
+    Cumulants k_;        // cumulants at the abscissa
+    double sd_ = 0;      // standard deviation of the distribution that is tilted to the abscissa
+    double widths_ = 4;  // distance from the abscissa to the right auxiliary abscissa, in units of 1/sd
 };
 
-// Least and largest distance of the right auxiliary abscissa, in units of 1/sd.
+// Smallest and largest distance of the right auxiliary abscissa from the abscissa, in units of 1/sd.
 inline constexpr double kNearestRight = 1e-3, kFarthestRight = 30;
 
 template <class Curve>
@@ -126,8 +128,8 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
         const double period = alias_period(log_chernoff, plan_.c - c, log_tolerated());
         if (period < plan_.left.period) plan_.left = {c, period};
     }
-    // The period asked for is a quasi-convex function of the auxiliary abscissa: walk to its minimum, from
-    // where it was found last.
+    // The required period is a quasi-convex function of the auxiliary abscissa. The search for its minimum begins where
+    // the last one was found.
     constexpr double ratio = 1.4;
     const double start = widths_;
     better_right(start);
@@ -144,7 +146,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
 template <class Curve>
 TIGHTDP_HD_STAGE bool Planner<Curve>::balance(bool by_delta, double target) {
     double period = plan_.consistent ? 2 * kPi / plan_.step : HUGE_VAL;
-    // e^8 still leaves twelve digits.
+    // If e^8 is lost by cancellation, twelve digits are left.
     const double most_lost = larger(8.0, lost() + 3);
     for (int i = 0; i < 40; ++i) {
         const Plan plan_before = plan_;
@@ -176,7 +178,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::balance(bool by_delta, double target) {
 
 template <class Curve>
 TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, double known_log_delta) {
-    // First guess: the Gaussian of equal variance.
+    // The first guess is that of a Gaussian with the same variance.
     Cumulants k;
     if (!curve_.at(0.5, k)) return Status::too_many_nodes;
     const double variance = larger(k.k2, 1e-300);
@@ -195,8 +197,8 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     // point.
     plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
                                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
-    // The pole at 0 is kept two widths away if that can be had without tilting into such a lobe (where the
-    // variance jumps): nearer, the left tail of e^{cx} delta(x) is long.
+    // The abscissa is moved to a distance of two widths 1/sd from the pole at 0, if this does not tilt into a far lobe,
+    // in which the variance jumps. Nearer to the pole, the left tail of e^{cx} delta(x) is long.
     for (double widths = 2; plan_.consistent && widths > plan_.c * sd_; widths *= 0.8) {
         if (!curve_.at(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
         plan_.c = widths / sd_;
@@ -208,7 +210,8 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make(bool by_delta, double target, doubl
     if (!plan_.consistent || plan_.right.period > 2 * plan_.left.period)
         if (!balance(by_delta, target)) return Status::too_many_nodes;
     const double log_inverse = std::log(32 * (1 + curve_.total_count()) / tolerance_) + larger(0.0, lost());
-    // Truncation: e^{K - c eps} rho / (pi S) within the tolerance, S at least one width.
+    // The truncation error e^{K - c eps} rho / (pi S) must be within the tolerance. Here K = ln M(c), rho is the decay
+    // at the end S of the line, and S is at least 1/sd.
     const double need = larger(log_front() + std::log(sd_ / kPi) - log_tolerated(), 3.0);
     Status status = curve_.choose_length(plan_, sd_, need, log_inverse);
     if (status != Status::certified) return status;

@@ -1,5 +1,5 @@
-// The saddle point of G(c) e^{-c eps} and the normal approximation around an abscissa: they guide the choice
-// of the contour, and no bound rests on them. docs/theory/contour.md, section 1.
+// The saddle point of G(c) e^{-c eps} and the normal approximation around an abscissa c (docs/theory/contour.md,
+// section 1). They are estimates that guide the choice of the contour. The bounds do not depend on their precision.
 #pragma once
 
 #include <cmath>
@@ -13,11 +13,12 @@ struct Saddle {
     Cumulants k;
 };
 
-// The curvature of ln G at c.
+// Returns the second derivative of ln G at c.
 TIGHTDP_HD inline double saddle_curvature(double c, const Cumulants& k) noexcept {
     return k.k2 + 1 / (c * c) + 1 / ((1 + c) * (1 + c));
 }
 
+// Returns the epsilon for which c is the saddle point, and an estimate of ln delta there.
 TIGHTDP_HD inline Saddle saddle_at(double c, const Cumulants& k) noexcept {
     const double epsilon = k.k1 - 1 / c - 1 / (1 + c);
     const double log_delta =
@@ -25,13 +26,13 @@ TIGHTDP_HD inline Saddle saddle_at(double c, const Cumulants& k) noexcept {
     return {c, epsilon, log_delta, k};
 }
 
-// e^{x^2} erfc(x), to some digits.
+// Returns e^{x^2} erfc(x) to a few digits.
 TIGHTDP_HD inline double scaled_erfc(double x) noexcept {
     return x < 5 ? std::exp(x * x) * std::erfc(x) : (1 - 0.5 / (x * x) * (1 - 1.5 / (x * x))) / (x * std::sqrt(kPi));
 }
 
-// ln delta(epsilon) as if the law tilted to c were normal: right near the saddle point and usable away from
-// it.
+// Estimates ln delta(epsilon) as if the distribution that is tilted to c were normal. The estimate is good near the
+// saddle point and usable elsewhere.
 TIGHTDP_HD inline double normal_log_delta(double c, const Cumulants& k, double epsilon) noexcept {
     const double sd = std::sqrt(k.k2), m = (k.k1 - epsilon) / sd, a = (c * sd - m) / std::sqrt(2.0);
     if (a < -20) return 0;
@@ -41,7 +42,7 @@ TIGHTDP_HD inline double normal_log_delta(double c, const Cumulants& k, double e
     return k.k0 - c * epsilon - 0.5 * m * m + std::log(half > 1e-300 ? half : 1e-300);
 }
 
-// The epsilon at which normal_log_delta is log_delta, by bisection.
+// Returns the epsilon at which normal_log_delta is log_delta, found by bisection.
 TIGHTDP_HD inline double normal_epsilon(double c, const Cumulants& k, double log_delta) noexcept {
     const double sd = std::sqrt(k.k2);
     double low = k.k1 - 30 * sd, high = k.k1 + 30 * sd;

@@ -1,5 +1,5 @@
-// The finite trapezoid sum over the abscissae and all that is certified of it. docs/theory/contour.md,
-// sections 1 to 5 and 7.
+// The finite trapezoid sum over the abscissae and the bounds on its errors (docs/theory/contour.md, sections 1 to 5
+// and 7).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace tightdp::contour {
 
-// ln(1 + x + iy), and 1/|1 + x + iy|. Relative to |xi| where that is small, relative to |1 + xi| where that is.
+// The logarithm ln(1 + xi) of a complex number with xi = x + iy, and 1/|1 + xi|. Errors are small relative to |xi| if
+// xi is near 0, and small relative to |1 + xi| if 1 + xi is near 0.
 struct LogFactor {
     double re, im, inverse;
     TIGHTDP_HD LogFactor(double x, double y) noexcept
@@ -17,12 +18,13 @@ struct LogFactor {
           inverse(1 / std::exp(re)) {}
 };
 
-// ln of M(z)/M(c) at one abscissa, and bounds on what the rule and rounding add to it. An error x of a
-// factor's logarithm bounds the factor's relative error by e^x - 1.
+// ln(M(z)/M(c)) at one abscissa, and bounds on its errors from the trapezoid rule and from rounding. If the error of
+// the logarithm of a factor is at most x, the relative error of the factor is at most e^x - 1.
 struct LogRatio {
     double re = 0, im = 0, rule = 0, round = 0;
 
-    // Adds `count` factors 1 + x + iy, with errors `rule_error` and `given` of x + iy.
+    // Adds the logarithm of the `count`-th power of 1 + x + iy. The errors of x + iy are `rule_error` from the rule and
+    // `given` from rounding.
     TIGHTDP_HD void add(double x, double y, double rule_error, double given, double count) noexcept {
         const LogFactor one(x, y);
         re += count * one.re;
@@ -33,7 +35,7 @@ struct LogRatio {
             kUnitRoundoff * (6 * count * (std::fabs(one.re) + std::fabs(one.im)) + 2 * (std::fabs(re) + std::fabs(im)));
     }
 
-    // Adds another one `count` times, any real number that is known within `count_error`.
+    // Adds `count` times another logarithm. `count` may be any real number, and its error is at most `count_error`.
     TIGHTDP_HD void add(const LogRatio& one, double count, double count_error) noexcept {
         const double size = std::fabs(count);
         re += count * one.re;
@@ -44,12 +46,12 @@ struct LogRatio {
     }
 };
 
-// h_m = (M(z)/M(c)) / (z (z + 1)), halved at m = 0, and the bounds on its rule and rounding errors, m =
-// 0..count.
+// The ordinates h_m = (M(z)/M(c)) / (z (z + 1)), m = 0..count, of which h_0 is halved, and bounds on their errors from
+// the rule and from rounding.
 struct Ordinates {
     double *re, *im, *rule, *round;
 
-    // Plain Gaussians add mu2 to the logarithm.
+    // Sets the ordinate m from the logarithm l, to which the plain Gaussians with this mu2 are added.
     TIGHTDP_HD void set(std::int64_t m, LogRatio l, double c, double step, double mu2) const noexcept {
         const double s = step * static_cast<double>(m);
         const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);
@@ -57,31 +59,31 @@ struct Ordinates {
         l.im += gauss_im;
         l.round +=
             12 * kUnitRoundoff * (std::fabs(gauss_re) + std::fabs(gauss_im) + std::fabs(l.re) + std::fabs(l.im) + 1);
-        // Divided by z (z + 1).
+        // The code divides by z (z + 1) = p + i r.
         const double p = c * (c + 1) - s * s, r = s * (2 * c + 1), norm = p * p + r * r;
         const double size = std::exp(l.re), co = std::cos(l.im), si = std::sin(l.im);
         const double a = size * (co * p + si * r) / norm, b = size * (si * p - co * r) / norm;
         re[m] = m == 0 ? 0.5 * a : a;
         im[m] = m == 0 ? 0.0 : b;
-        // |prod (a_j + e_j)^k - prod a_j^k| <= prod (|a_j| + |e_j|)^k - prod |a_j|^k, here e^{l + x} - e^l.
-        // The cross term of the two kinds of error is charged to the rule.
+        // Errors e_j of factors a_j change their product by at most prod (|a_j| + |e_j|)^k - prod |a_j|^k, which is
+        // e^{l + x} - e^l here. The part that is due to both kinds of error is added to that of the rule.
         const double off = l.round + 16 * kUnitRoundoff, weight = (m == 0 ? 0.5 : 1.0) / std::sqrt(norm);
         rule[m] = std::exp(l.re + l.rule + off) * -std::expm1(-l.rule) * weight;
         round[m] = std::exp(l.re + off) * -std::expm1(-off) * weight;
     }
 };
 
-// delta(epsilon) as the sum has it.
+// The value of the sum at one epsilon, which approximates delta(epsilon).
 struct CurveValue {
     double delta, slope;                                // the sum and its derivative
-    double aliasing, truncation, quadrature, rounding;  // certified; aliasing is one-sided
+    double aliasing, truncation, quadrature, rounding;  // bounds on the errors; aliasing only increases the sum
     TIGHTDP_HD double error() const noexcept { return aliasing + truncation + quadrature + rounding; }
     TIGHTDP_HD double below() const noexcept { return delta - error(); }
     TIGHTDP_HD double above() const noexcept { return delta + truncation + quadrature + rounding; }
 };
 
-// The sum at epsilon, computed by the lanes of a team. trigonometry: the error of a sine, a cosine, their products and
-// the sum of the two, in units of 3u of the ordinate: 2 on the host (section 5.3), 6 on a device (section 7).
+// Computes the sum at epsilon by the lanes of a team. `trigonometry` is the error of a sine, a cosine, their products
+// and the sum of these, in units of 3u times the ordinate: 2 on the host (section 5.3), 6 on a device (section 7).
 template <class Team>
 TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const Plan& plan, double trigonometry,
                                      double epsilon) {
@@ -108,7 +110,7 @@ TIGHTDP_HD_STAGE CurveValue value_at(const Team& team, const Ordinates& h, const
     const double front_rounding = kUnitRoundoff * (std::fabs(plan.k.value) + 3 * std::fabs(plan.c * epsilon) + 16);
     v.truncation = std::exp(plan.k.upper() - plan.c * epsilon + plan.log_decay) /
                    (kPi * plan.step * static_cast<double>(plan.count)) * (1 + 1e-9);
-    // An error x of ln M(c) multiplies the sum and its certified errors by at most e^x.
+    // If ln M(c) has an error x, the sum and the bounds on its errors are multiplied by at most e^x.
     const double inflate = std::exp(plan.k.rule + plan.k.rounding + front_rounding);
     v.quadrature = (front * rule + std::fabs(v.delta) * std::expm1(plan.k.rule)) * inflate;
     v.rounding = (front * round + std::fabs(v.delta) * std::expm1(plan.k.rounding + front_rounding)) * inflate;

@@ -1,6 +1,6 @@
-// One Poisson-subsampled Gaussian of a batch: its nodes, cumulants and products, shared among the lanes of a
-// team. The loops of sampled_mgf.cpp with fixed memory; formulas: moments.hpp; proofs: docs/theory/contour.md, 4, 5
-// and 7.
+// The MGF of a Gaussian mechanism on a Poisson sample, for a setting of a batch: its nodes, cumulants and products,
+// which the lanes of a team compute together. These are the loops of sampled_mgf.cpp with fixed memory. The formulas
+// are in moments.hpp, and the proofs in docs/theory/contour.md, sections 4, 5 and 7.
 #pragma once
 
 #include <cmath>
@@ -13,11 +13,11 @@
 
 namespace tightdp::contour {
 
-// Abscissae that a lane sums at a time, in registers.
+// Number of abscissae whose sums a lane computes at the same time, in registers.
 inline constexpr int kBatchRow = 8;
 
-// e^{ix} - 1 without cancellation: error at most 10 u |e^{ix} - 1| for a sine and a cosine within 4 u
-// (section 7).
+// Computes e^{ix} - 1 without cancellation. If sine and cosine have relative errors of at most 4 u, the error is at
+// most 10 u |e^{ix} - 1| (section 7).
 TIGHTDP_HD inline void turn_minus_one(double x, double& re, double& im) noexcept {
     const double s = std::sin(0.5 * x), c = std::cos(0.5 * x);
     re = -2 * s * s;
@@ -33,7 +33,7 @@ class BatchMgf {
     TIGHTDP_HD double count() const noexcept { return count_; }
     TIGHTDP_HD std::int64_t nodes() const noexcept { return n_; }
 
-    // Places the nodes as SampledMgf::place does; false over the cap.
+    // Places the nodes as SampledMgf::place does. Returns false if they are more than kBatchNodes.
     TIGHTDP_HD_STAGE bool place(double c_most, double s_most, double log_inverse) noexcept {
         const Extent e = extent(pair_, c_most, s_most, log_inverse);
         const double left = e.left, right = e.right;
@@ -53,21 +53,21 @@ class BatchMgf {
         return larger(std::fabs(m_.loss[0]), std::fabs(m_.loss[n_ - 1]));
     }
 
-    // count * ln M and its derivatives at c <= c_most; not certified.
+    // Estimates count * ln M and its derivatives at c <= c_most.
     TIGHTDP_HD_STAGE Cumulants cumulants(double c) const noexcept {
         const double s = shift(c);
         return cumulants_of(moments<false>(c, s, nullptr), s, count_, pair_.add());
     }
 
-    // count * ln M(c), certified; c <= c_most.
+    // Returns count * ln M(c) with bounds on its errors, for c <= c_most.
     TIGHTDP_HD_STAGE CertifiedLogMgf log_mgf(double c) const noexcept {
         const double s = shift(c);
         const Moments m = moments<true>(c, s, nullptr);
         return log_mgf_of(m, s, real_rule_error(pair_, c, h_, margin_), n_, count_);
     }
 
-    // xi_m = M(c + i m step)/M(c) - 1 into re[m], im[m], m = 1..steps, and a bound on its rounding error into
-    // round[m]. Returns the bound on the rule's error, common to all.
+    // Writes xi_m = M(c + i m step)/M(c) - 1 to re[m] and im[m], m = 1..steps, and a bound on its rounding error to
+    // round[m]. Returns a bound on the error of the trapezoid rule that holds for all of them.
     TIGHTDP_HD_STAGE double products(double c, double step, std::int64_t steps) const noexcept {
         const Moments m = moments<true>(c, shift(c), m_.weights);
         const double reach = range_right(pair_, c, margin_);
@@ -75,7 +75,8 @@ class BatchMgf {
         const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
         const double inverse = 1 / m.sum;
         sums_of_turns(m_.loss, pair_.add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
-        // Section 7: the twin of contour.md 5.2 for turns that restart every kBatchRow abscissae.
+        // The rounding error is that of section 7, which replaces section 5.2 here because rotations restart every
+        // kBatchRow abscissae.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
         const double fixed = m.alpha_first * inverse + m.eta * inverse + abs_first * (2.0 * n + 60 + alpha);
         for (std::int64_t i = team_.lane() + 1; i <= steps; i += team_.size())
@@ -84,7 +85,7 @@ class BatchMgf {
         return transform_rule_error(pair_, c, s_most_, h_, margin_);
     }
 
-    // scale * sum_i a_i (e^{i m step sign y_i} - 1) into re[m], im[m], m = 1..steps.
+    // Writes scale * sum_i a_i (e^{i m step sign y_i} - 1) to re[m] and im[m], m = 1..steps.
     TIGHTDP_HD_STAGE void sums_of_turns(const double* y, double sign, const double* a, std::int64_t n, double step,
                                         std::int64_t steps, double scale, double* re, double* im) const noexcept {
         const double stride = static_cast<double>(team_.size());
@@ -94,7 +95,7 @@ class BatchMgf {
         team_.sync();
         for (std::int64_t base = 0; base < steps; base += static_cast<std::int64_t>(team_.size()) * kBatchRow) {
             const std::int64_t m0 = base + team_.lane() + 1;
-            // Rounds that some lane has an abscissa for: the same for all lanes.
+            // Number of rounds in which at least one lane has an abscissa. It is the same for all lanes.
             const std::int64_t left = steps - base;
             const int rounds = left < static_cast<std::int64_t>(team_.size()) * kBatchRow
                                    ? static_cast<int>((left + team_.size() - 1) / team_.size())
@@ -109,7 +110,7 @@ class BatchMgf {
                     if (j == rounds) break;
                     sum_re[j] += weight * f_re;
                     sum_im[j] += weight * f_im;
-                    // f <- f + g (1 + f): the rounding is relative to |f|, not to 1.
+                    // f becomes f + g (1 + f), whose rounding error is relative to |f| and not to 1.
                     const double next_re = f_re + (g_re + (f_re * g_re - f_im * g_im));
                     f_im = f_im + (g_im + (f_re * g_im + f_im * g_re));
                     f_re = next_re;
@@ -126,6 +127,7 @@ class BatchMgf {
         team_.sync();
     }
 
+    // Returns the exponent by which weights are divided so that none overflows, or 0 if none would.
     TIGHTDP_HD_STAGE double shift(double c) const noexcept {
         if (most_log_mgf(pair_, c) < kDirect) return 0;
         double peak = 0;
@@ -138,7 +140,7 @@ class BatchMgf {
         return peak < kDirect ? 0 : peak;
     }
 
-    // The sums of contour_moments (node_sums.simd.cpp); without `certified` the first four alone.
+    // Computes the sums of contour_moments (node_sums.simd.cpp), or only the first four if not `certified`.
     template <bool certified>
     TIGHTDP_HD_STAGE Moments moments(double c, double shift, double* weights) const noexcept {
         const double b = pair_.beta(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
@@ -173,7 +175,7 @@ class BatchMgf {
         return out;
     }
 
-    // L and the posterior weight r at n nodes (first + i) h.
+    // Computes the loss L and the posterior weight r at the n nodes (first + i) h.
     TIGHTDP_HD_STAGE void fill_nodes(double h, double first, std::int64_t n, double* loss,
                                      double* posterior) const noexcept {
         const double inverse = 1 / pair_.sigma;

@@ -1,6 +1,6 @@
-// One Poisson-subsampled Gaussian on the contour: the place of its nodes, and its moment generating function from sums
-// over them, with the error. The formulas of sampled_mgf.cpp (loops of the host) and batch_mgf.hpp (loops of a
-// device). docs/theory/contour.md, sections 4 and 5.
+// The nodes of a Gaussian mechanism on a Poisson sample, and its MGF with error bounds, from sums over the nodes. These
+// are the formulas for the loops of sampled_mgf.cpp on the host and of batch_mgf.hpp on a device
+// (docs/theory/contour.md, sections 4 and 5).
 #pragma once
 
 #include <cmath>
@@ -11,21 +11,21 @@
 
 namespace tightdp::contour {
 
-// Sums over nodes with a_i = h phi(u_i) e^{beta L_i - shift}.
+// Sums over the nodes u_i, where L_i is the loss at a node and a_i = h phi(u_i) e^{beta L_i - shift} its weight.
 struct Moments {
     double sum = 0;        // sum a
-    double minus_one = 0;  // sum (a - h phi), shift = 0 only
+    double minus_one = 0;  // sum (a - h phi), which is used only if shift = 0
     double first = 0;      // sum a L
     double second = 0;     // sum a L^2
-    // Sums for the rounding bound, in units of 2^-53:
+    // Sums for the bound on rounding errors, where errors are in units of 2^-53.
     double abs_first = 0;      // sum a |L|
-    double alpha = 0;          // sum a alpha_i, alpha_i the relative error of a_i
+    double alpha = 0;          // sum a alpha_i, where alpha_i is the relative error of a_i
     double alpha_first = 0;    // sum a alpha_i |L|
-    double eta = 0;            // sum a eta_i, eta_i the error of L_i
-    double minus_one_err = 0;  // error of minus_one
+    double eta = 0;            // sum a eta_i, where eta_i is the error of L_i
+    double minus_one_err = 0;  // the error of minus_one
 };
 
-// ln M and its first two derivatives.
+// The cumulant ln M and its first two derivatives.
 struct Cumulants {
     double k0 = 0, k1 = 0, k2 = 0;
 };
@@ -33,50 +33,51 @@ struct Cumulants {
 // ln M at a real abscissa with bounds on its errors.
 struct CertifiedLogMgf {
     double value = 0;
-    double rule = 0;  // of the trapezoid rule over u
+    double rule = 0;  // error of the trapezoid rule over u
     double rounding = 0;
     TIGHTDP_HD double upper() const noexcept { return value + rule + rounding; }
 };
 
-// Largest bound on ln M for which no term of the sum overflows and M - 1 is summed directly. ln M(c) <= c ln(1/(1-q))
-// under "add" and ln M(c) <= c (c + 1) / (2 sigma^2) under "remove".
+// Largest upper bound on ln M at which no term of the sum overflows, so that M - 1 is summed directly.
 inline constexpr double kDirect = 600;
+// Returns an upper bound on ln M(c): c ln(1/(1-q)) for "add", c (c + 1) / (2 sigma^2) for "remove", and four times that
+// for "replace".
 TIGHTDP_HD inline double most_log_mgf(const Pair& p, double c) noexcept {
     if (p.add()) return -c * std::log1p(-p.q);
     return (p.replace() ? 2 : 0.5) * c * (c + 1) / (p.sigma * p.sigma);
 }
 
-// Step, and the first and last node in steps.
+// The step h of the nodes, the margin of their range, and the first and the last node as multiples of h.
 struct Extent {
     double h, margin, left, right;
 };
 
-// Nodes that serve abscissae up to c_most + is, |s| <= s_most, with relative error e^{-log_inverse} each for
-// quadrature and range.
+// Chooses nodes for the abscissae up to c_most + is, |s| <= s_most. The trapezoid rule and the finite range each have a
+// relative error of at most e^{-log_inverse}.
 TIGHTDP_HD inline Extent extent(const Pair& p, double c_most, double s_most, double log_inverse) noexcept {
     Extent e;
     e.h = node_step(p, c_most, s_most, log_inverse);
     e.margin = range_margin(p, c_most, log_inverse);
-    // One more node on the right: the tail of the sum is compared with an integral that starts a step
-    // earlier.
+    // An extra node is placed on either side, because the tail of the sum is compared with an integral that starts one
+    // step earlier.
     e.left = std::floor((range_left(p, c_most) - e.margin) / e.h) - 1;
     e.right = std::ceil(range_right(p, c_most, e.margin) / e.h) + 1;
     return e;
 }
 
-// count * ln M and its derivatives; not certified.
+// Estimates count * ln M and its derivatives.
 TIGHTDP_HD inline Cumulants cumulants_of(const Moments& m, double shift, double count, bool add) noexcept {
     const double sign = add ? -1 : 1, mean = m.first / m.sum;
     const double k0 = shift > 0 ? shift + std::log(m.sum) : std::log1p(m.minus_one);
     return {count * k0, count * sign * mean, count * larger(0.0, m.second / m.sum - mean * mean)};
 }
 
-// The relative error of the rule at a real abscissa.
+// Returns a bound on the relative error of the rule at a real abscissa.
 TIGHTDP_HD inline double real_rule_error(const Pair& p, double c, double h, double margin) noexcept {
     return quadrature_error(p, c, 0, h) + range_error(p, c, margin) + 2.1 * std::exp(-2 * (kPi / h) * (kPi / h));
 }
 
-// count * ln M from sums over `nodes` nodes.
+// Returns count * ln M with error bounds, from sums over `nodes` nodes.
 TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, double rule, std::int64_t nodes,
                                              double count) noexcept {
     const double sums = static_cast<double>(nodes);
@@ -89,13 +90,12 @@ TIGHTDP_HD inline CertifiedLogMgf log_mgf_of(const Moments& m, double shift, dou
         rounding = m.minus_one_err * (1 + sums / 42) / (1 + m.minus_one) * kUnitRoundoff +
                    4 * kUnitRoundoff * std::fabs(value);
     }
-    // |ln(1 + x)| <= 1.01 |x| for the small relative errors that are of use; larger ones give an infinite
-    // bound.
+    // |ln(1 + x)| <= 1.01 |x| for the small relative errors that are of use. For larger errors the bounds are infinite.
     if (!(rule + rounding < 0.01)) return {count * value, HUGE_VAL, HUGE_VAL};
     return {count * value, count * 1.02 * rule, count * 1.02 * rounding};
 }
 
-// The bound on the error of the rule that all abscissae c + is, |s| <= s_most, share, relative to M(c).
+// Returns a bound on the error of the rule, relative to M(c), that holds at all abscissae c + is with |s| <= s_most.
 TIGHTDP_HD inline double transform_rule_error(const Pair& p, double c, double s_most, double h,
                                               double margin) noexcept {
     return 2.2 * (quadrature_error(p, c, s_most, h) + range_error(p, c, margin));

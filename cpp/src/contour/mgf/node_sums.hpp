@@ -1,4 +1,4 @@
-// The loops of the contour engine over nodes, compiled once per instruction set (node_sums.simd.cpp).
+// The loops of the contour engine over nodes, compiled once for each instruction set (node_sums.simd.cpp).
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace tightdp::contour {
 
-// Arrays over nodes are padded to a multiple of this, with weight zero.
+// Arrays over nodes are padded to a multiple of this length. The added nodes have no or almost no weight.
 inline constexpr std::int64_t kNodeBlock = 32;
 
-// Node i is u_i = (first + i) h; t = u/sigma - 1/(2 sigma^2).
+// The nodes u_i = (first + i) h, i = 0..n-1. At a node, t = u/sigma - 1/(2 sigma^2).
 struct NodeGrid {
     double q, inverse_sigma;
     double h;
@@ -19,9 +19,9 @@ struct NodeGrid {
     std::int64_t n;  // a multiple of kNodeBlock
 };
 
-// The exponent by which weights e^{power(i) - u^2/2} are divided so that none overflows: 0 where `most`, which bounds
-// ln M, says that none does. A peak known to within some tens is enough, so that nodes two units of u apart are looked
-// at.
+// Returns the exponent by which the weights e^{power(i) - u^2/2} are divided so that none overflows. It is 0 if `most`,
+// an upper bound on ln M, shows that none does. The largest exponent need only be known to within some tens, so the
+// function evaluates it at nodes two units of u apart.
 template <class Power>
 double weight_shift(const NodeGrid& grid, double most, const Power& power) {
     if (most < kDirect) return 0;
@@ -38,14 +38,16 @@ double weight_shift(const NodeGrid& grid, double most, const Power& power) {
 
 namespace tightdp {
 
-// L_i = ln W(u_i) and the posterior weight r_i = q e^t / W.
+// Computes the loss L_i = ln W(u_i) and the posterior weight r_i = q e^t / W.
 TIGHTDP_DECLARE_SIMD(void, contour_nodes, (const contour::NodeGrid& grid, double* loss, double* posterior))
 
+// Computes the sums of Moments and, unless `weights` is null, the weights a_i.
 TIGHTDP_DECLARE_SIMD(void, contour_moments,
                      (const contour::NodeGrid& grid, double beta, double shift, const double* loss,
                       const double* posterior, double* weights, contour::Moments& out))
 
-// xi_m = sum_i a_i (e^{i m step y_i} - 1), m = 1..count, y = sign * loss; n a multiple of kNodeBlock.
+// Computes xi_m = sum_i a_i (e^{i m step y_i} - 1) for m = 1..count, where y = sign * loss. n is a multiple of
+// kNodeBlock.
 TIGHTDP_DECLARE_SIMD(void, contour_products,
                      (const double* loss, double sign, const double* weights, std::int64_t n, double step,
                       std::int64_t count, double* re, double* im))

@@ -1,4 +1,4 @@
-// The loops declared in node_sums.hpp. Error constants: docs/theory/contour.md, section 5.
+// The loops declared in node_sums.hpp. Their error constants are derived in docs/theory/contour.md, section 5.
 #include "node_sums.hpp"
 
 #include "simd/math.hpp"
@@ -11,7 +11,8 @@ using contour::NodeGrid;
 namespace {
 
 constexpr double kInvSqrt2Pi = 0.39894228040143267794;
-// Past this t, ln W = t + ln q to full precision (q >= 1e-9) and e^t would soon overflow.
+// The t from which on ln W is computed as t + ln q, which is exact within rounding errors there (q >= 1e-9). For larger
+// t, e^t would soon overflow.
 constexpr double kLargeT = 690.0;
 
 TIGHTDP_VINLINE Vec node(const NodeGrid& g, std::int64_t i) {
@@ -32,7 +33,8 @@ void contour_nodes(const NodeGrid& g, double* loss, double* posterior) {
         const Vec e = g.q * exp(min(t, splat(kLargeT)));
         const Vec direct = rest + e;
         const Vec x = g.q * expm1(min(t, splat(kLargeT)));
-        // Near W = 1 through log1p; where W is small through the direct sum, which does not cancel.
+        // The logarithm is that of 1 + x if W is near 1, and that of the direct sum if W is small. Neither form
+        // cancels.
         const Vec y = 1.0 + x;
         const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - (y - x));
         const Mask small = (Mask)(x < -0.5);

@@ -1,25 +1,27 @@
-// contour_products of node_sums.hpp. Error constants: docs/theory/contour.md, section 5.2.
+// The loop contour_products declared in node_sums.hpp. Its error constants are derived in docs/theory/contour.md,
+// section 5.2, where f_m = e^{i m theta} - 1 is called a factor.
 #include "node_sums.hpp"
 #include "simd/math.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Abscissae whose factors come one from the other: 2 * 64 * kRows bytes of partial sums stay in the first-level cache.
+// Number of first abscissae, at which each factor is computed from the one before. Their partial sums take
+// 2 * 64 * kRows bytes, which fit into the first-level cache.
 constexpr std::int64_t kRows = 128;
 
-// f <- f + g (1 + f): the rounding is relative to |f|, not to 1.
+// Returns f + g (1 + f), whose rounding error is relative to |f| and not to 1.
 TIGHTDP_VINLINE Cis advanced(Cis f, Cis g) {
     return {f.re + ((g.re + f.re * g.re) - f.im * g.im), f.im + ((g.im + f.re * g.im) + f.im * g.re)};
 }
 
-// Abscissae 1 to `rows`.
+// Computes the sums at the abscissae 1 to `rows`.
 void first_products(const double* loss, double sign, const double* weights, std::int64_t n, double step,
                     std::int64_t rows, double* re, double* im) {
     Vec sum_re[kRows], sum_im[kRows];
     for (std::int64_t m = 0; m < rows; ++m) sum_re[m] = sum_im[m] = splat(0.0);
     constexpr int many = 4;
-    for (std::int64_t i = 0; i < n; i += many * kLanes) {  // divides kNodeBlock
+    for (std::int64_t i = 0; i < n; i += many * kLanes) {  // many * kLanes divides kNodeBlock
         Cis f[many], g[many];
         Vec a[many];
         for (int b = 0; b < many; ++b) {
@@ -43,13 +45,14 @@ void first_products(const double* loss, double sign, const double* weights, std:
     }
 }
 
-// The others are at most kReach from one of the centres, which are kSpan apart.
+// Each further abscissa is at most kReach from one of the centres, which are kSpan apart.
 constexpr std::int64_t kReach = 32, kSpan = 2 * kReach + 1;
-// Centres at a time, as many as offsets: tables of nodes and sums take 64 kB, the nodes' share of it 32 kB.
+// Number of centres computed at a time, which is equal to the number of offsets. The tables of nodes and sums then take
+// 64 kB, of which the nodes take 32 kB.
 constexpr std::int64_t kCentres = kReach;
 constexpr std::int64_t kNodes = contour::kNodeBlock;
 
-// a_i f at `many` <= kReach abscissae first + l spacing, a row for each node.
+// The products a_i f at the abscissae first + l spacing, l < many <= kReach, with a row for each node.
 struct Factors {
     double re[kNodes][kReach], im[kNodes][kReach];
 
@@ -74,7 +77,8 @@ struct Factors {
     }
 };
 
-// Sums over the nodes, for each centre c: of a f_c; and of a times products of a part of f_c and one of f_j.
+// Sums over the nodes. For each centre c, re and im hold the sum of a f_c. For each offset j, the other arrays hold the
+// sums of a times the product of the real or imaginary part of f_c and that of f_j.
 struct Sums {
     double re[kCentres], im[kCentres];
     double re_re[kCentres][kReach], re_im[kCentres][kReach], im_re[kCentres][kReach], im_im[kCentres][kReach];
@@ -94,7 +98,7 @@ void add_products(const Factors& centre, const Factors& offset, std::int64_t cen
         add(sums.re + c, re);
         add(sums.im + c, im);
     }
-    constexpr int many = 2;  // centres at a time: eight sums are as many as hide a product's latency
+    constexpr int many = 2;  // two centres at a time make eight sums, which hide the latency of products
     for (std::int64_t c = 0; c < centres; c += many)
         for (std::int64_t j = 0; j < kReach; j += kLanes) {
             Vec rr[many]{}, ri[many]{}, ir[many]{}, ii[many]{};
@@ -116,7 +120,8 @@ void add_products(const Factors& centre, const Factors& offset, std::int64_t cen
         }
 }
 
-// f_{c+j} = f_c + f_j + f_c f_j, and f_{-j} is the conjugate of f_j: sums of four real products serve two abscissae.
+// Computes the sums at further abscissae c + j and c - j, by f_{c+j} = f_c + f_j + f_c f_j. Since f_{-j} is the
+// conjugate of f_j, the sums of four real products give the results for both abscissae.
 void further_products(const double* loss, double sign, const double* weights, std::int64_t n, double step,
                       std::int64_t first, std::int64_t count, double* re, double* im) {
     const std::int64_t left = (count - first) / kSpan + 1, centres = left < kCentres ? left : kCentres;
@@ -132,7 +137,7 @@ void further_products(const double* loss, double sign, const double* weights, st
         add_products(centre, offset, padded, sums);
     }
     for (std::int64_t k = 0; k < centres; ++k) {
-        const std::int64_t c = first + kReach + k * kSpan - 1;  // of the array
+        const std::int64_t c = first + kReach + k * kSpan - 1;  // index of the centre in the array
         const auto set = [&](std::int64_t m, double x, double y) {
             if (m >= count) return;
             re[m] = sums.re[k] + x;

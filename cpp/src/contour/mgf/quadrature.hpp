@@ -1,8 +1,7 @@
-// The trapezoid rule for M(z) = E[e^{zY}] over the Gaussian variable u. docs/theory/contour.md, section 4.
+// The trapezoid rule for M(z) = E[e^{zY}] over the Gaussian variable u (docs/theory/contour.md, section 4).
 //
-// Weight W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)}; the integrand is phi(u) W(u)^{beta + is} with beta = 1
-// + c
-// ("remove") or -c ("add"). It is analytic for |Im u| < pi sigma.
+// With the weight W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)}, the integrand is phi(u) W(u)^{beta + is}, where
+// beta = 1 + c for "remove" and -c for "add". It is analytic for |Im u| < pi sigma.
 #pragma once
 
 #include <cmath>
@@ -14,14 +13,15 @@ namespace tightdp::contour {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-// Largest factor by which the loss turns, and the tilt pulls, further than a single logarithm does.
+// Returns 2 for "replace" with q > 1/2, where the loss is the difference of two logarithms whose phases may add up, and
+// 1 otherwise (contour.md, section 8). Bounds on the phase of the loss and on the slope of the tilt have this factor.
 TIGHTDP_HD inline double branches(const Pair& p) noexcept {
     return p.replace() && p.q > 0.5 ? 2.0 : 1.0;
 }
 
-// ln of the factor by which the integrand's L1 norm at Im u = y exceeds M(c), less the e^{s y / sigma} part;
-// 0 < y < pi sigma. Only "add" pays for the shrinking of |W|: cos(y / (2 sigma))^{-c}, or (1 - q)^{-c} in the
-// half strip where Re W >= 1 - q (contour.md 4.2).
+// Returns the logarithm of a bound on the L1 norm of the integrand at Im u = y, divided by M(c) and by e^{s y / sigma},
+// for 0 < y < pi sigma. For "add", |W| may be smaller than on the real line, which gives a factor cos(y / (2
+// sigma))^{-c}. In the half strip where Re W >= 1 - q, (1 - q)^{-c} may be used instead (contour.md, section 4.2).
 TIGHTDP_HD inline double strip_penalty(const Pair& p, double c, double y) noexcept {
     if (p.direction == Direction::remove) return 0.5 * y * y;
     const double turn = -c * std::log(std::cos(0.5 * y / p.sigma));
@@ -30,15 +30,15 @@ TIGHTDP_HD inline double strip_penalty(const Pair& p, double c, double y) noexce
     return 0.5 * y * y + (turn < half ? turn : half);
 }
 
-// The relative error of the rule with step h at any abscissa up to s, for the strip half-width y:
-// 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1), relative to M(c).
+// Returns the error, relative to M(c), of the rule with the step h at abscissae up to s, by a strip of half-width y:
+// 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1).
 TIGHTDP_HD inline double quadrature_error_at(const Pair& p, double c, double s, double h, double y) noexcept {
     const double gain = 2 * kPi * y / h;
     return 2 * std::exp(strip_penalty(p, c, y) + branches(p) * s * y / p.sigma - gain) / -std::expm1(-gain);
 }
 
-// Half-widths tried: from the whole strip or, if it is wider, from the width past which the factor e^{y^2/2}
-// costs more than a wider strip gains, down by factors of 4/5.
+// Number of half-widths y that are tried, each 4/5 of the one before. The first is the smaller of the half-width of the
+// whole strip and the y beyond which the factor e^{y^2/2} costs more than a wider strip gains.
 inline constexpr int kStripTrials = 32;
 
 TIGHTDP_HD inline double widest_strip(const Pair& p, double gaussian_optimum) noexcept {
@@ -46,7 +46,7 @@ TIGHTDP_HD inline double widest_strip(const Pair& p, double gaussian_optimum) no
     return strip < gaussian_optimum ? strip : gaussian_optimum;
 }
 
-// The largest step whose relative error is at most e^{-log_inverse} up to abscissa s.
+// Returns the largest step with which the relative error is at most e^{-log_inverse} at abscissae up to s.
 TIGHTDP_HD inline double node_step(const Pair& p, double c, double s, double log_inverse) noexcept {
     const double target = log_inverse + std::log(2.0) + 1e-6;
     double y = widest_strip(p, std::sqrt(2 * target));
@@ -58,7 +58,8 @@ TIGHTDP_HD inline double node_step(const Pair& p, double c, double s, double log
     return 2 * kPi / frequency;
 }
 
-// The relative error of the rule with step h up to abscissa s: the least over like trials.
+// Returns a bound on the relative error of the rule with the step h at abscissae up to s. It is the smallest over the
+// half-widths that are tried.
 TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, double h) noexcept {
     const double optimum = 2 * kPi / h - branches(p) * s / p.sigma;
     if (!(optimum > 0)) return HUGE_VAL;
@@ -71,28 +72,29 @@ TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, dou
     return least * (1 + 1e-9);
 }
 
-// Nodes lie in [left - z, right + z]; outside, the integrand carries at most this part of M(c)
-// (contour.md 4.3).
+// Returns the largest part of M(c) that lies outside of the nodes, if their range is chosen with the margin z by
+// range_left and range_right (contour.md, section 4.3).
 TIGHTDP_HD inline double range_error(const Pair& p, double c, double z) noexcept {
     const double peak = p.add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::exp(-0.5 * z * z) * (2 + peak);
 }
 
+// Returns the margin with which range_error is at most e^{-log_inverse}.
 TIGHTDP_HD inline double range_margin(const Pair& p, double c, double log_inverse) noexcept {
     const double peak = p.add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::sqrt(2 * (log_inverse + std::log(2 + peak)));
 }
 
-// The posterior weight q e^t / W of the shifted component at u.
+// Returns the posterior weight q e^t / W of the shifted component at u, where t = u/sigma - 1/(2 sigma^2).
 TIGHTDP_HD inline double posterior_weight(const Pair& p, double u) noexcept {
     const double t = u / p.sigma - 0.5 / (p.sigma * p.sigma);
     return t > 0 ? p.q / (p.q + (1 - p.q) * std::exp(-t)) : p.q * std::exp(t) / (1 - p.q + p.q * std::exp(t));
 }
 
-// The right end b of the nodes. "add": the tilt moves mass to the left only, b = z. "remove": b = (1 +
-// c)/sigma + z always serves; where q is so small that the tilt cannot reach the shifted component, b = v + z
-// with v the shift that the posterior weight at b itself allows (contour.md 4.3; checked there: concave
-// slope, at least 1 on both ends).
+// Returns the right end b of the nodes (contour.md, section 4.3). For "add", the tilt moves mass to the left only, and
+// b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is so small that the tilt does not reach the
+// shifted component, b = v + z is used, where v is the shift that the posterior weight at b allows. The conditions for
+// this, that the slope is concave and at least 1 at both ends, are checked.
 TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept {
     if (p.add()) return z;
     const double pull = (1 + c) * branches(p) / p.sigma, farthest = pull + z;
@@ -101,7 +103,7 @@ TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept
     for (int i = 0; i < 30; ++i) {
         const double next = z + pull * posterior_weight(p, b) * (1 + 1e-9);
         if (next <= b) break;
-        // A little further than the fixed point: then the condition holds with room.
+        // b is a little larger than the fixed point, so that the condition holds in spite of rounding.
         b = next + 1e-3;
     }
     const double slope = b - pull * posterior_weight(p, b);
@@ -109,8 +111,8 @@ TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept
     return b < farthest && slope >= z && slope_far >= 1 ? b : farthest;
 }
 
-// A point at or left of the mode of phi W^{-c}: some v <= 0 with c r(v) / sigma <= |v|, r the posterior
-// weight q e^t / W. 0 under "remove". Bisection keeps the side on which the condition holds.
+// Returns a point at or left of the mode of phi W^{-c} for "add", and 0 otherwise. It is a v <= 0 with
+// c r(v) / sigma <= |v|, where r is the posterior weight. The bisection returns the end at which this condition holds.
 TIGHTDP_HD inline double range_left(const Pair& p, double c) noexcept {
     if (!p.add()) return 0.0;
     double low = -c / p.sigma, high = 0.0;  // the condition holds at low; at high it may not

@@ -1,5 +1,5 @@
-// The part of SampledMgf that differs for a replaced record (docs/theory/contour.md, section 8): the loss is the
-// difference of two logarithms, and the weight one of them to the power 1 + c and the other to -c.
+// The part of SampledMgf that differs for "replace" (docs/theory/contour.md, section 8). The loss is the difference
+// ln W(u) - ln W(-u), and the integrand has the weight W(u)^{1 + c} W(-u)^{-c}.
 #include <algorithm>
 #include <cmath>
 
@@ -34,7 +34,7 @@ void SampledMgf::moments_replaced(const NodeGrid& grid, const ReplacedNodes& nod
         const double term = std::abs(x) < 0.5 ? w * std::expm1(x) : a - w;
         const double spread = std::abs(u) * inverse + 0.5 * inverse * inverse;
         const double eta = nodes.eta[i];
-        // The error of x: c times that of the loss, and that of the logarithm that stands alone.
+        // `off` is the error of x: c times that of the loss, and that of the additional ln W(u).
         const double off = c * (eta + 3 * std::abs(loss)) + 16 * std::abs(ahead) + 6 * nodes.bright[i] * spread;
         const double alpha = off + 4 * half + 2 * shift + 10;
         out.sum += a;

@@ -1,4 +1,4 @@
-// One Poisson-subsampled Gaussian on the contour: its nodes, its tilted cumulants, its moment generating function.
+// The moment generating function M of a Gaussian mechanism on a Poisson sample, computed from sums over nodes.
 #pragma once
 
 #include <cstdint>
@@ -9,39 +9,40 @@
 
 namespace tightdp::contour {
 
-// ln W(u), the posterior weights at u and -u, and the loss ln W(u) - ln W(-u) with its error in units of
-// 2^-53.
+// Values at the nodes u for "replace": ln W(u), the posterior weights at u and at -u, and the loss ln W(u) - ln W(-u)
+// with its error in units of 2^-53.
 struct ReplacedNodes {
     std::vector<double> ahead, bright, faint, loss, eta;
 };
 
 class SampledMgf {
   public:
-    // count >= 1
+    // `count` is the number of steps, at least 1.
     SampledMgf(const Pair& pair, double count) : pair_(pair), count_(count) {}
 
     const Pair& pair() const { return pair_; }
     double count() const { return count_; }
 
-    // Places nodes that serve abscissae up to c_most + is, |s| <= s_most, with relative error
-    // e^{-log_inverse} each for quadrature and range. False if that takes more than most_nodes.
+    // Places nodes for the abscissae up to c_most + is, |s| <= s_most. The trapezoid rule and the finite range of nodes
+    // each have a relative error of at most e^{-log_inverse}. Returns false if this takes more than most_nodes nodes.
     bool place(double c_most, double s_most, double log_inverse, std::int64_t most_nodes);
 
-    // count * ln M and its derivatives at c <= c_most; not certified.
+    // Estimates count * ln M and its derivatives at c <= c_most.
     Cumulants cumulants(double c);
 
-    // count * ln M(c), certified; c <= c_most.
+    // Returns count * ln M(c) with bounds on its errors, for c <= c_most.
     CertifiedLogMgf log_mgf(double c);
 
-    // Number of nodes that place() would need, or infinity if it is no number or too large.
+    // Returns the number of nodes that place() would need, or infinity if there would be too many.
     double nodes_for(double c_most, double s_most, double log_inverse) const;
 
-    // xi_m = M(c + i m step)/M(c) - 1, m = 1..steps, and a bound on the rounding error of each. Returns the
-    // bound on the error of the trapezoid rule, common to all.
+    // Computes xi_m = M(c + i m step)/M(c) - 1 for m = 1..steps, and a bound on the rounding error of each. Returns a
+    // bound on the error of the trapezoid rule that holds for all of them.
     double products(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
 
     std::int64_t nodes() const { return grid_.n; }
-    // The largest |loss| on a node: the phases step * |loss| are reduced exactly below 1e5.
+    // Returns the largest |loss| of a node. Phases, its products with abscissae, are reduced precisely enough up to
+    // kMostPhase.
     double largest_loss() const;
 
   private:
@@ -50,7 +51,7 @@ class SampledMgf {
     double shift(double c) const;
     void moments(double c, Moments& out, double* weights);
 
-    // Nodes and moments for "replace": both logarithms of a node, and their sums.
+    // Compute the values at the nodes and the moments for "replace".
     void nodes_replaced(const NodeGrid& grid, ReplacedNodes& out) const;
     void moments_replaced(const NodeGrid& grid, const ReplacedNodes& nodes, double c, Moments& out,
                           double* weights) const;
@@ -63,8 +64,8 @@ class SampledMgf {
     ReplacedNodes both_;
 };
 
-// Largest number of nodes, beyond which the grid engine is the better choice: for the final sums, and for the sums
-// that guide the choice of abscissa, which are some thirty.
+// Largest numbers of nodes. With more the grid engine is faster. The first is for the final sums, and the second for
+// the about thirty sums that guide the choice of the abscissa.
 inline constexpr std::int64_t kMaxNodes = 1 << 18;
 inline constexpr std::int64_t kMaxGuideNodes = 1 << 14;
 

@@ -8,7 +8,8 @@
 namespace tightdp::contour {
 namespace {
 
-// A lower bound on the share that the mass at the bin's largest noise multiplier has of that at its least; at most 1.
+// Returns a lower bound on the quotient N(high) / N(low) for the largest and the smallest noise multiplier of a bin. It
+// is the weight `share` of section 10, and at most 1.
 double least_share(const Bin& bin, Direction direction, double c) {
     if (bin.low == bin.high) return 1;
     const double log_share =

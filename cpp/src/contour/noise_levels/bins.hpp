@@ -1,5 +1,5 @@
-// Many noise levels in few bins, which guide the choice of the contour, and the decay of a whole bin at once.
-// docs/theory/contour.md, section 10.
+// Bins of noise levels, which guide the choice of the contour if there are many levels, and bounds on the decay of all
+// levels of a bin (docs/theory/contour.md, section 10).
 #pragma once
 
 #include <span>
@@ -10,29 +10,29 @@
 
 namespace tightdp::contour {
 
-// Parts of one sampling probability with neighbouring noise multipliers.
+// Parts with the same sampling probability and neighbouring noise multipliers.
 struct Bin {
-    double q, low, high;  // the least and the largest noise multiplier
-    double count, members;
-    double middle;  // that of the mean of 1 / sigma^2, which ln M follows
+    double q, low, high;  // sampling probability, smallest and largest noise multiplier
+    double count, members;  // number of steps and number of levels
+    double middle;  // the noise multiplier sigma for which 1 / sigma^2 is the mean over all steps
 };
 
-// Puts levels, in the order of sampling probability and noise multiplier, into bins; a bin's largest noise multiplier
-// is at most its least times `widest`.
+// Puts levels into bins. The levels are sorted by sampling probability and then by noise multiplier. The largest noise
+// multiplier of a bin is at most `widest` times the smallest.
 std::vector<Bin> bins(std::span<const Sampled> levels, double widest);
 
-// Decay of all steps of a bin ("remove" or "add").
+// Bounds on the decay of all steps of a bin together, for "remove" or "add".
 class BinTail {
   public:
     BinTail(const Bin& bin, Direction direction, double c, double first_s, double log_inverse);
 
-    // Lower bound on -ln |phi(t)| of the steps' sum for every t >= s.
+    // Returns a lower bound on -ln |phi(t)| for every t >= s, where phi is the product over all steps of the bin.
     double log_decay(double s) const;
 
   private:
     double count_;
-    MovedLineTail tail_;  // of the largest noise multiplier
-    double share_;        // of its law in that of any other
+    MovedLineTail tail_;  // the bound for the largest noise multiplier
+    double share_;        // weight of its tilted distribution in that of every other level (section 10)
 };
 
 }  // namespace tightdp::contour

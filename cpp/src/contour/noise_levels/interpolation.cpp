@@ -9,32 +9,35 @@
 namespace tightdp::contour {
 namespace {
 
-// Nodes between two references; a cell ends at the node halfway, so that neighbouring nodes share one.
+// Number of nodes from one reference to the next. A cell ends at the node halfway between two references, which belongs
+// to both cells.
 constexpr std::size_t kStride = 4;
 constexpr std::size_t kMostNodes = 97;
-// Least number of levels that are interpolated; fewer are computed one by one.
+// Smallest number of levels that are interpolated. Fewer levels are computed one by one.
 constexpr std::size_t kFewest = 24;
-// Sums of half-axes of the ellipses that are tried, in units of the half distance of the foci: the wider, the fewer
-// nodes.
+// Sums of half-axes, rho, of the ellipses that are tried, in units of half the distance of the foci. A wider ellipse
+// needs fewer nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
-// Parts of rho - 1 for narrower ellipses, which serve where |phi| is small.
+// Fractions of rho - 1 for narrower ellipses, which give better bounds where |phi| is small.
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
-// Largest distance D of a cell from its reference, which leaves room for |phi| < 1.
+// Largest distance D of a cell from its reference at c. It is less than 1, because D is divided by |phi| at other
+// abscissae.
 constexpr double kMostApart = 0.85;
-// Nats by which a bound on an alias may be larger than it need be.
+// Error of ln M, in nats, up to which a bound for the aliasing error is precise enough.
 constexpr double kLooseEnough = 0.1;
-// Largest ratio of levels in one interpolation, and least half-width of an interval relative to its middle, so that
-// its nodes are distinct beyond doubt.
+// Largest ratio of the noise multipliers in one interpolation, and smallest half-width of its interval relative to the
+// middle. The second keeps the nodes distinct.
 constexpr double kWidest = 2, kLeastHalf = 1.0 / 1024;
-// Units of work of a level's weight at a node, and of an abscissa of a node.
+// Units of work for the weight of a level at a node, and for one abscissa of a node.
 constexpr std::int64_t kWeightUnits = 8, kAbscissaUnits = 60;
 
+// Returns the number of nodes with which the error of interpolation is at most e^{-log_inverse}.
 std::size_t nodes_for(double rho, double log_inverse) {
     const double needed = (log_inverse + std::log(interpolation_error(rho, 1) * rho * 2)) / std::log(rho);
     return (static_cast<std::size_t>(needed) / kStride + 1) * kStride + 1;
 }
 
-// -ln(1 - x), infinite where that says little.
+// Returns -ln(1 - x), or infinity if x is near 1 or above.
 double log_room(double x) {
     return x < 0.99 ? -std::log1p(-x) : HUGE_VAL;
 }
@@ -94,7 +97,8 @@ std::optional<Interpolation> Interpolation::of(std::span<const Sampled> levels, 
     return {};
 }
 
-// The sum of the levels' Lagrange polynomials at each node, compensated.
+// Computes the weight of each node: the sum over the levels of the node's Lagrange polynomial, by compensated
+// summation.
 void Interpolation::weigh(std::span<const Sampled> levels) {
     const std::size_t n = sigmas_.size();
     const double scale = 2 / half_;

@@ -1,5 +1,5 @@
-// Many noise multipliers of one sampling probability as few: ln M is interpolated in sigma, so that their sum becomes
-// one over the nodes of the interpolation, with weights. docs/theory/contour.md, section 11.
+// Interpolation of ln M in sigma, for many noise multipliers ("levels") with one sampling probability. It replaces the
+// sum over all levels by a weighted sum over a few nodes (docs/theory/contour.md, section 11).
 #pragma once
 
 #include <optional>
@@ -15,41 +15,41 @@ namespace tightdp::contour {
 
 class Interpolation {
   public:
-    // Makes the interpolation of levels in the order of sigma, at abscissae c + is ("remove" or "add"), each within
-    // about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing unless it is known to take fewer nodes
-    // than there are levels.
+    // Makes an interpolation at the abscissae c + is, for "remove" or "add". The levels are sorted by sigma. The error
+    // of each level is about e^{-log_inverse} where |M(c + is)/M(c)| is near 1. Returns nothing if the interpolation
+    // would not have fewer nodes than there are levels.
     static std::optional<Interpolation> of(std::span<const Sampled> levels, Direction direction, double c,
                                            double log_inverse);
 
     std::vector<SampledMgf>& nodes() { return nodes_; }
     const std::vector<SampledMgf>& nodes() const { return nodes_; }
 
-    // Sum of count * ln M at the abscissa c, certified, on nodes that were placed.
+    // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed.
     CertifiedLogMgf log_mgf();
-    // An upper bound on the sum of count * ln M at another abscissa, for which the nodes were placed as well; infinite
-    // where it is not known to within a part of a nat.
+    // Returns an upper bound on this sum at another abscissa, for which the nodes must be placed too. The bound is
+    // infinite unless its error is at most a fraction of a nat.
     double bounded(double c);
 
-    // Adds the sum of count * ln(M(c + i m step)/M(c)) to ratios[m], m = 1, 2, ...
+    // Adds the sum of count * ln(M(c + i m step)/M(c)) over all levels to ratios[m], m = 1, 2, ...
     void add_to(std::vector<LogRatio>& ratios, double step);
 
   private:
-    // The node that stands for a cell of the ellipse; the outer ends are those of the ellipse.
+    // A node that stands for a cell of the ellipse, from `left` to `right`. The outermost cells end with the ellipse.
     struct Reference {
         std::size_t node;
         double left, right;
     };
     struct Ellipse {
-        double rho, error;          // of an interpolation, relative to the largest |f|
-        std::vector<double> apart;  // D of each reference
-        double most_apart, front;   // the largest of them, and of |ln G|
+        double rho, error;          // error of an interpolation, relative to the largest |f| on the ellipse
+        std::vector<double> apart;  // for each reference, the distance D of section 11.1
+        double most_apart, front;   // the largest of these distances, and the largest |ln G|
     };
 
     Interpolation(double middle, double half, double q, Direction direction, double c)
         : middle_(middle), half_(half), q_(q), direction_(direction), c_(c) {}
     Box box(double rho, const Reference& at) const;
-    // Measures the references at the abscissa c, for this rho and smaller ones; empty where neighbours of a reference
-    // are too far apart.
+    // Returns bounds for the cells of all references at the abscissa c, for this rho and smaller ones. Returns an empty
+    // list if a cell extends too far from its reference.
     std::vector<NearLevel> measure(double rho, double c) const;
     Ellipse ellipse(double rho, std::span<const NearLevel> near) const;
     CertifiedLogMgf log_mgf(double c, std::span<const Ellipse> ellipses);
@@ -65,7 +65,8 @@ class Interpolation {
     std::vector<Ellipse> ellipses_;
 };
 
-// Splits levels of any sampling probability, in the order of q and sigma, into interpolations and a rest.
+// Splits levels with any sampling probabilities into interpolations and a rest. The levels are sorted by q and then by
+// sigma.
 void interpolate(std::span<const Sampled> levels, Direction direction, double c, double log_inverse,
                  std::vector<Interpolation>& out, std::vector<Sampled>& rest);
 

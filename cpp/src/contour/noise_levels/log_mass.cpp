@@ -7,7 +7,8 @@
 namespace tightdp::contour {
 namespace {
 
-// -ln of the error of M(c): shares and distances of laws that differ by a thousandth are still told apart.
+// -ln of the error of M(c). With this error, distributions whose noise multipliers differ by a thousandth are still
+// told apart.
 constexpr double kLogInverse = 32;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Sums over the nodes of a path for all points of a ray at once. docs/theory/rays.md, section 4.
+// Computes the sums over the nodes of a path for all points of a ray at once (docs/theory/rays.md, section 4).
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,17 @@
 
 namespace tightdp::contour {
 
-// Number of points in a group of sums, whatever the instruction set.
+// Number of points whose sums are computed together. It is the same for all instruction sets.
 inline constexpr std::int64_t kPointBlock = 16;
-// Number of nodes in one chain of sums; the chains' results are summed in another one.
+// Number of nodes in one chain of additions. The results of the chains are added up in another chain.
 inline constexpr std::int64_t kChain = 32;
 
 }  // namespace tightdp::contour
 
 namespace tightdp {
 
-// out_j = sum_{i < nodes} a_i k_{i + j} for j < points, complex; points a multiple of kPointBlock.
+// Computes the complex sums out_j = sum_{i < nodes} a_i k_{i + j} for j < points, where `points` is a multiple of
+// kPointBlock.
 TIGHTDP_DECLARE_SIMD(void, contour_correlate,
                      (const double* a_re, const double* a_im, std::int64_t nodes, const double* k_re,
                       const double* k_im, std::int64_t points, double* out_re, double* out_im))

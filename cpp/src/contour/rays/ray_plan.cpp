@@ -9,22 +9,24 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest angle by which a path is turned, and the angle at which its strip ends: from pi/4 on Gaussian weights do not
-// decay.
+// Largest angle of a path, and the angle at which its strip ends. Both are less than pi/4, from which on Gaussian
+// weights do not decay.
 constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
-// Nats by which turning the path may raise the bound of the whole product: steps are longest at about as many.
+// Number of nats by which turning the paths may increase the bound on the whole product. At about this number, steps
+// are longest.
 constexpr double kTurnNats = 45;
-// Units of work for a node of a guiding sum.
+// Units of work for one node of an estimate.
 constexpr std::int64_t kGuideUnits = 25;
 
-// A bound on |D| for |zeta| up to gamma, by a coarse rule over the path.
+// Estimates of a bound on |D| for |zeta| up to gamma, by a coarse sum over the path.
 struct GuideLaw {
     double count;
     std::vector<double> loss, modulus, log_weight;
 
     GuideLaw(const LogRatioLaw& law, double angle, double shifted_epsilon) : count(law.count) {
         const double sd = 1 / law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-        // The lobe of B begins to count about |h| = -mean. Nodes are a part of its deviation apart.
+        // The lobe of B matters from about |h| = -mean on. The distance of the nodes is a fraction of its standard
+        // deviation.
         const double last = std::max(2.72 * shifted_epsilon, 2 * std::abs(law.mean)) + 12 * sd + 1;
         double step = 0;
         for (double p = law.mean - 5 * sd; p < std::log(last); p += step) {
@@ -37,7 +39,7 @@ struct GuideLaw {
         }
     }
 
-    // count * ln(1 + |D|).
+    // Returns count * ln(1 + |D|).
     double log_bound(double gamma) const {
         work::spend(kGuideUnits * static_cast<std::int64_t>(loss.size()));
         double sum = 0;
@@ -47,7 +49,7 @@ struct GuideLaw {
     }
 };
 
-// The c at which e^{-c epsilon} (prod (1 + |D|)^count - 1) / c is about least.
+// Returns the c at which e^{-c epsilon} (prod (1 + |D|)^count - 1 - sum count |D|) / c is about smallest.
 double best_start(const std::vector<LogRatioLaw>& laws, double angle, double shifted_epsilon) {
     std::vector<GuideLaw> guides;
     for (const LogRatioLaw& law : laws) guides.emplace_back(law, angle, shifted_epsilon);
@@ -86,9 +88,9 @@ RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double eps
     for (const LogRatioLaw& law : laws) variances += law.count * law.sigma * law.sigma;
     plan.path_angle = std::min(kMostTurn, std::sqrt(2 * kTurnNats / variances));
     plan.ray_angle = 0.5 * kPi - 0.5 * plan.path_angle;
-    plan.ray_strip = 0.5 * plan.path_angle * (1 - 1e-12);  // ray_angle is rounded
+    plan.ray_strip = 0.5 * plan.path_angle * (1 - 1e-12);  // smaller, because ray_angle is rounded
     plan.path_strip = std::min(0.5 * plan.path_angle * (1 - 1e-12), kStripEnd - plan.path_angle);
-    // The lobe is largest at the outer edge of the strip, and its size there decides on the steps of both rules.
+    // The lobe is largest at the outer edge of the strip, and its size there determines the steps of both sums.
     plan.c = best_start(laws, plan.path_angle + plan.path_strip, epsilon + shift);
     return plan;
 }

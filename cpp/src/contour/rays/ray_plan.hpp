@@ -1,5 +1,5 @@
-// The start of the rays, and the angles of rays and paths. Sums that are not certified guide the choice, as no bound
-// rests on it. docs/theory/rays.md, section 5.
+// Chooses where the rays of z begin, and the angles of rays and paths (docs/theory/rays.md, section 5). The choice is
+// based on estimates, because the bounds hold for any choice.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,16 @@
 namespace tightdp::contour {
 
 struct RayPlan {
-    double c = 0;          // z = c + e^{w + i ray_angle}
-    double epsilon = 0;    // aimed at
-    double log_delta = 0;  // there, about
-    bool known = false;    // log_delta is more than a first guess
+    double c = 0;          // start of the ray z = c + e^{w + i ray_angle}
+    double epsilon = 0;    // the epsilon that the plan is made for
+    double log_delta = 0;  // an estimate of ln delta(epsilon)
+    bool known = false;    // whether log_delta is better than a first guess
     double path_angle = 0, ray_angle = 0;
-    double path_strip = 0, ray_strip = 0;  // half-widths in which both rules are analytic
+    double path_strip = 0, ray_strip = 0;  // half-widths of the strips in which the two integrands are analytic
 };
 
-// epsilon: aimed at; log_delta: ln of delta there, known or guessed.
+// Makes a plan for `epsilon`. `log_delta` is an estimate of ln delta(epsilon). `known` tells whether it is better than
+// a first guess.
 RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double epsilon, double log_delta, bool known);
 
 }  // namespace tightdp::contour

@@ -16,34 +16,36 @@ namespace tightdp::contour {
 namespace {
 
 constexpr double u = kUnitRoundoff;
-// Limits of distributions whose paths need few nodes: noise multiplier, and mean in absolute value and in deviations.
+// Limits within which paths need few nodes: the smallest and the largest noise multiplier, and the largest magnitude of
+// the mean, as it is and in standard deviations.
 constexpr double kLeastNoise = 0.1, kMostNoise = 30, kFarthestMean = 200, kMostDeviations = 600;
 // Largest number of distinct distributions. With more of them, or with more than kMostProducts products of nodes and
 // points, the grid engine is faster.
 constexpr std::size_t kMostParts = 8;
-// Expected number of steps with the record. With more, the loss is no longer nearly one atom, the vertical line
-// serves, and the rays' angle would be too small for steps of a useful length.
+// Largest expected number of steps whose sample holds the record. With more, the loss is no longer nearly an atom, and
+// the vertical line is suitable. The angle of the rays would then be too small for steps of a useful length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
-// Units of work for four products, and for the functions of a point.
+// Units of work for four products, and for the functions of one point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
-// Largest ln of the bound on the product, above which all digits of the sum would be lost; and largest -ln of delta
-// and of the factor e^{-c epsilon} in front of the sum.
+// Largest logarithm of the bound on the product. With a larger one, all digits of the sum would be lost. kMostFront is
+// the largest -ln of delta and of the factor e^{-c epsilon} in front of the sum.
 constexpr double kMostBound = 300, kMostFront = 600;
-// Largest point: the fourth power of zeta has to be finite.
+// Largest |zeta| of a point, so that its fourth power does not overflow.
 constexpr double kFarthest = 1e70;
-// Half-width relative to delta that rounding is predicted to cause, above which the sums are not begun. The prediction
-// is within a factor of 5 where the answer is about 1e-6 wide.
+// Largest rounding error, relative to delta, that may be predicted for the sums. If it is larger, they are not
+// computed. The prediction is right within a factor of 5 if the relative width of the result is about 1e-6.
 constexpr double kMostRounding = 4e-6;
-// Parts of the tolerance that each kind of error may take.
+// Fraction of the tolerance that each kind of error may take.
 constexpr double kShare = 0.1;
 
-// A bound on the error of D_j(zeta), |zeta| = r: start + min(most, slope r), and a rounding error.
+// A bound on the error of D_j(zeta), except for rounding: start + min(most, slope r) at |zeta| = r.
 struct FactorError {
     double start = 0, most = 0, slope = 0;
     double of(double r) const { return start + std::min(most, slope * r); }
 };
 
+// One distribution, its path, and bounds on the error of its D_j.
 struct Part {
     const LogRatioLaw& law;
     PathNorms straight, edges;  // on the path, and the larger of those on the edges of its strip
@@ -51,12 +53,14 @@ struct Part {
     FactorError rule;
 };
 
-// prod (1 + D_j)^count - 1 - sum count D_j at one point, and bounds on its errors (section 4.2).
+// The remainder prod (1 + D_j)^count - 1 - sum count D_j at one point, and bounds on its errors (section 4.2).
 struct PointSum {
-    Complex log{0, 0}, rest{0, 0};                                // sum count ln(1 + D), sum count (ln(1 + D) - D)
-    double log_error = 0, rest_error = 0;                         // errors of the two
-    double log_terms = 0, rest_terms = 0;                         // and sums of their terms' absolute values
-    double rule = 0, rule_first = 0, round = 0, round_first = 0;  // count e / |1 + D|, and that times |D|
+    Complex log{0, 0}, rest{0, 0};         // sums of count ln(1 + D) and of count (ln(1 + D) - D)
+    double log_error = 0, rest_error = 0;  // errors of these two sums
+    double log_terms = 0, rest_terms = 0;  // sums of the magnitudes of their terms
+    // Sums of count e / |1 + D| and of the same terms times |D|, where e is the error of D: from the rule, and from
+    // rounding.
+    double rule = 0, rule_first = 0, round = 0, round_first = 0;
 
     void add(Complex d, double rule_error, double round_error, double count) {
         const Remainder l = log_remainder(d);
@@ -83,8 +87,8 @@ struct PointSum {
         const double sums = 2 * u * static_cast<double>(laws);
         const double of_log = log_error + sums * log_terms, of_rest = rest_error + sums * rest_terms;
         const Remainder e = exp_remainder(log);
-        const double size = std::exp(log.re + of_log);  // |prod| at most
-        // |prod - 1|, and its error from the errors of all D_j.
+        const double size = std::exp(log.re + of_log);  // upper bound on |prod|
+        // `product` is an upper bound on |prod - 1|, and `all` is the sum of the relative errors of the factors.
         const double product = std::hypot(e.value.re + log.re, e.value.im + log.im) + e.error + size * of_log +
                                2 * u * std::hypot(log.re, log.im);
         const double formula = std::exp(of_log) * product * of_log + of_rest + e.error +
@@ -118,11 +122,11 @@ class RaySum {
     const std::vector<LogRatioLaw>& laws_;
     std::vector<Part> parts_;
     bool served_ = false;
-    double step_ = 0, rule_ = 0;  // rule_: 2 / (e^{2 pi strip / step} - 1) of the ray's rule
+    double step_ = 0, rule_ = 0;  // rule_ is 2 / (e^{2 pi strip / step} - 1) for the trapezoid rule on the ray
     std::int64_t first_ = 0, count_ = 0;
-    double product_bound_ = 0;  // T
-    double left_ = 0;           // bound of the sum left of the first point
-    // zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)) and its errors; zeta.
+    double product_bound_ = 0;  // T of rays.md, section 1
+    double left_ = 0;           // bound on the sum left of the first point
+    // Each point has zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)), its errors, and then zeta.
     std::vector<double> re_, im_, rule_err_, round_err_;
     std::vector<double> along_, across_;
 };
@@ -147,12 +151,13 @@ double RaySum::log_product_bound() const {
     return sum;
 }
 
-// Step, points and nodes. False where they would be too many.
+// Chooses the step, the points and the nodes. Returns false if there would be too many.
 bool RaySum::choose(double tolerance) {
     const double c = plan_.c, beta = plan_.path_angle, shifted = plan_.epsilon + shift_;
     const double log_front = -shift_ - c * shifted;
     if (!(shifted > 0 && -log_front < kMostFront && plan_.log_delta > -kMostFront)) return false;
-    // ln of front / (share of the tolerance of delta).
+    // `scale` is the logarithm of the factor in front of the sum, divided by the error of delta that each part may
+    // cause.
     const double scale = log_front - std::log(kShare * tolerance) - plan_.log_delta;
     double counts = 0;
     for (const Part& part : parts_) counts += part.law.count;
@@ -169,7 +174,7 @@ bool RaySum::choose(double tolerance) {
         if (!norms(part, beta, part.straight)) return false;
         small += part.law.count * std::log1p(gamma_ * part.straight.first);
     }
-    // A wide strip has a long step, unless the norms on its edges are too large.
+    // A wide strip allows a long step, unless the norms on its edges are too large.
     double path_step = 0, strip = 0;
     for (double wide = plan_.path_strip; wide > 0.3 * plan_.path_strip; wide *= 0.75) {
         double moments = 0;
@@ -193,7 +198,7 @@ bool RaySum::choose(double tolerance) {
     const double log_t = std::log(product_bound_);
     const double ray_gain = std::max(scale + log_t - std::log(c), 10.0);
     step_ = std::min(2 * kPi * plan_.ray_strip / ray_gain, path_step);
-    // Points from where little is left out to where it has decayed.
+    // The points begin where the sum to their left is small enough, and end where the integrand has decayed.
     const double falls = shifted * std::cos(plan_.ray_angle);
     const double low = std::log(c) + std::min(0.0, std::log(c) - scale - std::log(std::expm1(std::min(small, 300.0))));
     const double high = std::max(c, std::max(scale + log_t - std::log(falls * c * c), 1.0) / falls);
@@ -231,14 +236,14 @@ bool RaySum::choose(double tolerance) {
             part.law.count * (gamma_ * path.first_rounding + std::min(2 * path.rounding, c * path.first_rounding));
         product += part.law.count * std::log1p((gamma_ + c) * path.first_moment);
     }
-    // About the integral of the points' errors.
+    // The predicted rounding error is about the integral of the errors of the points.
     rounding *= std::expm1(std::min(product, 300.0)) * u / c * std::exp(log_front - plan_.log_delta);
     if (plan_.known && !(rounding < kMostRounding)) return false;
     left_ = std::expm1(log_left * (1 + 1e-9)) * r0 / (c * c) * (1 + 1e-9);
     return left_ < HUGE_VAL;
 }
 
-// Computes the sums of all points, and their parts of the value.
+// Computes the sums over the nodes for all points, and from them the terms of the sum over the points.
 void RaySum::sum_factors() {
     const double c = plan_.c, turn = plan_.ray_angle + plan_.path_angle;
     const std::int64_t n = count_;
@@ -291,7 +296,7 @@ void RaySum::sum_factors() {
         const double x = r * ray_cosine, y = r * ray_sine, a = c + x;
         along_[j] = x;
         across_[j] = y;
-        // zeta / (z (z + 1)), z = a + iy.
+        // The factor zeta / (z (z + 1)), where z = a + iy.
         const double p = a * (a + 1) - y * y, s = y * (2 * a + 1), norm = (a * a + y * y) * ((a + 1) * (a + 1) + y * y);
         const double t_re = (x * p + y * s) / norm, t_im = (y * p - x * s) / norm;
         const PointSum::Value v = sums[j].value(parts_.size());
@@ -303,7 +308,7 @@ void RaySum::sum_factors() {
     }
 }
 
-// Section 4.3.
+// Computes the sum at epsilon and bounds on its errors (section 4.3).
 CurveValue RaySum::value(const Plan&, double epsilon) const {
     CurveValue v{};
     const double c = plan_.c, shifted = epsilon + shift_;
@@ -322,7 +327,7 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
     for (std::int64_t j = 0; j < n; ++j) {
         const double x = along_[j], y = across_[j], fall = std::exp(-x * shifted);
         const double angle = y * shifted, co = fall * std::cos(angle), si = fall * std::sin(angle);
-        // (re + i im) e^{-zeta E}
+        // The term is (re + i im) e^{-zeta E} with E = shifted.
         const double real = re_[j] * co + im_[j] * si, imaginary = im_[j] * co - re_[j] * si;
         sum += imaginary;
         slope += c * imaginary + x * imaginary + y * real;
@@ -348,10 +353,10 @@ CurveValue RaySum::value(const Plan&, double epsilon) const {
     return v;
 }
 
-// Number of rounds of planning: the first from delta's first order, each later one from the result of the round
-// before.
+// Number of rounds of planning. The first plan is based on the first order of delta, and each later one on the result
+// of the round before.
 constexpr int kRounds = 3;
-// Error of a plan in ln delta up to which it is not made again.
+// Error of a plan in ln delta up to which no further plan is made.
 constexpr double kNearPlan = 2;
 
 }  // namespace

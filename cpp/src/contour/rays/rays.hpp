@@ -1,5 +1,5 @@
-// delta(epsilon) and epsilon(delta) of few steps of small sampling probability ("remove"), whose characteristic
-// function hardly decays: the contour is turned to two rays. docs/theory/rays.md.
+// Bounds on delta(epsilon) and epsilon(delta) for a few steps with small sampling probabilities, under "remove". Their
+// characteristic function hardly decays, so the contour is turned to two rays (docs/theory/rays.md).
 #pragma once
 
 #include "contour/composition.hpp"
@@ -7,10 +7,12 @@
 
 namespace tightdp::contour {
 
-// Whether the statement of rays.md covers the composition (counts are whole numbers), and its paths are not long.
+// Tells whether the statement of rays.md covers the composition, for which counts must be integers, and whether its
+// paths are not too long.
 bool rays_serve(const Composition& composition);
 
-// Declined (no status `certified`) where the sums would be long. tolerance: relative error of delta aimed at.
+// Bounds delta(at), or epsilon(at) if `by_delta`. `tolerance` is the intended relative error of delta. If the sums
+// would be too long, the status of the result is not `certified`.
 Result invert_on_rays(const Composition& composition, double tolerance, bool by_delta, double at);
 
 }  // namespace tightdp::contour

@@ -1,5 +1,5 @@
-// ln(1 + x) - x and e^x - 1 - x of a complex x, small relative to x^2 where x is small. docs/theory/rays.md,
-// section 4.2.
+// The remainders ln(1 + x) - x and e^x - 1 - x of a complex x. If x is small, their errors are small relative to x^2
+// (docs/theory/rays.md, section 4.2).
 #pragma once
 
 #include "turned_path.hpp"
@@ -12,9 +12,9 @@ struct Remainder {
     double error;
 };
 
-// error: 40u |x|^2 for |x| <= 1/4, else 20u (|ln(1 + x)| + |x|).
+// Returns ln(1 + x) - x. The error is 40u |x|^2 for |x| <= 1/4, and 20u (|ln(1 + x)| + |x|) otherwise.
 Remainder log_remainder(Complex x);
-// error: 40u |x|^2 for |x| <= 1/4, else 90u (1 + e^Re x) + 4u |x|.
+// Returns e^x - 1 - x. The error is 40u |x|^2 for |x| <= 1/4, and 90u (1 + e^Re x) + 4u |x| otherwise.
 Remainder exp_remainder(Complex x);
 
 }  // namespace tightdp::contour

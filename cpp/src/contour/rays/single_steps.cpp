@@ -8,11 +8,11 @@ namespace tightdp::contour {
 SingleSteps single_steps(const std::vector<LogRatioLaw>& laws, double shifted, double shift) {
     SingleSteps sum;
     const double u = kUnitRoundoff, many = static_cast<double>(laws.size());
-    // ln(e^E - 1), and its error from those of E and of the functions.
+    // `top` is ln(e^E - 1) with E = shifted. Its error comes from that of E and from those of the functions.
     const double top = shifted < 1 ? std::log(std::expm1(shifted)) : shifted + std::log1p(-std::exp(-shifted));
     const double top_error = u * ((many + 12) * (1 + shifted) + 10 * std::abs(top));
     for (const LogRatioLaw& law : laws) {
-        // count q/(1 - q) times the delta of a Gaussian.
+        // The contribution of a distribution is count q/(1 - q) times the delta of a Gaussian mechanism.
         const double odds = std::log(law.q) - std::log1p(-law.q), at = top - odds;
         const double error = 1.01 * (top_error + 8 * u * (law.mean_terms + std::abs(at)));
         const double weight = law.count * std::exp(odds - shift);
@@ -21,7 +21,7 @@ SingleSteps single_steps(const std::vector<LogRatioLaw>& laws, double shifted, d
         const GaussianBounds high = gaussian_bounds((1 + 2 * u) / law.sigma, at - error);
         sum.delta.lower += weight * low.delta.lower * (1 - slack);
         sum.delta.upper += weight * high.delta.upper * (1 + slack);
-        // The slope of a Gaussian's delta, times that of its argument by E.
+        // The slope is that of the Gaussian's delta, multiplied by the derivative of its argument by E.
         const double y = (at * law.sigma + 0.5 / law.sigma) / std::sqrt(2.0);
         sum.slope -= weight * std::exp(std::min(at, 700.0)) * 0.5 * std::erfc(y) / -std::expm1(-shifted);
     }

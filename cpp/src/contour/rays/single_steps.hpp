@@ -1,5 +1,5 @@
-// The part of delta that single steps make: the first order of the product, in closed form. docs/theory/rays.md,
-// section 1.
+// The part of delta that comes from single steps, d_1 of docs/theory/rays.md, section 1: the first order of the product
+// of the factors 1 + D_j. It has a closed form.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,12 @@ namespace tightdp::contour {
 
 struct SingleSteps {
     Interval delta{0, 0};
-    double slope = 0;  // its derivative by epsilon, about
+    double slope = 0;  // approximate derivative of delta by epsilon
 };
 
-// shifted = epsilon + shift > 0, shift = -sum count ln(1 - q).
+// Bounds d_1. `shift` is -sum count ln(1 - q), and `shifted` = epsilon + shift > 0.
 SingleSteps single_steps(const std::vector<LogRatioLaw>& laws, double shifted, double shift);
-// The epsilon at which that is delta, about; at most 1e3.
+// Returns about the epsilon at which d_1 is delta. The result is at most 1e3.
 double single_steps_epsilon(const std::vector<LogRatioLaw>& laws, double shift, double delta);
 
 }  // namespace tightdp::contour

@@ -10,16 +10,17 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work for a node of a path.
+// Units of work for one node of a path.
 constexpr std::int64_t kPathNodeUnits = 150;
-// Largest |h| of a left end and least Re h of a right end (section 3.2).
+// Largest |h| at which a path may begin, and smallest Re h at which it may end (section 3.2).
 constexpr double kSmallLoss = 0.1, kLargeLoss = 3;
-// Least ln |h| of the first node: squares of h have to be normal numbers.
+// Smallest ln |h| of the first node. Squares of h must not be subnormal.
 constexpr double kLeastLogLoss = -340;
-// ln of the largest weight that is computed.
+// Logarithm of the largest weight that is computed.
 constexpr double kMostExponent = 690;
 
-// The bound e^q(rho) (1 + rho) of |B| right of the ends, q concave: q and its slope (section 3.2).
+// Returns q(rho) and its slope (section 3.2). Right of the last node, |B| is bounded by e^q(rho) (1 + rho) times a
+// constant, where q is concave.
 Complex right_exponent(const LogRatioLaw& law, double gamma, double cosine, double sine, double rho) {
     const double along = rho * cosine - law.mean - 0.06, across = rho * sine + 0.06, s2 = law.sigma * law.sigma;
     const double q = -0.5 * s2 * (along * along - across * across) + gamma * rho * cosine;
@@ -42,7 +43,7 @@ LogRatioLaw::LogRatioLaw(const Sampled& s) : sigma(s.sigma), q(s.q), count(s.cou
 PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sine) {
     PathPoint point;
     const double rho = std::exp(p), h_re = rho * cosine, h_im = rho * sine;
-    const Complex e = expm1_complex(-h_re, -h_im);  // -(1 - e^-h), and Re (1 - e^-h) > 0
+    const Complex e = expm1_complex(-h_re, -h_im);  // e = -(1 - e^-h), where Re(1 - e^-h) > 0
     const double norm = e.re * e.re + e.im * e.im;
     const double tau_re = h_re + 0.5 * std::log(norm), tau_im = h_im + std::atan2(-e.im, -e.re);
     const double v_re = tau_re - law.mean, half = 0.5 * law.sigma * law.sigma;
@@ -58,7 +59,7 @@ PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sin
 
 bool path_range(const LogRatioLaw& law, double gamma, double angle, double need, PathRange& range) {
     const double s2 = law.sigma * law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-    // Left: |B h| is about e^{mean - d - s2 d^2/2 + s2 angle^2/2}.
+    // |B h| at the distance d left of the mean is about e^{mean - d - s2 d^2/2 + s2 angle^2/2}.
     const double left = std::max(need + law.mean + std::log(gamma + 10) + 0.5 * s2 * angle * angle, 1.0);
     const double d = (std::sqrt(1 + 2 * s2 * left) - 1) / s2;
     range.left = std::min(law.mean - kSmallLoss - d, std::log(kSmallLoss));
@@ -118,7 +119,7 @@ TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, doubl
     const double unit = step * sigma / std::sqrt(2 * kPi);
     const double bend = std::max(1.0, 1 / (2.718 * -std::cos(turn)));
     const double sums = static_cast<double>(n / kChain + 1) + 90;
-    double start = 0;  // a chain of its sum
+    double start = 0;  // the sum of the current chain of terms of path.start
     for (std::int64_t i = 0; i < n; ++i) {
         if (i % kChain == 0) {
             path.start += start;
@@ -139,7 +140,8 @@ TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, doubl
         const Complex b = times_slope(unit * std::exp(point.gaussian.re + lift_re), 0, point.gaussian.im + lift_im);
         path.re[i] = b.re;
         path.im[i] = b.im;
-        // A (e^{gamma h} - 1), of which only the real part is not 0 in the sum.
+        // The terms of path.start are A (e^{gamma h} - 1). The sum of their imaginary parts is 0, so only the real
+        // parts are added up.
         if (lift_re < 1) {
             const Complex e = expm1_complex(lift_re, lift_im);
             const double a = unit * std::exp(point.gaussian.re);
@@ -147,7 +149,7 @@ TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, doubl
         } else {
             start += b.re - times_slope(unit * std::exp(point.gaussian.re), 0, point.gaussian.im).re;
         }
-        // Section 4.1, in units of u.
+        // The next lines bound the relative error of B in units of u (section 4.1).
         const double of_h = std::abs(p) + 12;
         const double of_v = (1 + rho) * of_h + 170 + 5 * (point.tau + rho) + 8 * law.mean_terms + v;
         const double alpha = s2 * v * of_v + 6 * s2 * v * v + (gamma * rho + 2) * of_h + 250;

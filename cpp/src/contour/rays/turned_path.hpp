@@ -1,5 +1,5 @@
-// E[(1 + e^t)^{1 + z} - 1] of one sampled Gaussian, with the line of integration of h = ln(1 + e^t) turned to the ray
-// arg h = angle. docs/theory/rays.md, sections 2 to 4.
+// The integral D(z) = E[(1 + e^t)^{1 + z} - 1] of one Gaussian mechanism on a Poisson sample. It runs over h = ln(1 +
+// e^t), along the ray arg h = angle, which is called a path (docs/theory/rays.md, sections 1 to 4).
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,20 @@ struct Complex {
     double re, im;
 };
 
-// e^{re + i im} - 1: each part errs by at most 30u min(2, |x|) max(1, e^re), x = re + i im.
+// Returns e^x - 1 for x = re + i im. The error of each part is at most 30u min(2, |x|) max(1, e^re).
 Complex expm1_complex(double re, double im);
 
-// t is normal with this mean and deviation 1/sigma.
+// The distribution of the logarithm t of a likelihood ratio: a normal distribution with the given mean and the standard
+// deviation 1/sigma (rays.md, section 1). mean_terms is the sum of the magnitudes of the terms that make up the mean.
 struct LogRatioLaw {
     double sigma, q, count;
-    double mean, mean_terms;  // mean_terms: the sum of the absolute values of the mean's terms
+    double mean, mean_terms;
 
     explicit LogRatioLaw(const Sampled& s);
 };
 
-// A point of a path, where B = sigma / sqrt(2 pi) tau' e^{gaussian + gamma h}.
+// A point h of a path, with tau = ln(e^h - 1). The integrand there is B = sigma / sqrt(2 pi) tau'
+// e^{gaussian + gamma h}.
 struct PathPoint {
     double rho;  // |h|
     double h_re, h_im;
@@ -34,43 +36,43 @@ struct PathPoint {
     Complex gaussian;  // -sigma^2 (tau - mean)^2 / 2
 };
 
-// The point at ln h = p + i angle.
+// Returns the point at ln h = p + i angle. `cosine` and `sine` are those of the angle.
 PathPoint path_point(const LogRatioLaw& law, double p, double cosine, double sine);
 
-// Integrals of |B| and of |B h| over a ray, at most (section 3.1).
+// Upper bounds on the integrals of |B| and of |B h| over a ray (section 3.1).
 struct PathNorms {
     double size = 0, first = 0;
 };
 
-// Bounds on what the nodes leave out on either side: integrals of |B| and |B h| left of the first node and right of the
-// last (section 3.2).
+// Upper bounds on the integrals of |B| and |B h| left of the first node and right of the last node (section 3.2).
 struct PathTails {
     PathNorms left, right;
 };
 
-// ln h of the ends of a path.
+// ln |h| at the two ends of a path.
 struct PathRange {
     double left, right;
 };
 
-// Chooses the ends of a path so that the rest has a weight of about e^-need. False where no end was found.
+// Chooses the ends of a path so that the weight beyond them is about e^-need. Returns false if no end was found.
 bool path_range(const LogRatioLaw& law, double gamma, double angle, double need, PathRange& range);
 PathTails path_tails(const LogRatioLaw& law, double gamma, double angle, const PathRange& range);
 PathNorms path_norms(const LogRatioLaw& law, double gamma, double angle, const PathRange& range);
 
-// The nodes of a path: ln h = step * i + i angle, i = first, first + 1, ...
+// The nodes of a path and sums over them. At the node number j = first, first + 1, ..., ln h = step * j + i angle,
+// where i is the imaginary unit.
 struct TurnedPath {
     std::int64_t first = 0;
-    std::vector<double> re, im;               // step * B
+    std::vector<double> re, im;               // step * B at each node
     double start = 0;                         // E[(1 + e^t)^gamma - 1]
-    PathTails tails;                          // of the nodes' sum
-    double size = 0, first_moment = 0;        // sums of |B| and |B h| over the nodes
-    double rounding = 0, first_rounding = 0;  // the same of |B| and |B h| times what a node errs by, in units of u
+    PathTails tails;                          // bounds on what the sums over the nodes leave out
+    double size = 0, first_moment = 0;        // sums of |step * B| and |step * B h| over the nodes
+    double rounding = 0, first_rounding = 0;  // the same sums with each term times its relative error in units of u
 
     std::int64_t nodes() const { return static_cast<std::int64_t>(re.size()); }
 };
 
-// turn: the angle of the rays of z plus that of the path.
+// Computes the nodes. `turn` is the angle of the ray of z plus that of the path.
 TurnedPath turned_path(const LogRatioLaw& law, double gamma, double angle, double turn, double step,
                        const PathRange& range);
 

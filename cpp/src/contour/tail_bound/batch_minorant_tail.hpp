@@ -1,5 +1,6 @@
-// Decay of |M(c + is) / M(c)| by the tilted distribution of a batch's setting: cells, samples, total variation. The
-// loops of minorant_tail.cpp with fixed memory; formulas: minorant.hpp; docs/theory/contour.md, section 3.
+// Bounds on the decay of |M(c + is) / M(c)| for a setting of a batch, by cells, by samples and by total variation.
+// These are the loops of minorant_tail.cpp with fixed memory. The formulas are in minorant.hpp (docs/theory/contour.md,
+// section 3).
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,15 @@ class BatchMinorantTail {
         if (with_samples && cells_ > 0) build_samples();
     }
 
-    // Lower bound on -ln |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed. Lanes may ask
-    // differently.
+    // Returns a lower bound on -ln |phi(s)| for every s in [s_low, s_high], where s_high = inf is allowed. Lanes may
+    // pass different arguments.
     TIGHTDP_HD_STAGE double log_decay(double s_low, double s_high) const noexcept {
         const std::int64_t samples = spacing_ > 0 ? kBatchSamples : 0;
         return contour::log_decay({m_.cells, cells_, variation_, m_.sampled, samples, spacing_}, s_low, s_high);
     }
 
   private:
+    // Returns a bound on the total variation of the density of the loss (section 3.4).
     TIGHTDP_HD_STAGE double variation(double c, double sum) const noexcept {
         const double b = p_.pair_.beta(c) + 1, h = p_.h_, last = p_.first_ + static_cast<double>(p_.n_ - 1);
         if (!covers_modes(b, 1 / p_.pair_.sigma, p_.first_ * h, m_.posterior[0], last * h, m_.posterior[p_.n_ - 1]))
@@ -37,7 +39,7 @@ class BatchMinorantTail {
         return density_variation(b, p_.pair_.sigma, h, team_.largest(peak), sum);
     }
 
-    // Section 3.3. Cells of no mass stay where they are: decay() passes over them.
+    // Builds the cells of section 3.3. Cells without mass remain in the list, and decay() ignores them.
     TIGHTDP_HD_STAGE void build_cells(double c, double resolution, double sum) noexcept {
         double from = static_cast<double>(p_.n_ - 1), to = 0;
         for (std::int64_t i = team_.lane(); i < p_.n_; i += team_.size())
@@ -64,7 +66,7 @@ class BatchMinorantTail {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
                               h / p_.pair_.sigma, b, p_.pair_.add(), most_mass(sum));
-            // The loss is -ln W under "add": mirrored, so that cells run left to right.
+            // The loss is -ln W for "add". So the cells are mirrored, and ascend again.
             if (p_.pair_.add())
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
             else

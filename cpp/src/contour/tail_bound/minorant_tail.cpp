@@ -8,12 +8,12 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work of a cell, and of four cells at an abscissa.
+// Units of work for one cell, and for four cells at one abscissa.
 constexpr std::int64_t kCellUnits = 3, kFourProductsUnits = 2;
 
 double variation(const Pair& pair, const NodeGrid& grid, const std::vector<double>& posterior,
                  const std::vector<double>& weights, double c, double sum) {
-    if (pair.replace()) return HUGE_VAL;  // the number of modes is not known
+    if (pair.replace()) return HUGE_VAL;  // no bound, because the number of modes is unknown
     const double b = pair.beta(c) + 1;
     const std::int64_t last = grid.n - 1;
     if (!covers_modes(b, 1 / pair.sigma, grid.first * grid.h, posterior[0], (grid.first + last) * grid.h,
@@ -33,7 +33,7 @@ MinorantTail::MinorantTail(SampledMgf& mgf, double c, double resolution) {
     Moments m;
     mgf.moments(c, m, mgf.weights_.data());
     variation_ = variation(pair, grid, mgf.posterior_, weights, c, m.sum);
-    // Range of nodes from the first to the last whose share of the mass reaches the resolution.
+    // The cells cover the nodes from the first to the last one whose fraction of the mass is at least `resolution`.
     std::int64_t from = 0, to = grid.n - 1;
     const double least = resolution * m.sum;
     while (from < to && weights[from] < least) ++from;
@@ -63,7 +63,7 @@ void MinorantTail::build_cells(const SampledMgf& mgf, const NodeGrid& g, double 
                           g.h / pair.sigma, b, pair.add(), total);
         if (cell.mass > 0) cells_.push_back(cell);
     }
-    if (pair.add()) {  // the loss is -ln W: mirror, so that cells run left to right
+    if (pair.add()) {  // the loss is -ln W, so the cells are mirrored to ascend again
         for (Cell& cell : cells_) cell.left = -cell.left - cell.length;
         std::ranges::reverse(cells_);
     }
@@ -78,7 +78,8 @@ void MinorantTail::build_replaced_cells(const SampledMgf& mgf, const NodeGrid& g
     mgf.moments_replaced(grid, nodes, c, unused, density.data());
     const double step = grid.h / mgf.pair_.sigma;
     for (std::int64_t i = 0; i + 1 < grid.n; ++i) {
-        // A chord, plus a tangent of the convex (1 + c) ln W(u).
+        // The logarithm of the density is bounded below by a tangent of its convex part (1 + c) ln W(u), and by a chord
+        // of the rest.
         const double above = (1 + c) * (nodes.ahead[i + 1] - nodes.ahead[i] - step * nodes.bright[i]);
         const double least = std::min(density[i], density[i + 1] * std::max(0.0, 1 - above * (1 + 1e-9) - 1e-9));
         const double slow = nodes.bright[i] + nodes.faint[i + 1], fast = nodes.bright[i + 1] + nodes.faint[i];
@@ -94,9 +95,9 @@ double MinorantTail::log_decay(double s_low, double s_high) const {
     return contour::log_decay({cells_.data(), cells, variation_, sampled_.data(), samples, spacing_}, s_low, s_high);
 }
 
-// contour.md 3.5: the transform of the minorant itself at equally spaced abscissae, cells taken as points at
-// their centres; between samples it moves by at most spacing / 2 times the mean distance from the centre of
-// mass.
+// Computes the transform of the minorant at equally spaced abscissae (contour.md, section 3.5). Cells are replaced by
+// points at their centres. Near a sample the transform changes by at most spacing / 2 times the mean distance from the
+// centre of mass.
 void MinorantTail::sample() {
     if (cells_.empty()) return;
     const std::int64_t n = static_cast<std::int64_t>(cells_.size());
@@ -114,8 +115,8 @@ void MinorantTail::sample() {
         mass[i] = cells_[i].mass;
         spread += mass[i] * std::abs(at[i]);
     }
-    // A spacing of a tenth of the wavelength scale costs .05 of modulus; past 40 of those scales the
-    // variation bound and the cells themselves do better.
+    // The bound with a spacing of a tenth of 1/spread loses .05 of the modulus. Beyond 40/spread, the bounds by total
+    // variation and by cells are better.
     constexpr std::int64_t samples = 400;
     spacing_ = 0.1 / spread;
     sampled_.assign(samples, 0.0);

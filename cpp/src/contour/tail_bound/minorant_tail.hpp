@@ -1,5 +1,6 @@
-// Decay of one sampled Gaussian's |M(c + is) / M(c)|, by a minorant of its tilted distribution. Formulas:
-// minorant.hpp; the twin for a device: batch_minorant_tail.hpp. docs/theory/contour.md, sections 3.2 to 3.5.
+// Bounds on the decay of |M(c + is) / M(c)| for one Gaussian mechanism on a Poisson sample, by a minorant of its tilted
+// distribution (docs/theory/contour.md, sections 3.2 to 3.5). The formulas are in minorant.hpp. batch_minorant_tail.hpp
+// does the same on a device.
 #pragma once
 
 #include <vector>
@@ -11,13 +12,14 @@ namespace tightdp::contour {
 
 class MinorantTail {
   public:
-    // On the nodes that were placed. Cells follow the mass down to the resolution, relative to 1.
+    // Uses the nodes that were placed last. Cells cover all nodes whose fraction of the mass is at least `resolution`.
     MinorantTail(SampledMgf& mgf, double c, double resolution);
 
-    // Adds samples. They take most of the time, and pay where |phi| itself must be small, not |phi|^count.
+    // Computes samples. They take most of the time, and help only if |phi| itself must be small and not just
+    // |phi|^count.
     void sample();
 
-    // Lower bound on -ln |phi(s)| for every s in [s_low, s_high]; s_high = inf is allowed.
+    // Returns a lower bound on -ln |phi(s)| for every s in [s_low, s_high], where s_high = inf is allowed.
     double log_decay(double s_low, double s_high) const;
 
   private:
@@ -25,9 +27,9 @@ class MinorantTail {
     void build_replaced_cells(const SampledMgf& mgf, const NodeGrid& grid, double c, double total);
 
     std::vector<Cell> cells_;
-    double variation_ = HUGE_VAL;  // total, of the density
+    double variation_ = HUGE_VAL;  // bound on the total variation of the density
     std::vector<double> sampled_;
-    double spacing_ = 0;  // of the samples
+    double spacing_ = 0;  // distance between samples
 };
 
 }  // namespace tightdp::contour

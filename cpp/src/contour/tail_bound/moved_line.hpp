@@ -1,9 +1,10 @@
-// Decay of |M(c + is) / M(c)|, by moving the line of integration of the Gaussian variable into the strip where the
-// loss turns. docs/theory/contour.md, section 3.6.
+// Bounds on the decay of phi(s) = M(c + is) / M(c), by moving the line of integration of the Gaussian variable u into
+// the complex plane (docs/theory/contour.md, section 3.6).
 //
-// Let y(u) = height * p(u), p = kappa r / (1 - r + kappa r) a logistic function of u. Then
+// Let y(u) = height * p(u), where p = kappa r / (1 - r + kappa r) is a logistic function of u and r the posterior
+// weight. With F the integrand at c + iS,
 //     |phi(s)| <= B(S) = int |F(u + i y(u))| |1 + i y'(u)| du / M(c)   for all s >= S,
-// F the integrand at c + iS: its modulus falls in s. J stands for the integrand of B, J_0 for F(u).
+// because the modulus of the integrand falls in s. J stands for the integrand of B, and J_0 for that of M(c).
 #pragma once
 
 #include <cmath>
@@ -16,31 +17,32 @@
 namespace tightdp::contour {
 
 struct MovedLine {
-    double sigma, beta;  // of the weight W^beta
-    double most;         // of the height
-    double stiffness;    // to second order ln (J / J_0) <= stiffness y^2 / 2 - S r y / sigma
-    double h, margin;    // step of the rule, and how far its nodes reach
-    double growth;       // J / J_0 at most
-    double error;        // of 1 - B, relative to M(c)
-    double slack;        // of ln (J / J_0), relative to its terms: rounding
+    double sigma, beta;  // parameters of the weight W^beta
+    double most;         // largest height
+    double stiffness;    // to second order, ln(J / J_0) <= stiffness y^2 / 2 - S r y / sigma
+    double h, margin;    // step of the trapezoid rule, and margin of the range of its nodes
+    double growth;       // upper bound on J / J_0
+    double error;        // bound on the error of 1 - B, relative to M(c)
+    double slack;        // bound on the rounding error of ln(J / J_0), relative to its terms
 };
 
-// The line is moved by at most this part of the strip's half-width pi sigma; the constants below are for it.
+// Largest fraction of the strip's half-width pi sigma by which the line is moved. The constants below hold for this
+// fraction.
 inline constexpr double kMovedPart = 0.333;
 
-// ln of N / M(c), N the L1 norm of the integrand of B continued by most / 2 to either side of the real line.
+// Returns ln(N / M(c)), where N bounds the L1 norm of the integrand of B at the imaginary parts +-most / 2.
 TIGHTDP_HD inline double log_moved_norm(const Pair& p, double c, const MovedLine& line) noexcept {
     const double most = line.most;
     return 0.613 + strip_penalty(p, c, 1.5 * most) + 0.585 * most * most * line.stiffness;
 }
 
-// Chooses the line for abscissae S >= first_s. log_inverse: -ln of the error aimed at. "remove" and "add" only.
+// Chooses the line for abscissae S >= first_s, for "remove" or "add". `log_inverse` is -ln of the intended error.
 TIGHTDP_HD inline MovedLine moved_line(const Pair& p, double c, double first_s, double log_inverse) noexcept {
     MovedLine line;
     const double sigma = p.sigma;
     line.sigma = sigma;
     line.beta = p.beta(c);
-    // The posterior weight at the mode.
+    // r is the posterior weight at the mode.
     const double r = posterior_weight(p, range_left(p, c));
     line.stiffness = 1 + (1 + larger(0.0, -line.beta) * r * (1 - r)) / (sigma * sigma);
     const double farthest = posterior_weight(p, range_right(p, c, 4));
@@ -57,8 +59,8 @@ TIGHTDP_HD inline MovedLine moved_line(const Pair& p, double c, double first_s, 
     return line;
 }
 
-// The posterior weight errs by a few u T, T = |u| / sigma + 1 / (2 sigma^2) (section 5.1), and the move with
-// it.
+// Returns the slack of the line. The relative error of the posterior weight is a few roundoffs times
+// T = |u| / sigma + 1 / (2 sigma^2) (section 5.1), and that of y is similar.
 TIGHTDP_HD inline double moved_slack(double sigma, double farthest_u) noexcept {
     return 1e-9 + 40 * kUnitRoundoff * (farthest_u + 0.5 / sigma) / sigma;
 }
@@ -68,19 +70,21 @@ struct Move {
     double height, kappa;
 };
 
-// Chooses y. To second order y = S r / (sigma stiffness) is best, up to the largest height allowed; boost >= 1
-// multiplies it.
+// Chooses y for the abscissa S. To second order, y = S r / (sigma stiffness) is best, up to the largest height that is
+// allowed. This y is multiplied by `boost` >= 1.
 TIGHTDP_HD inline Move move_for(const MovedLine& line, double s, double boost) noexcept {
     const double best = boost * s / (line.sigma * line.stiffness);
     return best <= line.most ? Move{best, 1} : Move{line.most, best / line.most};
 }
 
-// The sums over the nodes of a (1 - J / J_0), and of its absolute values.
+// The sum over the nodes of a (1 - J / J_0), where a is the weight of a node, and the sum of the magnitudes of these
+// terms.
 struct MovedSums {
     double lost = 0, size = 0;
 };
 
-// -ln B(S), rounded down. sum: of the weights a; rounding: the relative error of a term at most.
+// Returns a lower bound on -ln B(S). `sum` is the sum of the weights a, and `rounding` bounds the relative error of a
+// term.
 TIGHTDP_HD inline double moved_decay(const MovedLine& line, const MovedSums& sums, double sum,
                                      double rounding) noexcept {
     if (!(line.error < 0.1)) return 0;
@@ -92,7 +96,7 @@ TIGHTDP_HD inline double moved_decay(const MovedLine& line, const MovedSums& sum
 
 namespace tightdp {
 
-// Sums for a line moved for abscissae from s on (moved_line.simd.cpp), rounded so that 1 - B is not too large.
+// Computes the sums for abscissae from s on (moved_line.simd.cpp). Terms are rounded so that 1 - B is not too large.
 TIGHTDP_DECLARE_SIMD(void, contour_moved,
                      (const contour::MovedLine& line, double s, const contour::Move& move, const double* posterior,
                       const double* weights, std::int64_t n, contour::MovedSums& out))

@@ -8,7 +8,7 @@
 namespace tightdp::contour {
 namespace {
 
-// Units of work of a node: its loss, weight and move.
+// Units of work for the loss, the weight and the move of one node.
 constexpr std::int64_t kNodeUnits = 6;
 
 }  // namespace
@@ -35,7 +35,8 @@ MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double 
     TIGHTDP_SELECT_SIMD(contour_moments)
     (grid, line_.beta, shift, loss.data(), posterior_.data(), weights_.data(), m);
     sum_ = m.sum;
-    // Relative error of a term: the largest alpha of section 5.1, that of the sum, and those that a term adds.
+    // The relative error of a term consists of the largest alpha of section 5.1, the error of the sum, and a few
+    // roundings of the term itself.
     const double largest = std::max(std::abs(loss.front()), std::abs(loss[n - 1]));
     const double alpha = std::abs(line_.beta) * (16 * largest + 6 * (farthest + 0.5 / sigma) / sigma) +
                          2 * farthest * farthest + 2 * shift + 10;

@@ -1,5 +1,5 @@
-// Decay of one sampled Gaussian's |M(c + is) / M(c)|, by moving the line of integration: the nodes and weights of
-// moved_line.hpp. docs/theory/contour.md, section 3.6.
+// Bounds on the decay of |M(c + is) / M(c)| for one Gaussian mechanism on a Poisson sample, by moving the line of
+// integration (docs/theory/contour.md, section 3.6). This class holds the nodes and weights for moved_line.hpp.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,11 @@ namespace tightdp::contour {
 
 class MovedLineTail {
   public:
-    // "remove" or "add". For abscissae from first_s on, 1 - B within e^{-log_inverse}.
+    // Chooses the nodes for abscissae from first_s on, so that the error of 1 - B is about e^{-log_inverse}. The
+    // direction must be "remove" or "add".
     MovedLineTail(const Pair& pair, double c, double first_s, double log_inverse);
 
-    // Lower bound on -ln |phi(t)| for every t >= s.
+    // Returns a lower bound on -ln |phi(t)| for every t >= s, where phi(t) = M(c + it) / M(c).
     double log_decay(double s) const;
 
   private:
