@@ -37,6 +37,7 @@ RUNS = {
     "sampled Laplace": (S(dp.Laplace(1.0), 0.1), "add_or_remove"),
     "noises": (G(2.0) * 3 + dp.PureDP(0.2) * 5 + dp.Laplace(3.0), "remove"),
     "fixed size": (dp.FixedSizeSampled(G(1.0), 10, 100), "replace"),
+    "fixed size, approximate": (dp.FixedSizeSampled(dp.ApproximateDP(0.2, 0.01), 3, 4), "replace"),
 }
 """Runs that the checker proves at full width, with a relation."""
 
@@ -250,3 +251,17 @@ def test_an_infinite_end_claims_nothing():
     found = dp.ApproximateDP(0.1, 1e-3).certificate(delta=1e-6)
     assert found.upper == math.inf
     assert "nothing is claimed" in verify.explain(found.to_json())
+
+
+def test_the_command_line_verifies_certificates(tmp_path, capsys):
+    from tightdp import cli
+
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    found = (G(2.0) * 3).certificate(delta=1e-5)
+    good.write_text(found.to_json())
+    bad.write_text(found.to_json().replace(repr(found.upper), repr(found.upper * (1 - 1e-9))).replace(
+        repr(found.lower), "0.0"))  # fmt: skip
+    assert cli.main(["verify", str(good)]) == 0
+    assert "upper end" in capsys.readouterr().out
+    assert cli.main(["verify", str(bad), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["verified"] is False

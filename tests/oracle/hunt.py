@@ -19,6 +19,7 @@ from tightdp import _core
 
 from .cases import Report, constructors, draw, kinds
 from .ceilings import ceiling
+from .certified import disprove, fail_to_verify
 from .check import Case, Refused, alarms, disagreements, overspent, useless
 from .mechanisms import KNOWN, candidates
 from .truth import composed
@@ -55,6 +56,9 @@ def checks(case: Case, rng: np.random.Generator, curves: float = 0.2) -> Iterato
         return
     names = set(kinds(case.parts))
     for text in (*useless(case), *too_wide(case, names.pop() if len(names) == 1 else "")):
+        yield Complaint(text, wide=True)
+    yield from complain_of_errors(disprove(case, rng))
+    for text in fail_to_verify(case, rng):
         yield Complaint(text, wide=True)
     if rng.random() < 0.3:
         yield from complain_of_errors(disagreements(case))
