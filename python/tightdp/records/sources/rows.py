@@ -73,7 +73,7 @@ def _read_lines(text: TextIO) -> Iterator[str]:
 
 
 def _name_line_in_errors(file: Path, reader: Any) -> Iterator[list[str]]:
-    """Yields the rows of a CSV reader. Its own errors, as of a cell that is too long, become a ValueError with the line."""
+    """Yields the rows of a CSV reader. An error of its own, as for too long a cell, is a ValueError with the line."""
     try:
         yield from reader
     except csv.Error as error:
