@@ -17,7 +17,9 @@ function(tightdp_portable target)
   endif()
   set(older ${PROJECT_SOURCE_DIR}/cpp/portable/older_glibc.cpp)
   # -flto would resolve the symbols before the assembler has renamed them.
-  set_source_files_properties(${older} PROPERTIES COMPILE_OPTIONS "-fno-builtin;-fno-lto")
+  # It declares the system's functions with types of its own, beside which no header may stand.
+  set_source_files_properties(${older} PROPERTIES
+    COMPILE_OPTIONS "-fno-builtin;-fno-lto" SKIP_PRECOMPILE_HEADERS ON)
   target_sources(${target} PRIVATE ${older})
   # Another C++ library in the process neither sees nor replaces ours. Threads are still in libpthread in glibc 2.28;
   # since 2.34 that is an empty library.

@@ -243,7 +243,32 @@ class dense:
         inverse_grid: float,
         taken: NDArray[np.uint8] | None,
         totals: list[NDArray[np.int64]],
+        fresh: bool = False,
     ) -> None: ...
+    @staticmethod
+    def release_products(
+        layers: list[Any],
+        bound: float,
+        inverse_grid: float,
+        taken: NDArray[np.uint8] | None,
+        totals: list[NDArray[np.int64]],
+        fresh: bool,
+        stream: RandomStream | None,
+        deviation: float,
+        scale: float,
+        first: list[int],
+        out: list[NDArray[Any]],
+    ) -> None: ...
+    @staticmethod
+    def add_integer_product(
+        w: NDArray[np.int32], q: NDArray[np.int16], largest_product: float, sums: NDArray[np.int64]
+    ) -> None: ...
+    @staticmethod
+    def product_ways() -> list[str]: ...
+    @staticmethod
+    def serving_way() -> str: ...
+    @staticmethod
+    def choose_way(number: int) -> None: ...
 
 # prv
 _PrvRun = tuple[str, float, float, int, float]
