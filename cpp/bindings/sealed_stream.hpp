@@ -13,6 +13,8 @@ class SealedStream {
     ~SealedStream() {
         volatile std::uint32_t* key = stream_.key;
         for (int i = 0; i < 8; ++i) key[i] = 0;
+        volatile std::uint32_t* round_keys = stream_.round_keys;
+        for (int i = 0; i < random::kAesScheduleWords; ++i) round_keys[i] = 0;
     }
     const random::RandomStream& operator*() const { return stream_; }
 

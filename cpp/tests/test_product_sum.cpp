@@ -1,94 +1,156 @@
-// dense/product_sum.simd.hpp: every copy of the kernels against the definition.
+// dense/product_way.hpp and dense/product_sum.hpp: every way against plain integers, and rows of one output.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <random>
 #include <vector>
 
 #include "check.hpp"
-#include "dense/product_sum.simd.hpp"
+#include "dense/product_sum.hpp"
+#include "dense/product_way.hpp"
 
 using namespace tightdp;
 
 namespace {
 
-struct Problem {
-    std::int64_t records, columns, outputs;
-    std::vector<float> x;
-    std::vector<double> steps, weights;  // weights: [outputs][records]
+struct Integers {
+    std::int64_t rows, outputs, columns;
+    std::vector<std::int32_t> w;
+    std::vector<std::int16_t> q;
 };
 
-Problem problem(std::int64_t records, std::int64_t columns, std::int64_t outputs) {
-    std::mt19937_64 random(static_cast<std::uint64_t>(records + 1000 * columns + outputs));
-    std::uniform_int_distribution<int> entry(-40000, 40000), weight(-(1 << 14), 1 << 14);
-    Problem p{records, columns, outputs, {}, {}, {}};
-    for (std::int64_t i = 0; i < records * columns; ++i) p.x.push_back(static_cast<float>(entry(random)) / 3);
-    for (std::int64_t k = 0; k < records; ++k)
-        p.steps.push_back(k % 7 == 3 ? 0.0 : 4.0 / static_cast<double>(1 + k % 2));
-    for (std::int64_t i = 0; i < outputs * records; ++i)
-        p.weights.push_back(weight(random) / (outputs == 1 ? 7.0 : 1.0));
+// Operands out of those values alone, the first of which are all the same.
+template <class Values>
+Integers integers(std::int64_t rows, std::int64_t outputs, std::int64_t columns, const Values& weights,
+                  const std::vector<std::int16_t>& inputs) {
+    std::mt19937 random(static_cast<std::uint32_t>(rows + 31 * outputs + 977 * columns));
+    Integers p{rows, outputs, columns, {}, {}};
+    for (std::int64_t i = 0; i < rows * outputs; ++i) p.w.push_back(weights[random() % weights.size()]);
+    for (std::int64_t i = 0; i < rows * columns; ++i) p.q.push_back(inputs[random() % inputs.size()]);
     return p;
 }
 
-// Returns the number that entry j of record k adds to an output.
-double added(const Problem& p, std::int64_t k, std::int64_t j, double w) {
-    const double x = static_cast<double>(p.x[static_cast<std::size_t>(k * p.columns + j)]),
-                 step = p.steps[static_cast<std::size_t>(k)];
-    if (p.outputs == 1) return step > 0 ? std::trunc(w * x) : 0.0;
-    return w * std::clamp(std::nearbyint(x * step), -kLargestEntry, kLargestEntry);
+std::vector<std::int64_t> by_definition(const Integers& p) {
+    std::vector<std::int64_t> sums(static_cast<std::size_t>(p.outputs * p.columns), 7);
+    for (std::int64_t k = 0; k < p.rows; ++k)
+        for (std::int64_t o = 0; o < p.outputs; ++o)
+            for (std::int64_t j = 0; j < p.columns; ++j)
+                sums[o * p.columns + j] += std::int64_t{p.w[k * p.outputs + o]} * p.q[k * p.columns + j];
+    return sums;
 }
 
-// The sums of the kernels minus those of the definition, on totals that begin with 7.
-std::int64_t difference(const Problem& p, const ProductKernels<float>& kernels,
-                        decltype(&baseline::split_weights) split) {
-    std::vector<std::int64_t> totals(static_cast<std::size_t>(p.outputs * p.columns), 7);
-    const std::int64_t blocks = (p.records + kDenseBlock - 1) / kDenseBlock;
-    if (p.outputs > 1) {
-        const std::int64_t tiles = (p.outputs + kProductOutputs - 1) / kProductOutputs;
-        std::vector<std::int16_t> parts(static_cast<std::size_t>(tiles * kProductOutputs * 2 * kProductRecords));
-        for (std::int64_t b = 0; b < blocks; ++b) {
-            std::vector<double> w(static_cast<std::size_t>(p.outputs * kDenseBlock));
-            for (std::int64_t o = 0; o < p.outputs; ++o)
-                for (std::int64_t k = b * kDenseBlock; k < std::min(p.records, (b + 1) * kDenseBlock); ++k)
-                    w[static_cast<std::size_t>(o * kDenseBlock + k % kDenseBlock)] =
-                        p.weights[static_cast<std::size_t>(o * p.records + k)];
-            split(w.data(), p.outputs, parts.data() + b * kDenseBlock);
-        }
-        std::vector<std::int32_t> pairs(static_cast<std::size_t>((p.columns + kProductColumns) * kProductRecords / 2));
-        kernels.add({p.x.data(), p.columns, p.records, p.columns, p.steps.data(), parts.data(), p.outputs, pairs.data(),
-                     totals.data(), p.columns});
-    } else {
-        kernels.add_rows(
-            {p.x.data(), p.columns, p.records, p.columns, p.steps.data(), p.weights.data(), totals.data()});
+// Every way on these integers, of which no product exceeds `largest`.
+void check_ways(const Integers& p, double largest) {
+    const auto expected = by_definition(p);
+    for (int i = 0; product_way(i); ++i) {
+        choose_product_way(i);
+        std::vector<std::int64_t> sums(expected.size(), 7);
+        add_integer_product({p.w.data(), p.q.data(), p.rows, p.outputs, p.columns, largest, sums.data()});
+        CHECK(sums == expected);
     }
-    std::int64_t worst = 0;
-    for (std::int64_t o = 0; o < p.outputs; ++o)
-        for (std::int64_t j = 0; j < p.columns; ++j) {
-            double expected = 7;
-            for (std::int64_t k = 0; k < p.records; ++k)
-                expected += added(p, k, j, p.weights[static_cast<std::size_t>(o * p.records + k)]);
-            const std::int64_t found = totals[static_cast<std::size_t>(o * p.columns + j)];
-            worst = std::max(worst, std::abs(found - static_cast<std::int64_t>(expected)));
+    choose_product_way(-1);
+}
+
+constexpr std::int32_t kW = kLargestWeight;
+constexpr std::int16_t kQ = kLargestEntry;
+
+void odd_shapes() {
+    // Digits at their ends, and the values at which a digit carries.
+    const std::vector<std::int32_t> weights{0,   1,     -1,    127,   128,    -128,   -129,   255,
+                                            256, 32767, 32768, 32895, -32768, -32896, 131071, -131072};
+    const std::vector<std::int16_t> inputs{0, 1, -1, 127, 128, -128, -129, kQ, -kQ, 16384, -16384};
+    for (const std::int64_t rows : {1, 2, 63, 64, 65, 129, 450})
+        for (const std::int64_t outputs : {1, 3, 4, 5, 16, 17, 33})
+            for (const std::int64_t columns : {1, 15, 16, 31, 33, 70})
+                check_ways(integers(rows, outputs, columns, weights, inputs), kLargestIntegerProduct);
+}
+
+// Rows up to the last that 32 bits hold, and beyond, with all sums of parts and digits as long as they get.
+void ends_of_32_bits() {
+    for (const std::int64_t rows : {447, 448, 449, 512, 1024})
+        for (const int sign : {1, -1}) {
+            const auto w = static_cast<std::int32_t>(0x1p30 / kQ);  // |w q| <= 2^30
+            const std::int32_t low = w / 256 * 256 - 128;           // the lowest digit is -128
+            for (const std::int32_t weight : {w, low})
+                check_ways(integers(rows, 2, 3, std::vector{sign * weight}, {kQ}), 0x1p30);
         }
+}
+
+// Sums of digits reach their limit after 65,472 records: of those ways alone that take digits.
+void ends_of_digits() {
+    for (int i = 0; product_way(i); ++i) {
+        const ProductWay& way = *product_way(i);
+        if (way.parts) continue;
+        CHECK(way.limit(0x1p60) == 65472);
+        // -128 in every digit but the highest, and q the same in the lowest: the longest sums there are.
+        for (const std::int32_t w : {-126 * 65536 - 128 * 256 - 128, -kW, kW})
+            for (const std::int64_t rows : {65472, 65473, 131100}) {
+                const Integers p = integers(rows, 1, 2, std::vector{w}, {static_cast<std::int16_t>(-126 * 256 - 128)});
+                std::vector<std::int64_t> sums(2, 7);
+                choose_product_way(i);
+                // One chunk, however many records: the totals are touched at the limit alone.
+                add_integer_product({p.w.data(), p.q.data(), p.rows, 1, 2, 0x1p60, sums.data()});
+                CHECK(sums == by_definition(p));
+            }
+    }
+    choose_product_way(-1);
+}
+
+// Limits of sums in parts, from the largest numbers that they are made for.
+void limits() {
+    for (int i = 0; product_way(i); ++i) {
+        const ProductWay& way = *product_way(i);
+        CHECK(way.limit(kLargestProductBound) >= 448 && way.limit(kLargestIntegerProduct) >= kDenseBlock);
+        if (!way.parts) continue;
+        for (const double largest : {0x1p20, 0x1p28, 0x1p30, 0x1p32}) {
+            const double low = 128.0 * kQ, high = (largest + low) / 256;
+            CHECK(static_cast<double>(way.limit(largest)) * std::max(low, high) < 0x1p31);
+        }
+    }
+}
+
+struct Rows {
+    std::int64_t records, columns;
+    std::vector<float> x;
+    std::vector<double> steps, weights;
+};
+
+std::int64_t rows_difference(const Rows& p, const RowSum<float>& kernel) {
+    std::vector<std::int64_t> totals(static_cast<std::size_t>(p.columns), 7);
+    kernel.add({p.x.data(), p.columns, p.records, p.columns, p.steps.data(), p.weights.data(), totals.data()});
+    std::int64_t worst = 0;
+    for (std::int64_t j = 0; j < p.columns; ++j) {
+        double expected = 7;
+        for (std::int64_t k = 0; k < p.records; ++k)
+            if (p.steps[k] > 0) expected += std::trunc(p.weights[k] * static_cast<double>(p.x[k * p.columns + j]));
+        worst = std::max(worst, std::abs(totals[j] - static_cast<std::int64_t>(expected)));
+    }
     return worst;
 }
 
-void all(std::int64_t records, std::int64_t columns, std::int64_t outputs) {
-    const Problem p = problem(records, columns, outputs);
-    CHECK(difference(p, baseline::product_kernels().of<float>(), &baseline::split_weights) == 0);
-#if defined(TIGHTDP_X86_DISPATCH)
-    if (active_isa() >= Isa::avx2) CHECK(difference(p, avx2::product_kernels().of<float>(), &avx2::split_weights) == 0);
-    if (active_isa() >= Isa::avx512) {
-        CHECK(difference(p, avx512::product_kernels().of<float>(), &avx512::split_weights) == 0);
+void single_rows(std::int64_t records, std::int64_t columns) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(records + 1000 * columns));
+    std::uniform_int_distribution<int> entry(-40000, 40000), weight(-(1 << 14), 1 << 14);
+    Rows p{records, columns, {}, {}, {}};
+    for (std::int64_t i = 0; i < records * columns; ++i) p.x.push_back(static_cast<float>(entry(random)) / 3);
+    for (std::int64_t k = 0; k < records; ++k) {
+        p.steps.push_back(k % 7 == 3 ? 0.0 : 1.0);
+        p.weights.push_back(weight(random) / 7.0);
     }
+    CHECK(rows_difference(p, baseline::row_sum().of<float>()) == 0);
+#if defined(TIGHTDP_X86_DISPATCH)
+    if (active_isa() >= Isa::avx2) CHECK(rows_difference(p, avx2::row_sum().of<float>()) == 0);
+    if (active_isa() >= Isa::avx512) CHECK(rows_difference(p, avx512::row_sum().of<float>()) == 0);
 #endif
 }
 
 }  // namespace
 
 int main() {
-    for (const std::int64_t records : {1, 2, 65, 255, 256})
-        for (const std::int64_t columns : {1, 31, 32, 100, 1030})
-            for (const std::int64_t outputs : {1, 2, 4, 9}) all(records, columns, outputs);
+    odd_shapes();
+    ends_of_32_bits();
+    ends_of_digits();
+    limits();
+    for (const std::int64_t records : {1, 2, 65, 256, 1000})
+        for (const std::int64_t columns : {1, 31, 100, 1030}) single_rows(records, columns);
     return check::failures;
 }

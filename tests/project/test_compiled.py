@@ -13,8 +13,9 @@ PACKAGE = pages.ROOT / "python" / "tightdp"
 CUDA = (pages.ROOT / "cpp" / "bindings" / "cuda" / "module.cpp").read_text()
 FIELDS = r'm\.def\("(\w+)"((?:[^;"]|"\w+"_a)*)\);'
 """A function of a binding's source and its arguments, "name"_a each."""
-STATE = {"chacha_stream", "max_threads", "set_max_threads", "grid_crossings", "grid_found", "grid_keep", "grid_kept",
-         "work_left", "work_passed_by_all", "work_spent"}  # fmt: skip
+STATE = {"aes_stream", "chacha_stream", "choose_way", "max_threads", "product_ways", "set_max_threads",
+         "grid_crossings", "grid_found", "grid_keep", "grid_kept", "work_left", "work_passed_by_all",
+         "work_spent"}  # fmt: skip
 """What tests need of the package's own threads, stores, counters and streams, which no other module can give."""
 
 

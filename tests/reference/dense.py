@@ -9,6 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 F = np.float64
+LARGEST_ENTRY = 127 * 256 + 127
+"""Inputs beyond are confined to this in fewer digits."""
+LARGEST_WEIGHT = 127 * 256**2 + LARGEST_ENTRY
+"""Weights of integer products are at most this."""
 
 
 def halved(lanes):
@@ -106,8 +110,13 @@ def short_contribution(layers, bound, inverse_grid):
         if len(r) == 1:
             out += [int(ws[0] * x) for x in q]
         else:
-            out += [int(w) * int(x) for w in ws for x in np.clip(q, -32767, 32767)]
+            out += [int(w) * int(x) for w in ws for x in np.clip(q, -LARGEST_ENTRY, LARGEST_ENTRY)]
     return out
+
+
+def integer_product(weights, inputs):
+    """sum_k w_ko q_kj in integers of 64 bits, which hold it for fewer than 2^24 records."""
+    return weights.T.astype(np.int64) @ inputs.astype(np.int64)
 
 
 def _in_units(found, inverse_grid):

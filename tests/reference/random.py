@@ -31,6 +31,59 @@ def chacha20_block(key: bytes, counter: int, stream: int) -> list[int]:
     return [(a + b) & MASK for a, b in zip(x, state, strict=True)]
 
 
+def _multiply_bytes(a: int, b: int) -> int:
+    """A product modulo x^8 + x^4 + x^3 + x + 1."""
+    product = 0
+    for bit in range(8):
+        product ^= (a << bit) * (b >> bit & 1)
+    for bit in range(14, 7, -1):
+        product ^= (0x11B << (bit - 8)) * (product >> bit & 1)
+    return product
+
+
+def _substitute(byte: int) -> int:
+    """The S-box of FIPS 197, section 5.1.1: the inverse, and an affine map."""
+    inverse = 1
+    for _ in range(254):
+        inverse = _multiply_bytes(inverse, byte)
+    turns = [inverse << n | inverse >> (8 - n) for n in range(5)]
+    return (turns[0] ^ turns[1] ^ turns[2] ^ turns[3] ^ turns[4] ^ 0x63) & 255
+
+
+S_BOX = [_substitute(byte) for byte in range(256)]
+
+
+def aes256(key: bytes, block: bytes) -> bytes:
+    """FIPS 197, line by line."""
+    words = [list(key[i : i + 4]) for i in range(0, 32, 4)]
+    constant = 1
+    for i in range(8, 60):
+        word = list(words[-1])
+        if i % 8 == 0:
+            word = word[1:] + word[:1]
+        if i % 4 == 0:
+            word = [S_BOX[byte] for byte in word]
+        if i % 8 == 0:
+            word[0] ^= constant
+            constant *= 2
+        words.append([a ^ b for a, b in zip(words[i - 8], word, strict=True)])
+    keys = [[byte for word in words[4 * r : 4 * r + 4] for byte in word] for r in range(15)]
+    state = [a ^ b for a, b in zip(block, keys[0], strict=True)]
+    for r in range(1, 15):
+        state = [S_BOX[state[4 * ((c + row) % 4) + row]] for c in range(4) for row in range(4)]
+        if r < 14:
+            state = [
+                _multiply_bytes(2, state[4 * c + row])
+                ^ _multiply_bytes(3, state[4 * c + (row + 1) % 4])
+                ^ state[4 * c + (row + 2) % 4]
+                ^ state[4 * c + (row + 3) % 4]
+                for c in range(4)
+                for row in range(4)
+            ]
+        state = [a ^ b for a, b in zip(state, keys[r], strict=True)]
+    return bytes(state)
+
+
 def philox4x32_10(counter: list[int], key: list[int]) -> list[int]:
     c, (k0, k1) = list(counter), key
     for _ in range(10):
@@ -44,6 +97,15 @@ def chacha_tile(key: bytes, stream: int, tile: int) -> np.ndarray:
     """Words as (row, lane)."""
     blocks = [chacha20_block(key, 16 * tile + lane, stream) for lane in range(16)]
     return np.array(blocks, np.uint32).T
+
+
+def aes_tile(key: bytes, stream: int, tile: int) -> np.ndarray:
+    rows = np.zeros((16, 16), np.uint32)
+    for block in range(64):
+        counter = (stream << 64 | 64 * tile + block).to_bytes(16, "big")
+        k, lane = divmod(block, 16)
+        rows[4 * k : 4 * k + 4, lane] = np.frombuffer(aes256(key, counter), "<u4")
+    return rows
 
 
 def philox_tile(seed: int, stream: int, tile: int) -> np.ndarray:

@@ -1,8 +1,12 @@
 """Sums of integer outer products in 32 bits: bit for bit the plain reference, within the bound in rational arithmetic
-for any operands, at the ends of the ranges, and on every instruction set (docs/theory/exact-products.md, section 7)."""
+for any operands, at the ends of the ranges, in every way and on every instruction set (docs/theory/exact-products.md,
+sections 7 and 8)."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -43,7 +47,7 @@ def within(m, grid, max_norm):
     assert sum(int(v) ** 2 for v in m) * Fraction(grid) ** 2 <= Fraction(max_norm) ** 2
 
 
-# Tiles have 4 outputs and 32 columns, strips 128 columns and 512 outputs, rows alone 1,024 columns.
+# Tiles have 4 outputs and 32 columns or 16 of each, rows alone 1,024 columns.
 SHAPES = [[(5, 1)], [(32, 4)], [(33, 5), (1, 1)], [(17, 3), (129, 2), (40, 1)], [(1100, 1), (3, 7)], [(2, 517)]]
 
 
@@ -172,6 +176,103 @@ def test_what_does_not_fit_is_refused():
     for layers, totals in ((([x[:1], r],), [total]), (([x, r],), [total[:3]]), (([x, r],), [])):
         with pytest.raises(ValueError):
             dense.add_products(layers, 1.0, totals, grid=2.0**-29)
+
+
+def ends_of_digits(g, shape, most):
+    """Integers whose digits of eight bits are at their ends, or next to where one carries."""
+    digits = g.choice([-128, -127, -1, 0, 1, 126, 127], (3, *shape))
+    return np.clip(digits[0] + 256 * digits[1] + 65536 * digits[2], -most, most)
+
+
+@pytest.fixture(params=_core.dense.product_ways())
+def way(request):
+    """Each way that this machine has serves in turn."""
+    _core.dense.choose_way(_core.dense.product_ways().index(request.param))
+    yield request.param
+    _core.dense.choose_way(-1)
+
+
+@pytest.mark.parametrize("rows", [1, 64, 447, 448, 449, 1345])
+@pytest.mark.parametrize("outputs, columns", [(1, 1), (5, 33), (18, 15), (40, 70)])
+def test_every_way_adds_the_integers_of_the_reference(way, rows, outputs, columns):
+    g = np.random.default_rng(rows)
+    q = ends_of_digits(g, (rows, columns), reference.LARGEST_ENTRY).astype(np.int16)
+    for largest in (2**30, 2**32):  # of a product
+        most = min(reference.LARGEST_WEIGHT, largest // reference.LARGEST_ENTRY)
+        w = ends_of_digits(g, (rows, outputs), most).astype(np.int32)
+        w[:, :1] = most * (1 if rows % 2 else -1)  # one column of sums grows without end
+        sums = np.full((outputs, columns), 3)
+        dense.add_integer_product(w, q, sums, largest_product=largest)
+        np.testing.assert_array_equal(sums, 3 + reference.integer_product(w, q))
+
+
+def test_every_way_adds_the_same_products(way):
+    g = np.random.default_rng(2)
+    layers = random_layers(g, 130, np.float32, [(17, 3), (67, 2), (40, 1)])
+    assert added(layers, 0.7).tolist() == by_reference(layers, 0.7)
+
+
+def test_fresh_totals_do_not_count():
+    g = np.random.default_rng(6)
+    layers = random_layers(g, 40, np.float64, [(30, 5), (20, 1)])
+    totals = [g.integers(-9, 9, (5, 30)), g.integers(-9, 9, (1, 20))]
+    dense.add_products(layers, 0.5, totals, grid=dense.choose_product_grid(0.5), fresh=True)
+    np.testing.assert_array_equal(np.concatenate([t.reshape(-1) for t in totals]), added(layers, 0.5))
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shapes", [*SHAPES, [(5000, 3), (9, 40)]])
+def test_a_release_in_the_same_pass_has_the_bits_of_two_passes(shapes, dtype, held):
+    g = np.random.default_rng(7)
+    layers, grid = random_layers(g, 70, np.float32, shapes), dense.choose_product_grid(0.5)
+    start = [g.integers(-(2**40), 2**40, (o, d)) for d, o in shapes] if held else []
+    totals = [total.copy() for total in start] or [np.zeros((o, d), np.int64) for d, o in shapes]
+    dense.add_products(layers, 0.5, totals, grid=grid)
+    first = [int(x) for x in np.cumsum([5, *(o * d for d, o in shapes)])[:-1]]
+    for total, index in zip(totals, first, strict=True):
+        _core.add_rounded_normals(_core.philox_stream(3, 8), np.array(2.5e9), total.reshape(-1), index)
+    out = [np.empty((o, d), dtype) for d, o in shapes]
+    kept = [total.copy() for total in start]
+    dense.release_products(
+        layers, 0.5, kept, out, grid=grid, deviation=2.5e9, stream=_core.philox_stream(3, 8), first=first, divisor=37.0
+    )
+    for found, total in zip(out, totals, strict=True):
+        np.testing.assert_array_equal(found, (total.astype(np.float64) * (grid / 37.0)).astype(dtype))
+    for before, after in zip(start, kept, strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_a_release_without_noise_is_the_sum():
+    layers, grid = random_layers(np.random.default_rng(8), 33, np.float32, [(12, 4)]), dense.choose_product_grid(2.0)
+    out = [np.empty((4, 12))]
+    dense.release_products(layers, 2.0, [], out, grid=grid, deviation=0.0, stream=None, first=[0])
+    np.testing.assert_array_equal(out[0].reshape(-1), added(layers, 2.0) * grid)
+
+
+CHILD = """
+import os, numpy as np
+from tightdp import _core
+from tightdp.models import dense
+g = np.random.default_rng(0)
+layers = [(g.normal(size=(300, 90)), g.normal(size=(300, 40)))]
+def digest():
+    total = np.zeros((40, 90), np.int64)
+    dense.add_products(layers, 1.0, [total], grid=2.0**-29)
+    return hash(total.tobytes())
+before = digest()  # the trial is over, and threads have started
+child = os.fork()
+if child == 0:
+    os._exit(0 if digest() == before else 1)
+assert os.waitpid(child, 0)[1] == 0 and digest() == before
+print("same")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_process_adds_the_same():
+    run = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=120, check=True)
+    assert run.stdout.strip() == "same"
 
 
 DIGEST = """

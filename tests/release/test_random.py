@@ -38,6 +38,18 @@ def test_chacha20_known_answers(key, counter, nonce, expected):
     np.testing.assert_array_equal(tile[:, block % 16], words)
 
 
+def test_aes_known_answers():
+    """FIPS 197, appendix C.3, and the output blocks of SP 800-38A, F.5.5, here of the plain Python (cpp/tests/test_aes
+    has them of every way)."""
+    found = reference.aes256(bytes(range(32)), bytes.fromhex("00112233445566778899aabbccddeeff"))
+    assert found.hex() == "8ea2b7ca516745bfeafc49904b496089"
+    key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
+    first = 0xF0F1F2F3F4F5F6F7F8F9FAFBFCFDFEFF
+    outputs = "0bdf7df1591716335e9a8b15c860c502", "5a6e699d536119065433863c8f657b94"
+    for i, expected in enumerate(outputs):
+        assert reference.aes256(key, (first + i).to_bytes(16, "big")).hex() == expected
+
+
 @pytest.mark.parametrize("answer", known_answers("philox4x32_10"))
 def test_philox_known_answers(answer):
     w = [int(x, 16) for x in answer]
@@ -56,6 +68,8 @@ def test_words_match_the_reference(stream, tile):
     np.testing.assert_array_equal(got, reference.chacha_tile(KEY, stream, tile))
     got = reference.words_of(_core.philox_stream(77 << 33, stream), tile)[0]
     np.testing.assert_array_equal(got, reference.philox_tile(77 << 33, stream, tile))
+    got = reference.words_of(_core.aes_stream(KEY, stream), tile)[0]
+    np.testing.assert_array_equal(got, reference.aes_tile(KEY, stream, tile))
 
 
 def normal(stream, first, n, single):
@@ -129,7 +143,7 @@ import hashlib, sys
 import numpy as np
 from tightdp import _core
 h = hashlib.sha256()
-for s in (_core.chacha_stream(bytes(range(32)), 5), _core.philox_stream(5, 6)):
+for s in (_core.aes_stream(bytes(range(32)), 5), _core.chacha_stream(bytes(range(32)), 5), _core.philox_stream(5, 6)):
     h.update(_core.random_integers(s, 10, 5000).tobytes())
     for dtype in (np.float32, np.float64):
         out = np.empty(200_000, dtype)

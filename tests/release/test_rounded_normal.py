@@ -232,7 +232,7 @@ import hashlib
 import numpy as np
 from tightdp import _core
 h = hashlib.sha256()
-for s in (_core.chacha_stream(bytes(range(32)), 5), _core.philox_stream(5, 6)):
+for s in (_core.aes_stream(bytes(range(32)), 5), _core.chacha_stream(bytes(range(32)), 5), _core.philox_stream(5, 6)):
     for sigma in (0.3, 2.0**20, 2.0**36):
         out = np.zeros(100_000, np.int64)
         _core.add_rounded_normals(s, sigma, out)

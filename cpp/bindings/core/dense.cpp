@@ -1,7 +1,10 @@
 // tightdp._core: dense layers. Checked by python/tightdp/models/dense.py.
 #include "../bind.hpp"
+#include "../draw_limits.hpp"
+#include "../sealed_stream.hpp"
 #include "dense/layers.hpp"
 #include "dense/product_sum.hpp"
+#include "dense/product_way.hpp"
 
 namespace {
 
@@ -115,18 +118,22 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
 template <class T>
 using Product = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector>;
 
+// The layers of a sum, its bound and its totals: none, or one a layer.
 template <class T>
-void add_products(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
-                  const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets> totals) {
-    require(!layers.empty() && totals.size() == layers.size() && bound <= tightdp::kLargestProductBound);
+tightdp::ProductSum product_sum(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
+                                const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets>& totals) {
+    require(!layers.empty() && (totals.empty() || totals.size() == layers.size()) &&
+            bound <= tightdp::kLargestProductBound);
     tightdp::ProductSum request{};
     const auto n = std::get<0>(layers.front()).shape(0);
     for (const auto& [x, errors, steps, squares] : layers) {
         require(x.ndim() == 2 && errors.ndim() == 2 && x.shape(0) == n && errors.shape(0) == n && steps.size() == n &&
                 squares.size() == n);
-        Targets& total = totals[request.layers.size()];
-        require(total.size() == x.shape(1) * errors.shape(1));
-        request.totals.push_back(total.mutable_data());
+        if (!totals.empty()) {
+            Targets& total = totals[request.layers.size()];
+            require(total.size() == x.shape(1) * errors.shape(1));
+            request.totals.push_back(total.mutable_data());
+        }
         request.layers.push_back({x.data(), errors.data(), extent(x, 1), extent(errors, 1), false, steps.data(),
                                   squares.data(), nullptr, nullptr, nullptr, 0, errors.shape(1) == 1});
     }
@@ -134,8 +141,54 @@ void add_products(const std::vector<Product<T>>& layers, double bound, double in
     request.rows = static_cast<std::int64_t>(n);
     request.bound = bound, request.inverse_grid = inverse_grid;
     request.taken = taken ? taken->data() : nullptr;
+    return request;
+}
+
+template <class T>
+void add_products(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
+                  const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets> totals, bool fresh) {
+    tightdp::ProductSum request = product_sum(layers, bound, inverse_grid, taken, totals);
+    require(!totals.empty());
+    request.fresh = fresh;
     py::gil_scoped_release release;
     tightdp::add_products<T>(request);
+}
+
+template <class T, class Out>
+void release_products(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
+                      const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets> totals, bool fresh,
+                      const tightdp::bindings::SealedStream* stream, double deviation, double scale,
+                      const std::vector<std::uint64_t>& first, std::vector<Matrix<Out>> out) {
+    tightdp::ProductSum request = product_sum(layers, bound, inverse_grid, taken, totals);
+    require(out.size() == layers.size() && first.size() == layers.size());
+    require(!totals.empty() || request.rows <= tightdp::kRowRecords);
+    require(!stream || (deviation >= 0 && deviation <= tightdp::bindings::kLargestSigma));
+    tightdp::SumRelease to{stream ? &**stream : nullptr, deviation, scale, std::is_same_v<Out, double>, {}, first};
+    for (std::size_t l = 0; l < out.size(); ++l) {
+        require(out[l].size() == std::get<0>(layers[l]).shape(1) * std::get<1>(layers[l]).shape(1));
+        require(tightdp::bindings::has_draws(first[l], static_cast<std::size_t>(out[l].size())));
+        to.out.push_back(out[l].mutable_data());
+    }
+    request.fresh = fresh, request.release = &to;
+    py::gil_scoped_release release;
+    tightdp::add_products<T>(request);
+}
+
+void add_integer_product(const Matrix<std::int32_t>& w, const Matrix<std::int16_t>& q, double largest_product,
+                         Targets sums) {
+    require(w.ndim() == 2 && q.ndim() == 2 && w.shape(0) == q.shape(0) && sums.ndim() == 2 &&
+            sums.shape(0) == w.shape(1) && sums.shape(1) == q.shape(1));
+    require(largest_product >= 0 && largest_product <= tightdp::kLargestIntegerProduct);
+    const tightdp::IntegerProduct p{w.data(),     q.data(),        extent(w, 0),       extent(w, 1),
+                                    extent(q, 1), largest_product, sums.mutable_data()};
+    py::gil_scoped_release release;
+    tightdp::add_integer_product(p);
+}
+
+std::vector<std::string> product_ways() {
+    std::vector<std::string> names;
+    for (int i = 0; tightdp::product_way(i); ++i) names.emplace_back(tightdp::product_way(i)->name);
+    return names;
 }
 
 template <class T>
@@ -149,7 +202,13 @@ void bind_of(py::module_& m) {
     m.def("outer_sum", &outer_sum<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "center_norm"_a,
           "normalize"_a, "taken"_a.noconvert(), "shares"_a.noconvert(), "norms"_a.noconvert(), "out"_a.noconvert());
     m.def("add_products", &add_products<T>, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "taken"_a.noconvert(),
-          "totals"_a.noconvert());
+          "totals"_a.noconvert(), "fresh"_a = false);
+    const auto release = [&](auto function) {
+        m.def("release_products", function, "layers"_a.noconvert(), "bound"_a, "inverse_grid"_a, "taken"_a.noconvert(),
+              "totals"_a.noconvert(), "fresh"_a, "stream"_a, "deviation"_a, "scale"_a, "first"_a, "out"_a.noconvert());
+    };
+    release(&release_products<T, float>);
+    release(&release_products<T, double>);
 }
 
 }  // namespace
@@ -158,4 +217,10 @@ void bind_dense(py::module_& m) {
     py::module_ dense = m.def_submodule("dense");
     bind_of<float>(dense);
     bind_of<double>(dense);
+    using namespace py::literals;
+    dense.def("add_integer_product", &add_integer_product, "w"_a.noconvert(), "q"_a.noconvert(), "largest_product"_a,
+              "sums"_a.noconvert());
+    dense.def("product_ways", &product_ways);
+    dense.def("serving_way", [] { return tightdp::serving_way().name; });
+    dense.def("choose_way", &tightdp::choose_product_way, "number"_a);
 }

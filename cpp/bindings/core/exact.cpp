@@ -1,5 +1,6 @@
 // tightdp._core: exact integer noise. Checked by python/tightdp/release/exact_noise.py.
 #include "../bind.hpp"
+#include "../draw_limits.hpp"
 #include "../sealed_stream.hpp"
 #include "random/discrete_noise.hpp"
 #include "random/rounded_normal.hpp"
@@ -17,9 +18,6 @@ void add_draws(const SealedStream& stream, std::uint64_t numerator, std::uint64_
     tightdp::bindings::unlocked([&] { add(*stream, numerator, denominator, n, data); });
 }
 
-constexpr double kLargestSigma = 0x1p39;
-constexpr std::uint64_t kLastDraw = std::uint64_t{1} << 48;
-
 void add_rounded_normals(const SealedStream& stream, const py::array_t<double, py::array::c_style>& sigma, Integers out,
                          std::uint64_t first) {
     std::int64_t* const data = out.mutable_data();
@@ -27,8 +25,8 @@ void add_rounded_normals(const SealedStream& stream, const py::array_t<double, p
     const double* const s = sigma.data();
     if (sigma.ndim() > 0 && sigmas != n) throw std::invalid_argument("sigma must be one number or one for each value");
     for (std::size_t i = 0; i < sigmas; ++i)
-        if (!(s[i] >= 0 && s[i] <= kLargestSigma)) throw std::invalid_argument("sigma must be in [0, 2^39]");
-    if (first > kLastDraw || n > kLastDraw - first) throw std::invalid_argument("a stream has 2^48 draws");
+        if (!(s[i] >= 0 && s[i] <= tightdp::bindings::kLargestSigma)) throw std::invalid_argument("sigma must be in [0, 2^39]");
+    if (!tightdp::bindings::has_draws(first, n)) throw std::invalid_argument("a stream has 2^48 draws");
     tightdp::bindings::unlocked([&] { tightdp::add_rounded_normals(*stream, {s, sigma.ndim() > 0}, first, n, data); });
 }
 

@@ -11,11 +11,12 @@ using tightdp::bindings::SealedStream;
 using tightdp::random::Generator;
 using tightdp::random::RandomStream;
 
-std::unique_ptr<SealedStream> chacha_stream(const std::string& key, std::uint64_t stream) {
+std::unique_ptr<SealedStream> keyed_stream(Generator generator, const std::string& key, std::uint64_t stream) {
     if (key.size() != 32) throw std::invalid_argument("key must be 32 bytes");
-    RandomStream s{Generator::chacha20, {}, stream};
+    RandomStream s{generator, {}, stream};
     for (int i = 0; i < 32; ++i)
         s.key[i / 4] |= static_cast<std::uint32_t>(static_cast<unsigned char>(key[i])) << (8 * (i % 4));
+    if (generator == Generator::aes256) s = tightdp::random::aes256_stream(s.key, stream);
     return std::make_unique<SealedStream>(s);
 }
 
@@ -43,16 +44,23 @@ void normal_into(const SealedStream& stream, std::uint64_t first, py::array_t<T,
 
 void bind_random(py::module_& m) {
     py::class_<SealedStream>(m, "RandomStream", "A key and a stream number. The key cannot be read.");
-    m.def("secure_stream", [] { return std::make_unique<SealedStream>(tightdp::secure_stream()); });
+    m.def(
+        "secure_stream",
+        [](bool on_device) { return std::make_unique<SealedStream>(tightdp::secure_stream(on_device)); },
+        py::arg("on_device") = false);
     m.def(
         "philox_stream",
         [](std::uint64_t seed, std::uint64_t stream) {
             return std::make_unique<SealedStream>(tightdp::philox_stream(seed, stream));
         },
         py::arg("seed"), py::arg("stream"));
-    m.def(
-        "chacha_stream", [](const py::bytes& key, std::uint64_t s) { return chacha_stream(key, s); }, py::arg("key"),
-        py::arg("stream"));
+    const auto def_keyed = [&](const char* name, Generator generator) {
+        m.def(
+            name, [generator](const py::bytes& key, std::uint64_t s) { return keyed_stream(generator, key, s); },
+            py::arg("key"), py::arg("stream"));
+    };
+    def_keyed("chacha_stream", Generator::chacha20);
+    def_keyed("aes_stream", Generator::aes256);
     m.def("random_integers", &filled<std::uint64_t, &tightdp::fill_integers>, py::arg("stream"), py::arg("first"),
           py::arg("n"));
     m.def("random_uniform", &filled<double, &tightdp::fill_uniform>, py::arg("stream"), py::arg("first"), py::arg("n"));

@@ -34,14 +34,21 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
             units[k] = moves ? c.inverse_grid / step : 0.0;
             if (!(step > 0)) top[k] = 2 * kFinite;
         }
-        for (std::int64_t o = 0; o < layer.outputs; ++o, v += kBlock) {
+        // A line of each record's errors at a time: those of one output are far apart, and often in one set of the
+        // cache.
+        constexpr std::int64_t kRun = 64 / sizeof(T);
+        for (std::int64_t o = 0; o < layer.outputs; o += kRun) {
+            const std::int64_t run = layer.outputs - o < kRun ? layer.outputs - o : kRun;
             for (std::int64_t k = 0; k < c.count; ++k)
-                v[k] = static_cast<double>(errors[k * layer.outputs + o]) * units[k];
-            for (std::int64_t k = c.count; k < kBlock; ++k) v[k] = 0;
-            for (std::int64_t k = 0; k < kBlock; ++k) {
-                const double size = __builtin_fabs(v[k]);
-                const double kept = size <= kFinite ? size : 2 * kFinite;  // NaN too
-                top[k] = kept > top[k] ? kept : top[k];
+                for (std::int64_t i = 0; i < run; ++i)
+                    v[i * kBlock + k] = static_cast<double>(errors[k * layer.outputs + o + i]) * units[k];
+            for (std::int64_t i = 0; i < run; ++i, v += kBlock) {
+                for (std::int64_t k = c.count; k < kBlock; ++k) v[k] = 0;
+                for (std::int64_t k = 0; k < kBlock; ++k) {
+                    const double size = __builtin_fabs(v[k]);
+                    const double kept = size <= kFinite ? size : 2 * kFinite;  // NaN too
+                    top[k] = kept > top[k] ? kept : top[k];
+                }
             }
         }
     }

@@ -3,15 +3,20 @@
 #include <algorithm>
 #include <atomic>
 
+#include "clipping/tile.hpp"
+#include "product_way.hpp"
+#include "random/rounded_normal.hpp"
+#include "runtime/aligned.hpp"
 #include "workers.hpp"
 
 namespace tightdp {
 namespace {
 
-// What a thread takes at a time. The integers of 256 records by 128 columns are 64 KB, and the parts of their weights
-// for 512 outputs 512 KB: half of a second-level cache.
-constexpr std::int64_t kStripColumns = 128, kStripOutputs = 512;
-constexpr std::int64_t kRowStrip = 1 << 14;
+// A thread takes outputs of a layer at a time, with as many columns as fit, so that the sums stay in the
+// second-level cache (512 KB) from the first record to the noise.
+constexpr std::int64_t kSumsHeld = 1 << 16, kStripColumns = 1 << 12, kStripOutputs = 32, kRowStrip = 1 << 14;
+// Bytes of operands that are packed at once where totals are kept.
+constexpr std::int64_t kPackedBytes = 1 << 25;
 
 // Pieces 0, 1, ... of work, which threads take as they come free.
 template <class Body>
@@ -22,42 +27,63 @@ void in_turn(int wanted, std::int64_t pieces, const Body& body) {
     });
 }
 
+constexpr std::int64_t whole_blocks(std::int64_t records) {
+    return (records + kDenseBlock - 1) / kDenseBlock * kDenseBlock;
+}
+
+// Bytes on a cache line, uninitialised.
+class Bytes {
+  public:
+    explicit Bytes(std::int64_t size) : held_(static_cast<std::size_t>((size + 7) / 8)) {}
+    std::uint8_t* data() noexcept { return reinterpret_cast<std::uint8_t*>(held_.data()); }
+
+  private:
+    AlignedArray held_;
+};
+
 template <class T>
 class Adder {
   public:
-    explicit Adder(const ProductSum& r) : r_(r) {
+    explicit Adder(const ProductSum& r) : r_(r), limit_(way_.limit(r.bound)) {
         double work = 0;
-        std::int64_t parts = 0;
+        std::int64_t record_bytes = 1, held = 0;
         for (std::size_t l = 0; l < r.layers.size(); ++l) {
             const DenseLayer& layer = r.layers[l];
-            parts_at_.push_back(parts);
-            const std::int64_t tiles = (layer.outputs + kProductOutputs - 1) / kProductOutputs;
-            if (layer.outputs > 1) parts += tiles * kProductOutputs * 2 * kProductRecords;
             outputs_ += layer.outputs;
             work += static_cast<double>(layer.columns + 8) * static_cast<double>(layer.outputs);
-            cut(l);
+            if (layer.outputs > 1)
+                record_bytes += way_.weights_size(layer.outputs, 1) + way_.inputs_size(layer.columns, 1);
+            held = std::max(held, cut(l));
         }
         // A rounding for each term of the sums that are compared, at most, and some more; each at most 2^-53.
         slack_ = (static_cast<double>(outputs_) + static_cast<double>(r.layers.size()) + 16) * 0x1p-52;
         workers_ = workers_for(work * static_cast<double>(r.rows));
-        weighers_ = std::min<int>(workers_, kProductRecords / kDenseBlock);
-        weights_.resize(static_cast<std::size_t>(weighers_ * outputs_ * kDenseBlock));
-        pairs_.resize(static_cast<std::size_t>(workers_) * kStripColumns * kProductRecords / 2);
-        parts_.resize(static_cast<std::size_t>(parts));
-        row_weights_.resize(r.layers.size() * kProductRecords);
+        const std::int64_t least =
+            std::max<std::int64_t>(kDenseBlock, kPackedBytes / record_bytes / kDenseBlock * kDenseBlock);
+        chunk_ = r.totals.empty() ? std::max(kDenseBlock, whole_blocks(r.rows)) : std::min(least, whole_blocks(r.rows));
+        chunk_ = std::min(chunk_, kRowRecords);
+        for (const DenseLayer& layer : r.layers) {
+            const bool product = layer.outputs > 1;
+            weights_.emplace_back(product ? way_.weights_size(layer.outputs, chunk_) : 0);
+            inputs_.emplace_back(product ? way_.inputs_size(layer.columns, chunk_) : 0);
+        }
+        clipped_.resize(static_cast<std::size_t>(workers_ * outputs_ * kDenseBlock));
+        row_weights_.resize(r.layers.size() * static_cast<std::size_t>(chunk_));
+        if (r.release) sums_.resize(static_cast<std::size_t>(workers_ * held));
+        held_ = held;
     }
 
     void run() {
-        for (std::int64_t first = 0; first < r_.rows; first += kProductRecords) {
-            const std::int64_t count = std::min(kProductRecords, r_.rows - first);
-            in_turn(weighers_, (count + kDenseBlock - 1) / kDenseBlock, [&](int worker, std::int64_t block) {
-                weigh(worker, first + block * kDenseBlock, std::min(kDenseBlock, count - block * kDenseBlock),
-                      block * kDenseBlock);
-            });
+        std::int64_t first = 0;
+        do {
+            const std::int64_t count = std::min(chunk_, r_.rows - first), blocks = whole_blocks(count) / kDenseBlock;
+            in_turn(workers_, blocks,
+                    [&](int worker, std::int64_t block) { pack(worker, first, block * kDenseBlock, count); });
             in_turn(workers_, static_cast<std::int64_t>(pieces_.size()), [&](int worker, std::int64_t piece) {
                 add(pieces_[static_cast<std::size_t>(piece)], worker, first, count);
             });
-        }
+            first += count;
+        } while (first < r_.rows);
     }
 
   private:
@@ -67,56 +93,97 @@ class Adder {
         std::int64_t column, columns, output, outputs;
     };
 
-    void cut(std::size_t l) {
+    // Cuts a layer into pieces, and returns the sums of the largest.
+    std::int64_t cut(std::size_t l) {
         const DenseLayer& layer = r_.layers[l];
-        const std::int64_t strip = layer.outputs > 1 ? kStripColumns : kRowStrip;
-        for (std::int64_t o = 0; o < layer.outputs; o += kStripOutputs)
-            for (std::int64_t j = 0; j < layer.columns; j += strip)
+        const std::int64_t columns = std::min(layer.columns, layer.outputs > 1 ? kStripColumns : kRowStrip);
+        const std::int64_t tiles = kSumsHeld / std::max<std::int64_t>(columns, 1) / way_.tile_outputs;
+        const std::int64_t outputs = std::clamp(tiles * way_.tile_outputs, way_.tile_outputs, kStripOutputs);
+        for (std::int64_t o = 0; o < layer.outputs; o += outputs)
+            for (std::int64_t j = 0; j < layer.columns; j += columns)
                 pieces_.push_back(
-                    {l, j, std::min(strip, layer.columns - j), o, std::min(kStripOutputs, layer.outputs - o)});
+                    {l, j, std::min(columns, layer.columns - j), o, std::min(outputs, layer.outputs - o)});
+        return std::min(outputs, layer.outputs) * columns;
     }
 
-    // The integers w of `count` records, from record `at` of those that are added at once.
-    void weigh(int worker, std::int64_t first, std::int64_t count, std::int64_t at) {
-        double* w = weights_.data() + worker * outputs_ * kDenseBlock;
-        clip_.plain({r_.layers.data(), static_cast<std::int64_t>(r_.layers.size()), first, count, r_.bound,
+    // Packs the integers w and q of a block of records, from record first + at of `count`.
+    void pack(int worker, std::int64_t first, std::int64_t at, std::int64_t count) {
+        const std::int64_t here = std::min(kDenseBlock, count - at);
+        double* w = clipped_.data() + worker * outputs_ * kDenseBlock;
+        clip_.plain({r_.layers.data(), static_cast<std::int64_t>(r_.layers.size()), first + at, here, r_.bound,
                      r_.inverse_grid, slack_, false, r_.taken, nullptr, w, nullptr, nullptr, nullptr, 0});
         for (std::size_t l = 0; l < r_.layers.size(); ++l) {
-            const std::int64_t outputs = r_.layers[l].outputs;
-            if (outputs > 1)
-                split_(w, outputs, parts_.data() + parts_at_[l] + at);
-            else if (outputs == 1)
-                std::copy_n(w, kDenseBlock, row_weights_.data() + static_cast<std::int64_t>(l) * kProductRecords + at);
-            w += outputs * kDenseBlock;
+            const DenseLayer& layer = r_.layers[l];
+            if (layer.outputs > 1) {
+                const T* const x = static_cast<const T*>(layer.inputs) + (first + at) * layer.columns;
+                way_.pack_weights(w, layer.outputs, {weights_[l].data(), at, packed(count)});
+                way_.pack_inputs(InputBlock<T>{x, layer.columns, here, layer.columns, layer.steps + first + at},
+                                 {inputs_[l].data(), at, packed(count)});
+            } else if (layer.outputs == 1) {
+                std::copy_n(w, kDenseBlock, row_weights_.data() + static_cast<std::int64_t>(l) * chunk_ + at);
+            }
+            w += layer.outputs * kDenseBlock;
         }
     }
 
+    static std::int64_t packed(std::int64_t count) { return whole_blocks(count); }
+
     void add(const Piece& p, int worker, std::int64_t first, std::int64_t count) {
         const DenseLayer& layer = r_.layers[p.layer];
-        const T* const x = static_cast<const T*>(layer.inputs) + first * layer.columns + p.column;
-        std::int64_t* const totals = r_.totals[p.layer] + p.output * layer.columns + p.column;
-        const double* const steps = layer.steps + first;
+        const std::int64_t begin = p.output * layer.columns + p.column;
+        std::int64_t* const total = r_.totals.empty() ? nullptr : r_.totals[p.layer] + begin;
+        const bool last = r_.release && first + count == r_.rows;
+        // The totals themselves, or a copy that is released.
+        std::int64_t* const sums = last ? sums_.data() + worker * held_ : total;
+        const std::int64_t stride = last ? p.columns : layer.columns;
+        const bool fresh = first == 0 && (r_.fresh || !total);
+        for (std::int64_t o = 0; o < p.outputs; ++o)
+            if (fresh)
+                std::fill_n(sums + o * stride, p.columns, 0);
+            else if (last)
+                std::copy_n(total + o * layer.columns, p.columns, sums + o * stride);
         if (layer.outputs > 1)
-            kernels_.add({x, layer.columns, count, p.columns, steps,
-                          parts_.data() + parts_at_[p.layer] + 2 * p.output * kProductRecords, p.outputs,
-                          pairs_.data() + worker * kStripColumns * kProductRecords / 2, totals, layer.columns});
+            way_.add({weights_[p.layer].data() + way_.weights_size(p.output, packed(count)),
+                      inputs_[p.layer].data() + way_.inputs_size(p.column, packed(count)), packed(count), limit_,
+                      p.outputs, p.columns, sums, stride});
         else
-            kernels_.add_rows({x, layer.columns, count, p.columns, steps,
-                               row_weights_.data() + static_cast<std::int64_t>(p.layer) * kProductRecords, totals});
+            rows_.add({static_cast<const T*>(layer.inputs) + first * layer.columns + p.column, layer.columns, count,
+                       p.columns, layer.steps + first,
+                       row_weights_.data() + static_cast<std::int64_t>(p.layer) * chunk_, sums});
+        if (!last) return;
+        if (p.columns == layer.columns)
+            release(p.layer, begin, sums, p.outputs * p.columns);
+        else
+            for (std::int64_t o = 0; o < p.outputs; ++o)
+                release(p.layer, begin + o * layer.columns, sums + o * stride, p.columns);
+    }
+
+    // Adds the noise of entries `begin` and on of a layer to their sums, and writes them as floats.
+    void release(std::size_t layer, std::int64_t begin, std::int64_t* sums, std::int64_t count) const {
+        const SumRelease& to = *r_.release;
+        if (to.stream)
+            add_rounded_normals_range(*to.stream, {&to.deviation, false},
+                                      to.first[layer] + static_cast<std::uint64_t>(begin),
+                                      static_cast<std::size_t>(count), sums);
+        if (to.full)
+            finish_.full_of_integers(static_cast<double*>(to.out[layer]) + begin, sums, to.scale, count);
+        else
+            finish_.single_of_integers(static_cast<float*>(to.out[layer]) + begin, sums, to.scale, count);
     }
 
     const ProductSum& r_;
-    ProductKernels<T> kernels_ = TIGHTDP_SELECT_SIMD(product_kernels)().template of<T>();
-    DenseClipKernels<T> clip_ = TIGHTDP_SELECT_SIMD(dense_clip_kernels)().template of<T>();
-    decltype(&baseline::split_weights) split_ = TIGHTDP_SELECT_SIMD(split_weights);
-    int workers_ = 1, weighers_ = 1;
-    std::int64_t outputs_ = 0;
+    const ProductWay& way_ = serving_way();
+    const RowSum<T> rows_ = TIGHTDP_SELECT_SIMD(row_sum)().template of<T>();
+    const DenseClipKernels<T> clip_ = TIGHTDP_SELECT_SIMD(dense_clip_kernels)().template of<T>();
+    const FinishKernels finish_ = TIGHTDP_SELECT_SIMD(finish_kernels)();
+    const std::int64_t limit_;
+    int workers_ = 1;
+    std::int64_t outputs_ = 0, chunk_ = 0, held_ = 0;
     double slack_ = 0;
     std::vector<Piece> pieces_;
-    std::vector<std::int64_t> parts_at_;
-    std::vector<double> weights_, row_weights_;
-    std::vector<std::int32_t> pairs_;
-    std::vector<std::int16_t> parts_;
+    std::vector<Bytes> weights_, inputs_;  // packed, a layer each
+    std::vector<double> clipped_, row_weights_;
+    std::vector<std::int64_t> sums_;
 };
 
 }  // namespace
@@ -128,5 +195,30 @@ void add_products(const ProductSum& request) {
 
 template void add_products<float>(const ProductSum&);
 template void add_products<double>(const ProductSum&);
+
+void add_integer_product(const IntegerProduct& p) {
+    const ProductWay& way = serving_way();
+    const std::int64_t limit = way.limit(p.largest_product),
+                       record_bytes = way.weights_size(p.outputs, 1) + way.inputs_size(p.columns, 1) + 1;
+    const std::int64_t most =
+        std::max<std::int64_t>(kDenseBlock, kPackedBytes / record_bytes / kDenseBlock * kDenseBlock);
+    const std::int64_t chunk = std::min(most, whole_blocks(p.rows));
+    Bytes weights(way.weights_size(p.outputs, chunk)), inputs(way.inputs_size(p.columns, chunk));
+    std::vector<double> w(static_cast<std::size_t>(p.outputs * kDenseBlock));
+    for (std::int64_t first = 0; first < p.rows; first += chunk) {
+        const std::int64_t count = whole_blocks(std::min(chunk, p.rows - first));
+        for (std::int64_t at = 0; at < count; at += kDenseBlock) {
+            const std::int64_t here = std::min(kDenseBlock, p.rows - first - at);
+            for (std::int64_t o = 0; o < p.outputs; ++o)
+                for (std::int64_t k = 0; k < kDenseBlock; ++k)
+                    w[o * kDenseBlock + k] = k < here ? p.w[(first + at + k) * p.outputs + o] : 0;
+            way.pack_weights(w.data(), p.outputs, {weights.data(), at, count});
+            way.pack_inputs(
+                InputBlock<std::int16_t>{p.q + (first + at) * p.columns, p.columns, here, p.columns, nullptr},
+                {inputs.data(), at, count});
+        }
+        way.add({weights.data(), inputs.data(), count, limit, p.outputs, p.columns, p.sums, p.columns});
+    }
+}
 
 }  // namespace tightdp

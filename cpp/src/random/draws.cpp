@@ -67,10 +67,10 @@ auto integer_tiles(const RandomStream& stream, Function function) {
 
 }  // namespace
 
-RandomStream secure_stream() {
+RandomStream secure_stream(bool on_device) {
     RandomStream stream{Generator::chacha20, {}, 0};
     system::random_bytes(stream.key, sizeof stream.key);
-    return stream;
+    return on_device || aes_unit() == AesUnit::none ? stream : aes256_stream(stream.key, 0);
 }
 
 RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept {

@@ -11,8 +11,9 @@
 
 namespace tightdp {
 
-// A ChaCha20 stream with a key drawn from the operating system now.
-random::RandomStream secure_stream();
+// A stream with a key drawn from the operating system now: of AES-256 where this processor has instructions for it,
+// else of ChaCha20. So is a stream for a device, which has none either.
+random::RandomStream secure_stream(bool on_device);
 
 random::RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept;
 

@@ -3,6 +3,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(TIGHTDP_X86_DISPATCH)
+#include <cpuid.h>
+#endif
+
 namespace tightdp {
 namespace {
 
@@ -30,6 +34,19 @@ Isa detect() noexcept {
 // the child would wait for that thread for ever.
 const Isa active = detect();
 
+AesUnit detect_aes([[maybe_unused]] Isa isa) noexcept {
+#if defined(TIGHTDP_X86_DISPATCH)
+    unsigned a, b, c, d;
+    if (isa == Isa::baseline || !__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_AES)) return AesUnit::none;
+    constexpr unsigned kVaes = 1u << 9;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & kVaes) ? AesUnit::wide : AesUnit::narrow;
+#else
+    return AesUnit::none;
+#endif
+}
+
+const AesUnit active_aes = detect_aes(active);
+
 }  // namespace
 
 bool isa_cap_is_known() noexcept {
@@ -42,6 +59,10 @@ bool isa_cap_is_known() noexcept {
 
 Isa active_isa() noexcept {
     return active;
+}
+
+AesUnit aes_unit() noexcept {
+    return active_aes;
 }
 
 const char* isa_name(Isa isa) noexcept {

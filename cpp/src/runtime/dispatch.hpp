@@ -15,13 +15,21 @@ const char* isa_name(Isa isa) noexcept;
 // Whether TIGHTDP_ISA, which caps what is used, is unset or names an instruction set.
 bool isa_cap_is_known() noexcept;
 
+// Instructions of the processor for AES: none, on one block at a time, or on as many as a register holds. None with the
+// baseline alone.
+enum class AesUnit { none, narrow, wide };
+AesUnit aes_unit() noexcept;
+
 // Picks one of three function pointers. On platforms with the baseline alone all three are the same.
 template <class F>
 F* select_isa(F* baseline, [[maybe_unused]] F* avx2, [[maybe_unused]] F* avx512) noexcept {
     switch (active_isa()) {
-        case Isa::avx512: return avx512;
-        case Isa::avx2: return avx2;
-        default: return baseline;
+        case Isa::avx512:
+            return avx512;
+        case Isa::avx2:
+            return avx2;
+        default:
+            return baseline;
     }
 }
 

@@ -25,4 +25,7 @@ int processor_to_leave() noexcept;
 // Bars the threads from this processor, if the process has another one.
 void keep_off(int processor, std::span<const std::thread::native_handle_type> threads) noexcept;
 
+// Asks the system for the tile registers of AMX; false where it does not grant them to this process.
+bool grant_tiles() noexcept;
+
 }  // namespace tightdp::system

@@ -10,7 +10,7 @@ import platform
 import numpy
 
 from .. import cuda
-from .._core import __version__, isa
+from .._core import __version__, dense, isa
 from ..accounting.engines.auto import NAMES
 
 
@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         "numpy": numpy.__version__,
         "machine": platform.machine(),
         "instruction_set": isa(),
+        "exact_products": dense.serving_way(),
         "cores": os.cpu_count(),
         "cuda": cuda.status(),
         "cuda_devices": len(cuda.devices()),

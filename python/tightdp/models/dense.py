@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core import RandomStream
 from .._core import dense as kernels
 from .grid import grid_below
 
@@ -27,7 +28,7 @@ DIGITS = 37
 ROW_DIGITS = 20
 """Binary digits of a record's inputs."""
 PRODUCT_DIGITS = 29
-"""Binary digits of the bound of ``add_products``: the sum of 256 records stays below 2^31 (section 7)."""
+"""Binary digits of the bound of ``add_products``: sums of 448 records' parts stay below 2^31 (section 8)."""
 SHORT_DIGITS = 15
 """Binary digits of a record's inputs in ``add_products`` if several errors multiply them."""
 MANY = 2.0**24
@@ -127,21 +128,82 @@ def add_products(
     *,
     grid: float,
     taken: NDArray[np.bool_] | None = None,
+    fresh: bool = False,
 ) -> None:
     """Adds sum_k m_k modulo 2^64 to ``totals``, with m_k grid about g_k min(1, max_norm / |g_k|) in fewer digits.
 
     Layers are (inputs (n, columns), errors (n, outputs)) of one dtype, and the total of each has outputs times columns
     numbers. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every record. Records that
-    are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is ``product_grid_for(max_norm)`` or coarser.
-    Source: docs/theory/exact-products.md, section 7.
+    are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is ``choose_product_grid(max_norm)`` or coarser.
+    ``fresh`` totals hold nothing that counts. Source: docs/theory/exact-products.md, section 7.
     """
-    given = []
+    found = _round_products(layers)
+    kernels.add_products(found, max_norm / grid, 1 / grid, _as_mask(taken), _flatten_all(totals), fresh)
+
+
+def release_products(
+    layers: Sequence[tuple[Array, Array]],
+    max_norm: float,
+    totals: Sequence[Integers],
+    out: Sequence[Array],
+    *,
+    grid: float,
+    deviation: float,
+    stream: RandomStream | None,
+    first: Sequence[int],
+    divisor: float = 1.0,
+    taken: NDArray[np.bool_] | None = None,
+    fresh: bool = False,
+) -> None:
+    """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64, in the pass that adds.
+
+    The noise are rounded normals of ``deviation`` in units of the grid, from draw ``first`` of each layer on; none
+    without a stream. ``totals`` are read and not changed. They may be an empty list for up to 2^14 records. The rest is
+    as in ``add_products``. Source: docs/theory/exact-products.md, section 8.
+    """
+    kernels.release_products(
+        _round_products(layers),
+        max_norm / grid,
+        1 / grid,
+        _as_mask(taken),
+        _flatten_all(totals),
+        fresh,
+        stream,
+        deviation,
+        grid / divisor,
+        list(first),
+        _flatten_all(out),
+    )
+
+
+def add_integer_product(
+    weights: NDArray[np.int32], inputs: NDArray[np.int16], sums: Integers, *, largest_product: float
+) -> None:
+    """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for integers that were rounded before.
+
+    No |weight| exceeds 2^23 - 2^15 - 2^7 - 1, no |input| 2^15 - 129, and no product of both ``largest_product``, which
+    is at most 2^32. Source: docs/theory/exact-products.md, section 8.
+    """
+    kernels.add_integer_product(weights, inputs, largest_product, sums)
+
+
+def _round_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
+    """Operands of each layer with the integer form of its inputs."""
+    found = []
     for inputs, errors in layers:
         rows = np.ascontiguousarray(inputs)
         digits = 0 if errors.shape[1] == 1 else SHORT_DIGITS
-        given.append((rows, np.ascontiguousarray(errors), *round_rows_to_units(rows, False, digits=digits)))
-    mask = None if taken is None else taken.astype(np.uint8)
-    kernels.add_products(given, max_norm / grid, 1 / grid, mask, [total.reshape(-1) for total in totals])
+        found.append((rows, np.ascontiguousarray(errors), *round_rows_to_units(rows, False, digits=digits)))
+    return found
+
+
+def _as_mask(taken: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
+    return None if taken is None else taken.astype(np.uint8)
+
+
+def _flatten_all(arrays: Sequence[Any]) -> list[Any]:
+    """Views of arrays as vectors."""
+    return [array.reshape(-1) for array in arrays]
 
 
 def compute_norms(layers: Sequence[Layer]) -> Vector:

@@ -1,4 +1,4 @@
-"""Random numbers: ChaCha20 keyed by the operating system, and Philox for experiments that must repeat."""
+"""Random numbers: AES-256 or ChaCha20 keyed by the operating system, and Philox for experiments that must repeat."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ class RandomSource(ABC):
     @abstractmethod
     def stream(self) -> RandomStream:
         """A stream that no other call of this source uses."""
+
+    def stream_for_device(self) -> RandomStream:
+        """A stream that no other call of this source uses, for draws on a device."""
+        return self.stream()
 
     def normal(self, size: Size, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """Standard normals of float64 or float32, each within 4 ulp of the real number its 128 bits stand for.
@@ -67,8 +71,10 @@ class RandomSource(ABC):
 
 
 class SecureRandom(RandomSource):
-    """ChaCha20 (RFC 8439); each call takes a fresh 256-bit key from the operating system. The default everywhere.
+    """A cipher's stream; each call takes a fresh 256-bit key from the operating system. The default everywhere.
 
+    The cipher is AES-256 in counter mode (FIPS 197, SP 800-38A) on processors with instructions for it, and ChaCha20
+    (RFC 8439) on others and on devices, where AES would take several times as long (docs/theory/noise.md, section 1).
     Nothing is kept between calls, so that no seed can leak, be pickled or be repeated after a fork.
     """
 
@@ -76,6 +82,9 @@ class SecureRandom(RandomSource):
 
     def stream(self) -> RandomStream:
         return secure_stream()
+
+    def stream_for_device(self) -> RandomStream:
+        return secure_stream(on_device=True)
 
     def __repr__(self) -> str:
         return "SecureRandom()"

@@ -16,14 +16,14 @@ struct RoundingLimits {
 
 template <int first_bits>
 TIGHTDP_FORMULA RoundingLimits rounding_limits(double sigma) noexcept {
-    const double relative = 0x1p-42 * sigma, window = 0x1p-12 * sigma;
+    const double relative = 0x1p-44 * sigma, window = 0x1p-12 * sigma;
     const double error = relative > 0x1p-20 ? relative : 0x1p-20;
     if constexpr (first_bits < 64) {
         constexpr double spread = 9.0 / static_cast<double>(std::uint64_t{1} << first_bits);
         return {sigma, 0.5 - error - spread * sigma, 0x1p29, 0x7p29};
     }
     const double lowest = window > 1 ? window : 1;
-    return {sigma, 0.5 - error, lowest < 0x1p10 ? lowest : 0x1p10, 0x1p32 - 1};
+    return {sigma, 0.5 - error, lowest < 0x1p13 ? lowest : 0x1p13, 0x1p32 - 1};
 }
 
 // The integer nearest to sigma z, |sigma z| < 2^51; true where the rounded real number may be another.

@@ -4,7 +4,8 @@
 // Words come in tiles of 256, arranged as 16 rows of 16 lanes, so that a row is contiguous and a lane is the
 // work of one SIMD lane or one GPU thread:
 //     ChaCha20   lane l of tile t is block 16 t + l; its word w is row w.
-//     Philox     block 64 t + 16 k + l fills rows 4k .. 4k+3 of lane l.
+//     Philox and AES-256
+//                block 64 t + 16 k + l fills rows 4k .. 4k+3 of lane l.
 // A 64-bit value takes a word of row 2r (high half) and the word below it (low half): tile of 128, index 16 r
 // + l. A pair of normals takes the four words of rows 4k .. 4k+3 in one lane: tile of 128, indices 32 k + l
 // and 32 k + 16 + l.
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 
+#include "aes.hpp"
 #include "chacha20.hpp"
 #include "philox.hpp"
 
@@ -22,14 +24,23 @@ inline constexpr int kRows = 16;
 inline constexpr int kTileWords = kLanes * kRows;
 inline constexpr int kTileValues = kTileWords / 2;  // 64-bit values, or normals
 
-enum class Generator : std::uint32_t { chacha20, philox };
+enum class Generator : std::uint32_t { chacha20, philox, aes256 };
 
 // One stream of random words. Philox uses key[0] and key[1].
 struct RandomStream {
     Generator generator;
     std::uint32_t key[8];
     std::uint64_t stream;
+    std::uint32_t round_keys[kAesScheduleWords] = {};  // of AES-256
 };
+
+// A stream of AES-256 with the key of `stream`.
+TIGHTDP_HD inline RandomStream aes256_stream(const std::uint32_t (&key)[8], std::uint64_t stream) noexcept {
+    RandomStream s{Generator::aes256, {}, stream};
+    for (int i = 0; i < 8; ++i) s.key[i] = key[i];
+    aes256_schedule(s.key, s.round_keys);
+    return s;
+}
 
 // A block of ChaCha20.
 TIGHTDP_FORMULA void chacha20_words(const RandomStream& s, std::uint64_t block,
@@ -40,12 +51,15 @@ TIGHTDP_FORMULA void chacha20_words(const RandomStream& s, std::uint64_t block,
     chacha20_block(out);
 }
 
-// Words 4k .. 4k+3 of a block of ChaCha20, or the four of a block of Philox.
+// Words 4k .. 4k+3 of a block of ChaCha20, or the four of a block of Philox or AES-256.
 TIGHTDP_FORMULA void block_words(const RandomStream& s, std::uint64_t block, int k, std::uint32_t (&out)[4]) noexcept {
     if (s.generator == Generator::chacha20) {
         std::uint32_t words[kChaChaWords];
         chacha20_words(s, block, words);
         for (int i = 0; i < 4; ++i) out[i] = words[4 * k + i];
+    } else if (s.generator == Generator::aes256) {
+        aes_counter(s.stream, block, out);
+        aes256_encrypt(s.round_keys, out);
     } else {
         out[0] = static_cast<std::uint32_t>(block);
         out[1] = static_cast<std::uint32_t>(block >> 32);

@@ -5,6 +5,7 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
 #endif
 #if defined(__linux__) || defined(__APPLE__)
 #include <sys/random.h>
@@ -73,6 +74,15 @@ void keep_off([[maybe_unused]] int processor,
     CPU_CLR(processor, &others);
     if (CPU_COUNT(&others) == 0) return;
     for (const auto thread : threads) pthread_setaffinity_np(thread, sizeof others, &others);
+#endif
+}
+
+bool grant_tiles() noexcept {
+#if defined(__linux__) && defined(__x86_64__)
+    constexpr long kRequestComponent = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, kRequestComponent, kTileData) == 0;
+#else
+    return false;
 #endif
 }
 

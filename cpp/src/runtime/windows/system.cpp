@@ -54,4 +54,8 @@ int processor_to_leave() noexcept {
 
 void keep_off(int, std::span<const std::thread::native_handle_type>) noexcept {}
 
+bool grant_tiles() noexcept {
+    return false;
+}
+
 }  // namespace tightdp::system

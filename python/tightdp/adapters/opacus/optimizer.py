@@ -290,8 +290,8 @@ class DPOptimizer(ExactOptimizer, optimizers.DPOptimizer):
     noise_multiplier : float in [0, 2^15]; with 0 nothing is protected, and sums are of floats
     generator : torch.Generator, optional
         The noise repeats if the generator does: for experiments, not for releases. It is read at the first noisy step,
-        so that it may be seeded until then. By default the noise is ChaCha20's,
-        keyed by the operating system.
+        so that it may be seeded until then. By default it is that of
+        ``SecureRandom``, keyed by the operating system.
     arithmetic : "exact" or "float", as for ``tightdp.clip_and_noise``
     secure_mode : ignored, since the noise is secure unless ``generator`` is given
     """

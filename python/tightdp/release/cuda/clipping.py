@@ -79,7 +79,7 @@ def clip_on_device(
         # One stream for all groups, indexed by column: the noise is that of the host, however the columns are grouped.
         grid = clipping.grid_of(sensitivity, noise_multiplier)
         if rng is not None and deviation > 0:
-            deviation, stream = clipping.convert_to_steps(grid, deviation), rng.stream()
+            deviation, stream = clipping.convert_to_steps(grid, deviation), rng.stream_for_device()
     kernels = require_module(first.device)
     at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
     for g, (indices, bound) in enumerate(parts):
@@ -100,7 +100,7 @@ def clip_on_device(
             0 if a is None else view("center", a).address,
             0 if b is None else view("scale", b).address,
             deviation,
-            stream if exact else rng.stream() if rng is not None and deviation > 0 else None,
+            stream if exact else rng.stream_for_device() if rng is not None and deviation > 0 else None,
             bool(how.accumulate),
             at.address + 8 * g * batch,
             grid,

@@ -1,0 +1,17 @@
+// Limits of rounded normals that callers from Python are held to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tightdp::bindings {
+
+inline constexpr double kLargestSigma = 0x1p39;
+
+// Whether a stream has `count` draws from draw `first` on: it has 2^48.
+inline bool has_draws(std::uint64_t first, std::size_t count) noexcept {
+    constexpr std::uint64_t kDraws = std::uint64_t{1} << 48;
+    return first <= kDraws && count <= kDraws - first;
+}
+
+}  // namespace tightdp::bindings

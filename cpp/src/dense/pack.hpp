@@ -1,0 +1,53 @@
+// Entries of rows in integers, for the files that pack them. For .simd.cpp files only.
+#pragma once
+
+#include "product_way.hpp"
+#include "vec.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+
+// The integers of `width` columns from column j on of row k, zeros beyond the last column, beyond the last row, and
+// where the step is 0, since such a row may hold what is not finite.
+template <int width, class T>
+TIGHTDP_VINLINE void row_integers(const InputBlock<T>& b, std::int64_t k, std::int64_t j,
+                                  std::int32_t* __restrict out) {
+    constexpr double most = kLargestEntry;
+    const auto integer = [&](T x, double step) {
+        const double q = nearest(static_cast<double>(x) * step);
+        const double up = q > -most ? q : -most;
+        return static_cast<std::int32_t>(up < most ? up : most);
+    };
+    const double step = k >= b.count ? 0.0 : b.steps ? b.steps[k] : 1.0;
+    const T* const x = b.x + k * b.stride + j;
+    if (step > 0 && b.columns - j >= width) {
+        for (int i = 0; i < width; ++i) out[i] = integer(x[i], step);
+        return;
+    }
+    const std::int64_t count = step > 0 ? b.columns - j : 0;
+    for (int i = 0; i < width; ++i) out[i] = i < count ? integer(x[i], step) : 0;
+}
+
+TIGHTDP_VINLINE std::int32_t confine_weight(double w) {
+    constexpr double most = kLargestWeight;
+    const double up = w > -most ? w : -most;
+    return static_cast<std::int32_t>(up < most ? up : most);
+}
+
+// The lowest digit of eight bits, in [-2^7, 2^7), and what is left in units of 2^8.
+TIGHTDP_VINLINE std::int32_t low_digit(std::int32_t x) {
+    return ((x + 128) & 255) - 128;
+}
+TIGHTDP_VINLINE std::int32_t without_low_digit(std::int32_t x) {
+    return (x - low_digit(x)) >> 8;
+}
+
+// Fetches the totals of a tile while its products are made: they are far from each other, and take longer to come than
+// to add to.
+TIGHTDP_VINLINE void prefetch_totals(const PackedProduct& p, std::int64_t o, std::int64_t j, std::int64_t outputs,
+                                     std::int64_t columns) {
+    for (std::int64_t i = 0; i < outputs && o + i < p.outputs; ++i)
+        for (std::int64_t c = 0; c < columns && j + c < p.columns; c += 8)
+            __builtin_prefetch(p.sums + (o + i) * p.stride + j + c, 1);
+}
+
+}  // namespace tightdp::TIGHTDP_ISA

@@ -1,0 +1,112 @@
+#include "product_way.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <vector>
+
+#include "runtime/per_process.hpp"
+#include "runtime/system.hpp"
+
+#if defined(TIGHTDP_X86_DISPATCH)
+#include <cpuid.h>
+#endif
+
+namespace tightdp {
+namespace {
+
+constexpr double kMost32 = 0x7fffffff;
+
+#if defined(TIGHTDP_X86_DISPATCH)
+// Bit `bit` of register `which` (0 to 3: eax to edx) of leaf 7 of cpuid.
+bool processor_has(unsigned subleaf, int which, int bit) noexcept {
+    unsigned r[4];
+    return __get_cpuid_count(7, subleaf, &r[0], &r[1], &r[2], &r[3]) && (r[which] >> bit & 1);
+}
+#endif
+
+class Ways {
+  public:
+    Ways() {
+        add(TIGHTDP_SELECT_SIMD(multiply_add_way)());
+#if defined(TIGHTDP_X86_DISPATCH)
+        const bool vnni =
+            active_isa() == Isa::avx512 ? processor_has(0, 2, 11) : active_isa() == Isa::avx2 && processor_has(1, 0, 4);
+        if (vnni) add(TIGHTDP_SELECT_SIMD(dot_product_way)());
+        if (active_isa() == Isa::avx512 && processor_has(0, 3, 24) && processor_has(0, 3, 25) && system::grant_tiles())
+            add(TIGHTDP_SELECT_SIMD(tile_way)());
+#endif
+        tried_ = count_;
+        add(TIGHTDP_SELECT_SIMD(plain_tile_way)());
+    }
+
+    const ProductWay* at(int number) const noexcept {
+        return number >= 0 && number < count_ ? &ways_[number] : nullptr;
+    }
+
+    const ProductWay& serving() {
+        int number = serving_.load(std::memory_order_relaxed);
+        if (number < 0) serving_.store(number = fastest(), std::memory_order_relaxed);
+        return ways_[number];
+    }
+
+    void choose(int number) noexcept { serving_.store(at(number) ? number : -1, std::memory_order_relaxed); }
+
+  private:
+    void add(const ProductWay& way) noexcept { ways_[count_++] = way; }
+
+    // The way that took the least time for a small product: some 20 microseconds each time.
+    int fastest() const {
+        if (tried_ == 1) return 0;
+        std::vector<std::int64_t> times(static_cast<std::size_t>(tried_), std::numeric_limits<std::int64_t>::max());
+        for (int round = 0; round < 4; ++round)
+            for (int i = 0; i < tried_; ++i) times[i] = std::min(times[i], time_of(ways_[i]));
+        return static_cast<int>(std::min_element(times.begin(), times.end()) - times.begin());
+    }
+
+    static std::int64_t time_of(const ProductWay& way) {
+        constexpr std::int64_t kRecords = 256, kOutputs = 32, kColumns = 128;
+        std::vector<std::uint8_t> weights(static_cast<std::size_t>(way.weights_size(kOutputs, kRecords))),
+            inputs(static_cast<std::size_t>(way.inputs_size(kColumns, kRecords)));
+        std::vector<std::int64_t> sums(kOutputs * kColumns);
+        const auto begin = std::chrono::steady_clock::now();
+        way.add({weights.data(), inputs.data(), kRecords, kRecords, kOutputs, kColumns, sums.data(), kColumns});
+        return (std::chrono::steady_clock::now() - begin).count();
+    }
+
+    ProductWay ways_[4];
+    int count_ = 0, tried_ = 0;
+    std::atomic<int> serving_{-1};
+};
+
+Ways& ways() {
+    return PerProcess<Ways>::get();
+}
+
+}  // namespace
+
+std::int64_t ProductWay::limit(double largest_product) const noexcept {
+    double each = 0;
+    if (parts) {
+        constexpr double low = 128.0 * kLargestEntry, most = static_cast<double>(kLargestWeight) * kLargestEntry;
+        each = std::max(low, (std::min(largest_product, most) + low) / 256);
+    } else {
+        each = 2 * 128.0 * 128.0;  // two products of digits go to one sum
+    }
+    return static_cast<std::int64_t>(kMost32 / each) / kDenseBlock * kDenseBlock;
+}
+
+const ProductWay* product_way(int number) {
+    return ways().at(number);
+}
+
+const ProductWay& serving_way() {
+    return ways().serving();
+}
+
+void choose_product_way(int number) {
+    ways().choose(number);
+}
+
+}  // namespace tightdp
