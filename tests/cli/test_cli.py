@@ -30,8 +30,9 @@ def test_epsilon_of_mnist_training(capsys):
     assert parse_composition(plain["composition"]) == RUN
 
 
-def test_the_installed_command():
-    command = [sys.executable, "-m", "tightdp.cli", "epsilon", *TRAINING, "--delta", "1e-5", "--json"]
+@pytest.mark.parametrize("module", ["tightdp", "tightdp.cli"])
+def test_the_command_of_a_module(module):
+    command = [sys.executable, "-m", module, "epsilon", *TRAINING, "--delta", "1e-5", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["upper"] == RUN.epsilon(1e-5).upper
 

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import tightdp as dp
+from tightdp._file_lock import LOCKS_FOLDERS, FileLock
 from tightdp.cli import main
+from tightdp.cli.files import reserve_file
 from tightdp.records.columns import Number
 from tightdp.records.sources import rows
 from tightdp.records.sources.rows import Rows
@@ -439,3 +441,23 @@ def test_an_error_of_a_record_names_file_and_line_and_charges_nothing(tmp_path, 
     assert found == 2 and not made.history
     error = capsys.readouterr().err
     assert re.search(r"bad\.csv(, line 201: |: record 200\b)", error) and len(error.splitlines()) == 1
+
+
+@pytest.mark.skipif(not LOCKS_FOLDERS, reason="Windows has no such locks")
+def test_empty_files_of_killed_runs_are_removed(tmp_path):
+    """A run that goes on keeps its own, and one that holds something is a model that cost budget."""
+    out = tmp_path / "m[1].json"
+    left, model, other, link = (tmp_path / f".m[1].json.{k * 8}" for k in "0123")
+    unlike = [tmp_path / name for name in (".m[1].json.4444444", ".m1.json.55555555", ".m[1].json.6666666g")]
+    for path in (left, other, *unlike):
+        path.touch()
+    model.write_text("{}")
+    link.symlink_to(unlike[0])
+    lock = FileLock(other)
+    with reserve_file("--out", out) as place, reserve_file("--out", out) as second:
+        assert place.exists() and second.exists() and place != second
+        assert not left.exists() and all(path.exists() for path in (model, other, link, *unlike))
+    lock.release_lock()
+    with reserve_file("--out", out):
+        assert not other.exists()
+    assert set(tmp_path.iterdir()) == {model, link, *unlike}

@@ -17,6 +17,7 @@ from tightdp.accounting.engines.allocation import sums
 from tightdp.cli import main
 from tightdp.cli.files import reserve_file
 from tightdp.ledger.ledger import name_of
+from tightdp.statement import recomputation
 from tightdp.statement.recomputation import UNITS
 from tightdp.statement.verdict import build_verdict
 
@@ -556,3 +557,24 @@ def test_what_a_command_prints_as_json_is_verified(trained, tmp_path, command, c
     printed.write_text(json.dumps({**plain, "statement": {**plain["statement"], "epsilon": 0.5}}))
     assert verify(printed) == 2
     assert "printed.json: statement: epsilon" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["grid", "renyi", "closed_form"])
+def test_a_refusal_names_the_bound_that_the_account_has(engine):
+    """Where the engine of the file had no finite bound, the refusal said that the account gave 0 to inf."""
+    run = dp.Gaussian(1e300) * 1
+    plain = dp.Statement("a", run.epsilon(1e-5), 1e-5, run).to_dict()
+    assert plain["epsilon"] == 0
+    with pytest.raises(ValueError, match="what was charged gives 0 to 0"):
+        dp.Statement.from_dict({**plain, "epsilon": 1.8383, "epsilon_lower": 1.8382, "engine": engine})
+
+
+def test_reading_a_statement_bounds_its_account_once():
+    """Its constructor checks the same bound again, which took the work of a slow account twice."""
+    text = STATED.to_json()
+    recomputation._bound_within.cache_clear()
+    dp.Statement.from_json(text)
+    known = recomputation._bound_within.cache_info()
+    assert known.misses <= 2
+    dp.Statement.from_json(text)
+    assert recomputation._bound_within.cache_info().misses == known.misses

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from .._file_lock import LOCKS_FOLDERS, FileLock
 from .._files import open_file
 from ..records.sources.rows import TextFormat
 
@@ -74,7 +76,8 @@ def keep_model(out: Path, force: bool) -> None:
 def reserve_file(option: str, out: Path) -> Iterator[Path]:
     """Makes a new file beside ``out``, for ``put_in_place``, and removes it at the end.
 
-    Raises ValueError if none can be made, before anything is spent on its contents.
+    Empty files of runs that were killed are removed as well: a run that goes on holds the lock of its own. Raises
+    ValueError if none can be made, before anything is spent on its contents.
     """
     if out.is_symlink() and not out.exists():
         raise ValueError(f"{option} {out}: must be a file, and this is a link to none")
@@ -85,10 +88,37 @@ def reserve_file(option: str, out: Path) -> Iterator[Path]:
         place.touch(exist_ok=False)
     except OSError as error:
         raise ValueError(f"{option} {out}: cannot be written ({error.strerror})") from None
+    lock = _lock_reserved(place)
     try:
+        _remove_abandoned(out)
         yield place
     finally:
         place.unlink(missing_ok=True)
+        if lock is not None:
+            lock.release_lock()
+
+
+def _lock_reserved(place: Path) -> FileLock | None:
+    """Returns the lock of a reserved file; None where another run holds it, or the system has no such lock."""
+    if not LOCKS_FOLDERS:  # a lock of Windows would keep the model from being written
+        return None
+    try:
+        return FileLock(place)
+    except OSError:
+        return None
+
+
+def _remove_abandoned(out: Path) -> None:
+    """Removes the empty files beside ``out`` that killed runs reserved. One that holds something is a paid model."""
+    name = re.compile(rf"{re.escape(f'.{out.name}.')}[0-9a-f]{{8}}")
+    for each in [path for path in out.parent.iterdir() if name.fullmatch(path.name)]:
+        with suppress(OSError):
+            if each.is_symlink() or not each.is_file() or each.stat().st_size:
+                continue
+            lock = _lock_reserved(each)
+            if lock is not None:
+                each.unlink()
+                lock.release_lock()
 
 
 def put_in_place(place: Path, out: Path, force: bool) -> None:
