@@ -80,7 +80,7 @@ def alone(algorithm, q, noise_multiplier, arithmetic="exact"):
         found, moments = [], run._moments
         while run.steps_ < run.plan.steps:
             for batch in run.loader:
-                center, scale = (0.0, 1.0) if moments is None else (moments.center, moments.scale)
+                center, scale = (0.0, 1.0) if moments is None else (moments.center, moments.gradient_scale)
                 run.step(loss, batch)
                 released = torch.cat([p.grad.reshape(-1) for p in model.parameters()]).double().numpy()
                 direction = (g - center) / scale

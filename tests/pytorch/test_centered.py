@@ -123,7 +123,7 @@ def test_a_resumed_run_knows_the_moments():
     other.load_state_dict(run.state_dict())
     assert other.steps_ == run.steps_
     assert np.array_equal(other._moments.center, run._moments.center) and np.abs(run._moments.center).max() > 0
-    assert np.array_equal(other._moments.scale, run._moments.scale)
+    assert np.array_equal(other._moments.gradient_scale, run._moments.gradient_scale)
     for wrong in (None, {}, {"center": torch.zeros(3).double(), "variance": torch.zeros(3).double()},
                   {"center": torch.full((66,), math.nan).double(), "variance": torch.zeros(66).double()}):  # fmt: skip
         fresh = private(dataset=records, **settings)

@@ -98,7 +98,7 @@ def test_it_is_refused_or_right(name, arithmetic, padded, apart):
 def by_hand(model, batch, bounds):
     if isinstance(bounds, float):
         sums = clipped_by_hand(model, cross_entropy, batch, bounds)
-        return torch.cat([each.reshape(-1) for each in sums.convert_to_floats()])
+        return torch.cat([each.reshape(-1) for each in sums.values()])
     total = [torch.zeros_like(p, dtype=torch.float64) for p in model.parameters()]
     for i in range(len(batch[0])):
         loss = cross_entropy(model, [tensor[i : i + 1] for tensor in batch]).sum()
