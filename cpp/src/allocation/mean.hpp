@@ -46,8 +46,8 @@ struct Sum {
     double count = 0;
     double offset = 0;
     std::int64_t first = 0;
-    // For each cell number i from `first` on: its mass times e^{i h}, and its first moment about the offset. Both are
-    // in units of 1/kUnit.
+    // The mass times e^{i h} and the first moment about the offset, for each cell number i from `first` on. Both are
+    // stored as multiples of 1/kUnit.
     std::vector<double> q, p;
     CompensatedSum at_offset;  // mass at the offset itself
     CompensatedSum at_zero;    // mass at 0, if the offset is positive
