@@ -186,9 +186,9 @@ Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Gr
     return both;
 }
 
-// The search for the least parameter that meets the target. The gap of a parameter is log(upper / epsilon), which is <=
-// 0 if the parameter meets the target. The search narrows a bracket of logarithms of parameters by the method of false
-// position, and by bisection where that is slow.
+// The search for the least parameter that meets the target. The gap of a parameter is log(upper / epsilon), which is
+// not positive if the parameter meets the target. The search narrows a bracket of logarithms of parameters by the
+// method of false position, and by bisection where that is slow.
 class Search {
   public:
     Search(const std::function<Composition(double)>& run, double epsilon, double delta)

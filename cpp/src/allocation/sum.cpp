@@ -1,10 +1,10 @@
 // Computes the distribution of the sum of two independent values on a geometric lattice, cell by cell
 // (docs/theory/allocation.md, section 4).
 //
-// The sum of a point of cell I and a point of cell I - k, k >= 0, goes to cell I + o, where e^{o h} <= 1 + e^{-k h} <
-// e^{(o+1) h}. So o depends on k alone, and the k that belong to one o are consecutive. A cell of the result is
-// therefore a sum over o of products of a cell I and the sum of a window of cells I - k. The sums of windows are
-// computed from sums of blocks of 1, 2, 4, ... cells, which are tabulated. Sums are never subtracted.
+// The sum of a point of cell I and a point of cell I - k, k >= 0, goes to cell I + o. The offset o satisfies
+// e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to one o are consecutive. A
+// cell of the result is therefore a sum over o of products of a cell I and the sum of a window of cells I - k. The sums
+// of windows are computed from sums of blocks of 1, 2, 4, ... cells, which are tabulated. Sums are never subtracted.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -7,9 +7,9 @@
 
 namespace tightdp {
 
-// The cell of the losses t between i h and (i + 1) h, with y = e^{-t}. The step has the loss t with probability p = (y
-// - e^{-eta}) / (y least), and the loss t - eta with probability 1 - p = e^{-eta} (1 - y) / (y least). All members are
-// positive.
+// The cell of the losses t between i h and (i + 1) h, with y = e^{-t}. The step has the loss t with the probability p,
+// and the loss t - eta with the probability 1 - p. Here p = (y - e^{-eta}) / (y least) and
+// 1 - p = e^{-eta} (1 - y) / (y least). All members are positive.
 struct SelectionCell {
     double y_far;       // e^{-(i+1)h}, the smallest y
     double width;       // e^{-ih} - e^{-(i+1)h}

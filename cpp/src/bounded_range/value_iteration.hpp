@@ -8,9 +8,9 @@ namespace tightdp {
 
 // Computes upper bounds on delta at the losses (i - count * cells) eta / cells, i = 0 .. 2 count cells. They hold for
 // `count` steps that an adversary chooses one by one among all steps whose privacy loss lies in some interval of length
-// eta. Between these losses, interpolation that is linear in e^eps gives upper bounds too. Preconditions: 1e-8 <= eta
-// <= 500, count >= 1, cells >= 1, and `curve` has 2 count cells + 1 entries. The time is about (count cells)^2 / 1e9
-// seconds. Throws std::bad_alloc.
+// eta. Between these losses, interpolation that is linear in e^eps gives upper bounds too. Preconditions:
+// 1e-8 <= eta <= 500, count >= 1, cells >= 1, and `curve` has 2 count cells + 1 entries. The time is about (count
+// cells)^2 / 1e9 seconds. Throws std::bad_alloc.
 void worst_selections(double eta, std::size_t count, std::size_t cells, double* curve);
 
 // Returns an upper bound on the sum of weights[j] delta_mu(eps - losses[j]), where delta_mu is the privacy profile of a

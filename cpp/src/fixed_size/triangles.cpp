@@ -13,8 +13,8 @@ namespace {
 constexpr double u = 0x1p-53;
 // Factor by which lengths are enlarged. It is far more than their rounding errors.
 constexpr double kLonger = 1 + 1e-11;
-// Angles that separate the cells: `arc` is half the arc between a and b, and `turn` the angle from the diameter along a
-// - b to c. At sigma = 1, q = .01 and 1,000 steps, these five by ten cells increase epsilon by .047, and half as many
+// Angles that separate the cells: `arc` is half the arc between a and b, and `turn` the angle from the diameter along
+// a - b to c. At sigma = 1, q = .01 and 1,000 steps, these five by ten cells increase epsilon by .047, and half as many
 // turns would increase it by a further .024.
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
@@ -196,9 +196,9 @@ std::vector<std::size_t> hull_of(const Side& s, const std::vector<std::size_t>& 
     return kept;
 }
 
-// Returns the P-masses, rounded up, of the curve that consists of chords through the values `right` for x = e^loss >=
-// 1, and through the values `left` of the reversed pair for x < 1. Both sides bound the same number at x = 1, so the
-// smaller value is used there.
+// Returns the P-masses, rounded up, of a curve that consists of chords. For x = e^loss >= 1 they go through the values
+// `right`, and for x < 1 through the values `left` of the reversed pair. Both sides bound the same number at x = 1, so
+// the smaller value is used there.
 Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
     Kernel kernel{std::vector<double>(2 * n + 1), right.back()};
     const double start = right[0] = left[0] = std::min(right[0], left[0]);

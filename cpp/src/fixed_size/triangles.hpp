@@ -6,9 +6,9 @@
 
 namespace tightdp::fixed_size {
 
-// Returns kernels such that for all a, b, c of norm at most 1, one of them or a mixture of two of them dominates the
-// pair ((1-q) N(c) + q N(a), (1-q) N(c) + q N(b)), where N has the standard deviation 1/mu. Preconditions: mu > 0, 0 <
-// q < 1.
+// Returns kernels for the pairs ((1-q) N(c) + q N(a), (1-q) N(c) + q N(b)) with a, b, c of norm at most 1, where N has
+// the standard deviation 1/mu. Each pair is dominated by one of the kernels or by a mixture of two of them.
+// Preconditions: mu > 0, 0 < q < 1.
 std::vector<Kernel> triangles(double mu, double q, std::size_t n, double h);
 
 // Returns upper bounds on the worst delta at 0, h, .. n h after `blocks` blocks of `count` such steps each, where each

@@ -238,7 +238,7 @@ using Reader = std::function<void(const Curves&)>;
 Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,
                     const Reader& reader = {});
 
-// Narrows an interval of epsilon by bisection with bounds on delta. It serves where the plan was made for a part of the
+// Narrows an interval of epsilon by bisection with bounds on delta. It is used if the plan was made for a part of the
 // curve that is far from the answer.
 void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& a) {
     double work = a.work;

@@ -140,7 +140,7 @@ Window final_window(const Sketches& sketches, const Target& target, double tilt,
                       target.log_delta - target.margin * target.slope, log_tail);
 }
 
-// Chooses the tilt. For heavy tails the tilt of the best bound by one moment is a bad choice: it gives most of the
+// Chooses the tilt. For heavy tails the tilt of the best bound by one moment is a bad choice. It gives most of the
 // weight to several large losses together, although delta comes from a single one. A smaller tilt then has a shorter
 // window. Among tilts whose window is nearly as short as the shortest, the function chooses one that stays the same
 // when the composition, delta or epsilon changes a little.

@@ -1,8 +1,8 @@
 // Certified bounds for the Gaussian mechanism by its closed form,
-// delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), where mu is the sensitivity divided by the standard
-// deviation of the noise (Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018,
-// Theorem 8). The reversed pair has the same privacy profile, so adding and removing a record need not be told apart.
-// The error bounds are derived in docs/theory/gaussian.md.
+//     delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu),
+// where mu is the sensitivity divided by the standard deviation of the noise. See Balle and Wang, "Improving the
+// Gaussian mechanism for differential privacy", ICML 2018, Theorem 8. The reversed pair has the same privacy profile, so
+// adding and removing a record need not be told apart. The error bounds are derived in docs/theory/gaussian.md.
 #pragma once
 
 #include <cmath>
