@@ -46,7 +46,7 @@ class Values {
         std::fill_n(std::copy_n(values_.data(), values_.size(), padded_.data()), padded_.size() - values_.size(), 0.0);
         plan_->forward(padded_.data(), spectrum_.data());
         std::vector<double>& best = values_;
-        const std::size_t n = scale_.n, first = upper_ ? n : 0;  // an upper curve is symmetric
+        const std::size_t n = scale_.n, first = upper_ ? n : 0;  // upper values at negative losses follow by symmetry
         for (std::size_t k = 0; k < factors_.size(); ++k) {
             const Factor& f = factors_[k];
             plan_->multiply(spectrum_.data(), f.spectrum.data(), padded_.data());

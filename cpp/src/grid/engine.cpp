@@ -18,7 +18,7 @@ namespace {
 
 // ln of the fraction of the requested width that cutting off the right tails may cost.
 constexpr double kCut = -4.6;
-// ln of the largest width of ln delta that a plan is made for.
+// Logarithm of the largest width of ln delta for which a plan is made.
 constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
@@ -217,7 +217,8 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
         } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
             next.digits -= 4;
         } else if (again) {
-            // One of several distributions may have missed the lattice by chance.
+            // If there are several distributions, the atoms of one may have missed the lattice by chance in one
+            // attempt.
             const bool stuck =
                 (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
@@ -366,7 +367,7 @@ Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width
         target.best_tilt = saddle.tilt;
         if (epsilon > 0 && saddle.bound < kNothing) {
             Bounds a{infinity_of(parts).lower, by_one_moment(parts, sketches, saddle.tilt, epsilon)};
-            a.work = HUGE_VAL;  // no second attempt
+            a.work = HUGE_VAL;  // prevents a second attempt
             return a;
         }
         if (slope == 0) {

@@ -245,7 +245,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         return plan;
     }
     const auto levels = static_cast<int>(best.spacing.size()) - 1;
-    // Doubles the spacing until the largest level fits, if it has too many points.
+    // If the largest level has too many points, the spacing is doubled until it fits.
     double coarser = 1;
     if (best.most > target.most_points) coarser = std::exp2(std::ceil(std::log2(best.most / target.most_points)));
     // The spacings double from level to level, which coarsening relies on. Rounding the lengths up to powers of two
