@@ -281,8 +281,8 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        // The cut on the right costs a hundredth of the relative width of epsilon. The width of ln delta is larger by a
-        // factor of about tilt * epsilon, which is rarely under 1.
+        // The cut on the right changes ln delta by a hundredth of `asked`. The width of ln delta is larger than `asked`
+        // by a factor of about tilt * epsilon, which is rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
