@@ -1,4 +1,4 @@
-// The C interface: arguments and exceptions of accounting/composition.hpp, and no mathematics.
+// The C interface. It converts the arguments and exceptions of accounting/composition.hpp, and contains no mathematics.
 #include "tightdp/tightdp.h"
 
 #include <cfenv>
@@ -27,6 +27,7 @@ constexpr tightdp_interval kAnyEpsilon{0, HUGE_VAL}, kAnyDelta{0, 1};
 // is short.
 thread_local char last_error[256] = "";
 
+// Stores a message, shortened if necessary, and returns the code.
 int failed(int code, const char* what) noexcept {
     std::size_t n = 0;
     for (; what[n] && n + 1 < sizeof last_error; ++n) last_error[n] = what[n];
@@ -54,7 +55,7 @@ int guarded(Work work) noexcept {
     const Untrapped untrapped;
     try {
         work();
-        last_error[0] = '\0';  // a callback may have left one
+        last_error[0] = '\0';  // removes a message that a callback may have left
         return TIGHTDP_OK;
     } catch (const std::invalid_argument& e) {
         return failed(TIGHTDP_INVALID_ARGUMENT, e.what());
@@ -69,6 +70,7 @@ int guarded(Work work) noexcept {
     }
 }
 
+// Returns the object of a pointer. Throws std::invalid_argument for NULL.
 template <class T>
 T& present(T* pointer, const char* message) {
     if (!pointer) throw std::invalid_argument(message);
@@ -86,7 +88,7 @@ int add(tightdp_composition* run, double sampling_probability, double count, Mak
     return guarded([&] { run_of(run).run.add(make().poisson_sampled(sampling_probability), count); });
 }
 
-// Fills `out` with `unknown`, and then with the answer of question().
+// Sets `out` to `unknown`, and then to the result of question() if that does not throw.
 template <class Out, class Question>
 int answer(Out* out, Out unknown, Question question) noexcept {
     if (out) *out = unknown;

@@ -18,8 +18,8 @@
 namespace tightdp {
 
 struct Mechanism::Content {
-    std::vector<double> key;      // equal mechanisms have equal ones
-    double noise_multiplier = 0;  // of a Gaussian
+    std::vector<double> key;      // equal mechanisms have equal keys
+    double noise_multiplier = 0;  // noise multiplier of a Gaussian, otherwise 0
     double sampling_probability = 1;
     bool sampleable = true, reveals_nothing = false;
     grid::LawPair remove, add;
@@ -30,16 +30,18 @@ namespace {
 using Content = Mechanism::Content;
 using Part = Composition::Part;
 
-// Relative errors aimed at, and points of the largest grid, as in Python (engines/contour.py, grid.py).
+// Intended relative errors of the contour engine and of the grid engine, and the number of points of the largest grid.
+// They are the same as in Python (engines/contour.py, grid.py).
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
-// Work for a question, about two seconds with what is done last, and for a search: a caller in C cannot interrupt it.
+// Units of work for one bound, which take about two seconds, and for a search. They are limited because a caller in C
+// cannot interrupt the computation.
 constexpr std::int64_t kUnits = 1'000'000'000, kSearchUnits = 15 * kUnits;
 
 constexpr double kMostCount = 0x1p53;
 
-// Found when the library is loaded.
+// A description of what is wrong with the C library, or an empty string. It is determined when this library is loaded.
 const std::string fault_of_library = library_fault();
 
 void check_arithmetic() {
@@ -47,7 +49,7 @@ void check_arithmetic() {
     if (!fault_of_library.empty()) throw std::runtime_error(fault_of_library);
 }
 
-// Throws unless the argument is what is expected; NaN never is.
+// Throws std::invalid_argument unless the condition holds. Conditions are written so that they do not hold for NaN.
 void expect(bool holds, const char* message) {
     if (!holds) throw std::invalid_argument(message);
 }
@@ -85,7 +87,8 @@ std::shared_ptr<const Content> shared(Content made) {
     return std::make_shared<const Content>(std::move(made));
 }
 
-// Puts parts in one order: equal mechanisms once unless their counts reach 2^53, and none that reveals nothing.
+// Sorts parts and merges those with equal mechanisms, unless their counts would reach 2^53. Leaves out mechanisms that
+// reveal nothing.
 std::vector<Part> merged(std::span<const Part> given) {
     std::vector<Part> parts, found;
     for (const Part& part : given)
@@ -104,7 +107,8 @@ bool are_gaussians(const std::vector<Part>& parts) {
     return std::ranges::all_of(parts, [](const Part& part) { return part.mechanism.content().noise_multiplier > 0; });
 }
 
-// mu^2 of Gaussians, sampled or not, within 4u (contour.md 5.3).
+// Returns the sum of mu^2 over Gaussians, with a relative error of at most 4u (contour.md, section 5.3). `sampled`
+// tells whether Gaussians on samples are included.
 double mu_squared(const std::vector<Part>& parts, bool sampled) {
     CompensatedSum mu2;
     for (const auto& [mechanism, count] : parts) {
@@ -114,14 +118,15 @@ double mu_squared(const std::vector<Part>& parts, bool sampled) {
     return mu2;
 }
 
-// mu of Gaussians without sampling, which dominate them (grid.md 6.1); nothing where the closed form has no answer.
+// Returns mu of the composition of the same Gaussians without sampling, which dominates that with sampling (grid.md,
+// section 6.1). Returns nothing if parts are not Gaussian or if the closed form does not cover this mu.
 std::optional<double> unsampled(const std::vector<Part>& parts) {
     if (!are_gaussians(parts)) return std::nullopt;
     const double mu = std::sqrt(mu_squared(parts, true)) * (1 + 8 * kUnitRoundoff);
     return mu >= kGaussianMuMin && mu <= kGaussianMuMax ? std::optional(mu) : std::nullopt;
 }
 
-// An upper bound on the privacy loss of all parts together; infinite where there is none.
+// Returns an upper bound on the privacy loss of all parts together, or infinity if the loss is unbounded.
 double largest_loss(const std::vector<Part>& parts) {
     double sum = 0;
     for (const auto& [mechanism, count] : parts) {
@@ -153,7 +158,8 @@ Interval by_grid(const std::vector<Part>& parts, bool add, double at, Question q
     return {question(on_grid(parts, add, false), at, kWidth, kMostPoints).lower, found.upper};
 }
 
-// The larger of both directions, each by the contour or else by the grid; parts not empty.
+// Returns the larger of the results for the two directions. Each is computed by the contour engine or, if that
+// declines, by the grid engine. `parts` is not empty.
 template <class Contour, class Grid>
 Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Grid question) {
     const work::Budget budget(kUnits);
@@ -180,8 +186,9 @@ Interval worse(const std::vector<Part>& parts, double at, Contour by_contour, Gr
     return both;
 }
 
-// The search for a parameter at which the target is met: log(upper / epsilon) <= 0 at `high`, > 0 at `low`. It narrows
-// by false position, and by halves where that is slow, on the logarithms of parameters.
+// The search for the least parameter that meets the target. The gap of a parameter is log(upper / epsilon), which is
+// not positive if the parameter meets the target. The search narrows a bracket of logarithms of parameters by the
+// method of false position, and by bisection where that is slow.
 class Search {
   public:
     Search(const std::function<Composition(double)>& run, double epsilon, double delta)
@@ -189,7 +196,8 @@ class Search {
 
     double solve(double low, double high) {
         const work::Budget budget(kSearchUnits);
-        // The search goes from the middle outwards, as ends of the range are seldom of interest and may be slow.
+        // The search begins at 1 and goes outwards, because parameters at the ends of the range are seldom the result
+        // and may be slow.
         double x = std::clamp(1.0, low, high), ratio = 2;
         double gap = gap_at(x);
         const bool met = gap <= 0;
@@ -224,9 +232,9 @@ class Search {
         bool halve = false;
         while (high_->x > low_->x * (1 + kNear) && !(high_->gap > -kNear) && !work::exhausted()) {
             const double left = std::log(low_->x), width = std::log(high_->x / low_->x);
-            const double share = low_->gap / (low_->gap - high_->gap);  // NaN where both are infinite
+            const double share = low_->gap / (low_->gap - high_->gap);  // NaN if both are infinite
             const bool usable = !halve && share > 0 && share < 1;
-            // A little beyond the line's root, on the side that meets the target.
+            // The next parameter is a little beyond the root of the line, on the side that meets the target.
             const double step = usable ? std::min(width * share + 0.25 * kNear, width) : 0.5 * width;
             double x = std::exp(left + step);
             if (!(x > low_->x && x < high_->x)) x = 0.5 * (low_->x + high_->x);
@@ -294,7 +302,8 @@ Mechanism Mechanism::bounded_range(double eta) {
     expect(between(eta, 0, 1e6), "eta: expected a number in [0, 1e6]");
     Content made;
     made.reveals_nothing = eta == 0;
-    // The envelope dominates the class; randomised response with losses of eta / 2 either way is a member.
+    // The upper distribution is the envelope, which dominates all mechanisms of the class. The lower one is that of a
+    // member: randomised response with the losses eta / 2 and -eta / 2.
     if (eta > 0) made = symmetric({}, {grid::bounded_range(eta), grid::approximate_dp(eta / 2, 0)});
     made.key = {kRange, eta};
     return Mechanism(shared(std::move(made)));
@@ -340,7 +349,7 @@ Mechanism Mechanism::mixture_of_gaussians(double noise_multiplier, std::span<con
         made.key.insert(made.key.end(), {one.shift, one.probability});
     }
     const std::vector<grid::Weight> nothing{{0, 1}};
-    const double rel = 8 * kUnitRoundoff;  // of the sum and the quotient
+    const double rel = 8 * kUnitRoundoff;  // relative error of the sum and the quotient
     made.remove = grid::gaussian_mixtures(weights, nothing, noise_multiplier, 0, rel);
     made.add = grid::gaussian_mixtures(nothing, weights, noise_multiplier, 0, rel);
     return Mechanism(shared(std::move(made)));
@@ -413,7 +422,7 @@ double noise_multiplier(double epsilon, double delta, double sampling_probabilit
     const auto run = [=](double noise) {
         return Composition().add(Mechanism::gaussian(noise).poisson_sampled(sampling_probability), steps);
     };
-    run(1);  // arguments that no noise mends
+    run(1);  // throws if an argument is invalid whatever the noise
     return calibrate(run, epsilon, delta, 1e-4, 1e6);
 }
 

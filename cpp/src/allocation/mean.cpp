@@ -1,4 +1,5 @@
-// The distribution of the mean of t likelihood ratios by doubling (docs/theory/allocation.md, sections 3 to 5).
+// Computes the distribution of the mean of t likelihood ratios by doubling (docs/theory/allocation.md, sections 3 to
+// 5).
 #include "mean.hpp"
 
 #include <algorithm>
@@ -11,23 +12,26 @@ namespace {
 
 using Index = std::int64_t;
 using grid::u;
-// Largest loss that is kept, in absolute value. Products below 1e-308 are lost, of moments in kUnit or of a moment and
-// a mass: over all pairs these are less than kUnseenMoment of a moment, and less than kUnseenMass of a mass, which is
-// kept as a moment.
+// Largest magnitude of a loss that is kept.
 constexpr double kFarthest = 600;
-// Logarithm of the least mass under Q that is kept: a smaller one may be subnormal, or 0.
+// Logarithm of the smallest mass under Q that is kept. Smaller masses may be subnormal or 0.
 constexpr double kLeastLogMass = -700;
+// Bounds on the moment and on the mass that underflow may lose. Products below 1e-308 are lost, and these are their
+// sums over all pairs. A mass is stored as a moment.
 constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
-// Least mass under P of an atom: a lattice full of smaller ones has less than the unseen moment.
+// Smallest mass under P of an atom. If all atoms of a lattice had smaller masses, their sum would be less than
+// kUnseenMoment.
 constexpr double kFaintest = 1e-300;
-// Distance of a lattice's offset left of the bulk, as a share of the distance from the bulk's start to the mean.
+// Distance of the offset left of the bulk of the mass, as a fraction of the distance from the start of the bulk to the
+// mean.
 constexpr double kMargin = 0.1;
-// Largest ratio below 1 for which a lattice of doubles fits between it and 1.
+// Largest ratio below 1 such that a lattice of doubles fits between the ratio and 1.
 constexpr double kNearlyOne = 1 - 1e-8;
-// Part of the distance to the bulk that may remain after an offset moves: each move costs one spread, so that smaller
-// moves do not pay.
+// Largest fraction of the distance from the offset to the mean that may remain after the offset moves. Each move costs
+// one spread, so smaller moves are not worthwhile.
 constexpr double kWorthwhile = 0.75;
 
+// Computes one side of the distribution: the upper or the lower one.
 class Builder {
   public:
     Builder(double h, double floor, double steps, bool upper, std::size_t most)
@@ -66,7 +70,8 @@ class Builder {
     Atoms finish(const Sum& x) const {
         Atoms out;
         const double t = x.count;
-        // An atom with next to no mass under P may have some under Q: it is spread between 0 and infinity, or dropped.
+        // An atom with almost no mass under P may have mass under Q. The upper side spreads it between 0 and infinity,
+        // and the lower side drops it.
         const auto put = [&](double value, double p, double q) {
             if (p / t > kFaintest) {
                 out.loss.push_back(std::log(value / t));
@@ -84,21 +89,23 @@ class Builder {
         out.minus_infinity += x.at_zero + (upper_ ? kUnseenMass : 0);
         out.infinity = x.infinity / t + (upper_ ? kUnseenMoment : 0);
         out.loss_slack = x.slack + 16 * u;
-        // (1 + rel)^... of all steps: rel counts each factor of a product once.
+        // x.rel is the sum of the relative errors of all factors, so the product of the factors is off by at most
+        // e^rel.
         out.mass_rel = std::expm1(x.rel * (1 + 1e-9)) + 16 * u;
         return out;
     }
 
   private:
+    // An interval of likelihood ratios.
     struct Span {
-        double low, high;  // ratios
+        double low, high;
     };
 
     double at(Index i) const { return std::exp(h_ * static_cast<double>(i)); }
 
     double mass(const Sum& x, std::size_t i) const { return x.q[i] / at(x.first + static_cast<Index>(i)) / kUnit; }
 
-    // Calls visit(i, its point) for each cell that is not empty.
+    // Calls visit(i, v) for each cell i that is not empty, where v is its left end.
     template <class Visit>
     void each_cell(const Sum& x, Visit visit) const {
         for (std::size_t i = 0; i < x.q.size(); ++i)
@@ -107,7 +114,7 @@ class Builder {
 
     Index index(double v) const { return static_cast<Index>(std::floor(std::log(v) / h_)); }
 
-    // The last point at or below v; index() may miss it by one.
+    // Returns the last lattice point at or below v. index() may be off by one because of rounding.
     Index point_below(double v) const {
         const Index i = index(v);
         return at(i) > v ? i - 1 : at(i + 1) <= v ? i + 1 : i;
@@ -117,8 +124,8 @@ class Builder {
         if (cells < 0 || static_cast<std::size_t>(cells) > most_) throw std::length_error("too many cells");
     }
 
-    // The interval of the distribution's ratios without floor / steps of Q's probability on the left and of P's on the
-    // right.
+    // Returns the interval of ratios that leaves out at most floor / steps of the probability under Q on the left, and
+    // of that under P on the right.
     Span span_of(const grid::Law& law) const {
         const grid::Sketch& s = law.sketch();
         const double lost = floor_ / steps_;
@@ -127,14 +134,14 @@ class Builder {
         double q = law.minus_infinity, p = 0;
         while (from < to && (q += std::exp(s.log_mass[from] - s.loss[from])) < lost) ++from;
         while (to > from && (p += s.mass[to]) < lost) --to;
-        // One lump further out: lumps are a tenth of a standard deviation wide and more.
+        // The interval is extended by one lump on either side, because each lump stands for mass around it.
         if (from > 0) --from;
         if (to + 1 < s.size) ++to;
         const double low = std::clamp(s.loss[from], -kFarthest, 0.0), high = std::clamp(s.loss[to], low, kFarthest);
         return {std::exp(low), std::exp(high) * (1 + 8 * u)};
     }
 
-    // Cells between the points of the lattice, exact up to rounding; the ends are bounds.
+    // Adds a density. The masses of cells are exact up to rounding, and those beyond the ends are bounds.
     void density(const grid::Density& d, Sum& x) {
         const std::size_t cells = x.q.size() - 1;
         double edges[grid::CellBlock::kCells + 1];
@@ -148,14 +155,14 @@ class Builder {
             for (std::size_t i = 0; i < count; ++i) {
                 const double v = at(x.first + static_cast<Index>(from + i));
                 const double rel = block.rel[i] + (16 + 2 * std::abs(block.log_scale[i])) * u;
-                const double root = std::exp(0.5 * block.log_scale[i]);  // P's masses may be less than any double
+                const double root = std::exp(0.5 * block.log_scale[i]);  // masses under P may underflow
                 const double scale = root * kUnit * root * std::max(1 + sign * rel, 0.0);
                 const double q = scale * block.s[i] * (v / (x.offset + v));
                 x.add(from + i, q, q + scale * block.t[i]);
                 x.slack = std::max(x.slack, 2 * block.rel[i] + 4 * block.slack + 64 * u);
             }
         }
-        if (!upper_) return;  // what is left out is less than the floor
+        if (!upper_) return;  // the lower side drops the mass beyond the ends
         const double low = std::log(x.offset + at(x.first)), high = std::log(x.offset + at(x.last()));
         const auto bound = [](grid::LogMass m, double sign) {
             const double rel = m.rel + (4 + 2 * std::abs(m.log)) * u;
@@ -165,7 +172,7 @@ class Builder {
         const double start = x.offset + at(x.first), end = x.offset + at(x.last());
         const double front = kUnit * bound(left.p, 1) * (at(x.first) / start);
         x.add(0, front, front);
-        // left_of may be bounds, and then what goes to the front may not be taken off.
+        // The results of left_of may be bounds. So the mass that is added to the first point is not subtracted here.
         (x.offset > 0 ? x.at_zero : x.at_offset) += bound(left.q, 1);
         const grid::Density::Right right = d.right_of(high);
         const double back = kUnit * bound(right.s, 1) * (at(x.last()) / end);
@@ -173,12 +180,12 @@ class Builder {
         x.infinity += bound(right.t, 1);
     }
 
-    // Adds an atom. Its Q-mass is p e^{-loss}, with the relative error of the loss.
+    // Adds an atom. Its Q-mass is p e^{-loss}, whose relative error includes the error of the loss.
     void atom(const grid::Atom& a, double loss_slack, Sum& x) {
         const double sign = upper_ ? 1 : -1;
         const double rel = a.rel + (16 + 2 * std::abs(a.log_mass) + 2 * std::abs(a.loss)) * u + std::expm1(loss_slack);
         const double p = std::exp(a.log_mass) * std::max(1 + sign * rel, 0.0);
-        if (a.loss > kFarthest || a.log_mass - a.loss < kLeastLogMass) {  // spread between nothing and everything
+        if (a.loss > kFarthest || a.log_mass - a.loss < kLeastLogMass) {  // spread between 0 and infinity
             if (upper_) x.infinity += p;
             if (upper_) (x.offset > 0 ? x.at_zero : x.at_offset) += std::exp(-kFarthest);
             return;
@@ -188,7 +195,7 @@ class Builder {
         deposit(std::exp(a.loss) - x.offset, mass, x);
     }
 
-    // Adds a mass at `y` above the offset.
+    // Adds a mass at the value offset + y.
     void deposit(double y, double mass, Sum& x) const {
         const double low = at(x.first), m = mass * kUnit;
         if (y >= low) {
@@ -197,8 +204,8 @@ class Builder {
             x.add(static_cast<std::size_t>(i - x.first), m * at(i), m * (inside ? y : at(top)));
             if (!inside) x.infinity += mass * std::max(y - at(top), 0.0);
         } else if (!upper_) {
-            // The mass left of the lattice is less than the floor, and dropped; a mean of gathered points is on the
-            // lattice up to rounding.
+            // Mass left of the lattice is less than the floor and is dropped. The mean of gathered points is on the
+            // lattice up to rounding, so it is kept.
             if (y >= low * (1 - 1e-12)) x.add(0, m * low, m * y);
         } else if (y >= 0) {
             x.add(0, m * y, m * y);
@@ -210,7 +217,8 @@ class Builder {
         }
     }
 
-    // Puts cells on points (upper), drops what is beyond the floor, and moves the offset up to the bulk.
+    // Moves the mass of cells to points on the upper side, removes the tails that the floor allows, and moves the
+    // offset up to the bulk of the mass.
     Sum settled(Sum x, const Sum* a = nullptr, const Sum* b = nullptr) {
         if (upper_) {
             split(x);
@@ -228,7 +236,7 @@ class Builder {
         return centred(std::move(x));
     }
 
-    // Splits each cell (q, p) between its two ends: connects the dots in the ratio.
+    // Splits the mass of each cell between its two ends, so that mass and moment stay the same.
     void split(Sum& x) const {
         const double width = std::expm1(h_);
         x.q.push_back(0);
@@ -242,13 +250,14 @@ class Builder {
         x.add_rounding(16 * u);
     }
 
-    // Adds the sums in which one of the terms is zero.
+    // Adds the values of the sum for which one of the two terms is zero.
     void zeros(const Sum& a, const Sum& b, Sum& x) const {
         x.at_zero = a.at_zero * b.at_zero;
         zero_plus(a, b, x);
         zero_plus(b, a, x);
     }
 
+    // Adds the values for which the term of `a` is zero.
     void zero_plus(const Sum& a, const Sum& b, Sum& x) const {
         if (!(a.at_zero > 0)) return;
         const double low = at(x.first);
@@ -267,7 +276,7 @@ class Builder {
         x.add_rounding(16 * u);
     }
 
-    // Does the same as deposit, followed by split.
+    // Adds a mass and splits it between two lattice points. The effect is that of deposit() followed by split().
     void put_split(double y, double mass, Sum& x) const {
         if (!(mass > 0)) return;
         if (y < at(x.first) || y >= at(x.last())) return deposit(y, mass, x);
@@ -279,6 +288,8 @@ class Builder {
         x.add(cell + 1, high, high);
     }
 
+    // Removes cells at both ends whose mass the floor allows to lose. The upper side spreads their mass, and the lower
+    // side moves it down or merges it.
     void trim(Sum& x) const {
         const double lost = floor_ * x.count / steps_;
         std::size_t from = 0, to = x.q.size() - 1;
@@ -320,7 +331,7 @@ class Builder {
         x.add_rounding(32 * u);
     }
 
-    // Moves the offset as high as the distribution allows, so that the lattice is finest where most of the mass is.
+    // Moves the offset up to just below the bulk of the mass, where the lattice is finest.
     Sum centred(Sum x) {
         double total = 0, moment = 0;
         for (std::size_t i = 0; i < x.q.size(); ++i) {
@@ -345,7 +356,7 @@ class Builder {
             deposit(-move, x.at_offset, y);
             each_cell(x, [&](std::size_t i, double v) { put_split(v - move, mass(x, i), y); });
         } else {
-            // Gathers cells from the left until their mean is on the lattice.
+            // Merges cells from the left until their mean is on the lattice.
             double w = x.at_offset, m = -move * x.at_offset;
             std::size_t from = 0, longest = 0;
             each_cell(x, [&](std::size_t i, double v) {
@@ -370,6 +381,7 @@ class Builder {
     std::size_t most_;
 };
 
+// Computes one side for `steps` ratios by binary doubling.
 Atoms side(const grid::Law& law, std::uint64_t steps, double h, double floor, bool upper, std::size_t most,
            double& work) {
     Builder builder(h, floor, static_cast<double>(steps), upper, most);

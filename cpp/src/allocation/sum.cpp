@@ -1,10 +1,10 @@
-// The sum of two independent laws on a geometric lattice, cell by cell (docs/theory/allocation.md, section
-// 4).
+// Computes the distribution of the sum of two independent values on a geometric lattice, cell by cell
+// (docs/theory/allocation.md, section 4).
 //
-// The sum of a point of cell I and one of cell I - k, k >= 0, goes to cell I + o, e^{o h} <= 1 + e^{-k h} <
-// e^{(o+1) h}: which o is a matter of k alone, and the k of one o are consecutive. So a cell of the result is
-// a sum over o of (cell I) times (a window of k-cells), and windows are sums of blocks of 1, 2, 4, ... cells,
-// made once. No difference of sums is taken anywhere.
+// The sum of a point of cell I and a point of cell I - k, k >= 0, goes to cell I + o. The offset o satisfies
+// e^{o h} <= 1 + e^{-k h} < e^{(o+1) h}. So o depends on k alone, and the k that belong to one o are consecutive. A
+// cell of the result is therefore a sum over o of products of a cell I and the sum of a window of cells I - k. The sums
+// of windows are computed from sums of blocks of 1, 2, 4, ... cells, which are tabulated. Sums are never subtracted.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,23 +20,24 @@ namespace {
 using Index = std::int64_t;
 using grid::u;
 constexpr Index kNoLimit = std::numeric_limits<Index>::max() / 4;
-// Number of cells of the result that are worked on at a time: four arrays of them stay in the nearest cache.
+// Number of cells of the result that are computed at a time. Four arrays of this length fit into the first-level cache.
 constexpr Index kBlock = 512;
-// Number of runs added up before they are added to the rest: rounding grows with this plus the number of runs over
-// this.
+// Number of runs that are added up before their sum is added to the result. Rounding errors grow with this number plus
+// the number of such sums.
 constexpr int kChunk = 32;
 constexpr int kMostPieces = 32;
 
-// k runs over [from, to] while the sum lands o cells above the larger term.
+// The interval [from, to] of all k for which the sum goes o cells above the larger term.
 struct Run {
     Index o, from, to;
 };
 
+// Returns the runs for least <= k <= most, with descending o.
 std::vector<Run> runs(double h, Index least, Index most) {
     std::vector<Run> found;
     Index from = 0;
     for (Index o = static_cast<Index>(std::log(2.0) / h); o >= 0; --o) {
-        // 1 + e^{-kh} >= e^{oh}; where rounding decides, the cells on both sides of the edge are right (section 4).
+        // The condition for k is 1 + e^{-kh} >= e^{oh}. If rounding decides it, either cell is right (section 4).
         const Index to = o == 0 ? kNoLimit : static_cast<Index>(std::floor(-std::log(std::expm1(o * h)) / h));
         const Run run{o, std::max(from, least), std::min(to, most)};
         if (run.from <= run.to) found.push_back(run);
@@ -45,7 +46,8 @@ std::vector<Run> runs(double h, Index least, Index most) {
     return found;
 }
 
-// Sums of 2^b consecutive entries, for all b up to `levels`, of an array with zeros around it.
+// The sums of 2^b consecutive entries of an array, for all b up to `levels`. The array is padded with zeros on both
+// sides.
 class Blocks {
   public:
     Blocks(const std::vector<double>& x, Index pad, int levels) {
@@ -60,7 +62,8 @@ class Blocks {
         }
     }
 
-    // Pointers whose sum at i is that of entries i + at, ..., i + at + length - 1 (`at` counted with the padding).
+    // Writes pointers to `pieces` and returns their number. The sum of their i-th entries is the sum of the entries
+    // i + at, ..., i + at + length - 1 of the padded array.
     int window(Index at, Index length, const double** pieces) const {
         int count = 0;
         for (int b = static_cast<int>(table_.size()) - 1; b >= 0; --b)
@@ -97,7 +100,7 @@ void pairs(const Sum& big, const Sum& small, double h, Index least, Index most, 
         const Index from = list.back().from, to = list.back().to;
         list.pop_back();
         const std::vector<double> mass = partial_sums(w), moment = partial_sums(small.p);
-        if (to >= big.last() - small.first)  // all that is far below
+        if (to >= big.last() - small.first)  // the run contains all cells that are far below I
             for (Index i = std::max(big.first, small.first + from); i <= big.last(); ++i) {
                 const Index at = i - big.first, upto = std::min(i - from, small.last()) - small.first;
                 out.q[i - out.first] += q[at] * mass[upto];
@@ -182,9 +185,9 @@ Sum plus(const Sum& x, const Sum& y, double h, double& work) {
     add_scaled(y, x.at_offset, out);
     out.at_offset = x.at_offset * y.at_offset;
     out.infinity = x.infinity * mass_of(y, h) + y.infinity * mass_of(x, h);
-    work += 40 * static_cast<double>(out.q.size());  // exponentials, here and in what follows
-    // Rounding of a mass or a moment: blocks of up to 2^14 cells from up to 15 others, two products of two factors
-    // that are rounded exponentials, at most kChunk runs and then the number of chunks of them.
+    work += 40 * static_cast<double>(out.q.size());  // exponentials, here and in the caller
+    // The rounding error of a mass or a moment has these parts: tables of blocks of up to 2^14 cells, windows of up to
+    // 15 blocks, products of rounded exponentials, sums of kChunk runs, and the sum of these sums (section 4).
     const double chunks = std::log(2.0) / h / kChunk + 1;
     const double rounding = u * (kChunk + chunks + 96);
     out.rel = x.rel + y.rel + rounding;

@@ -1,4 +1,4 @@
-// The loop of the sum of two laws over lattice cells, compiled once per instruction set (sum.simd.cpp).
+// The inner loop of sum.cpp over lattice cells, compiled once for each instruction set (sum.simd.cpp).
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace tightdp {
 
-// Adds, with W = sum_j w[j][i] and M = sum_j m[j][i] over `pieces` tables:
+// Computes, with W = sum_j w[j][i] and M = sum_j m[j][i] over j < pieces,
 //     mass[i] += scale q[i] W,   moment[i] += p[i] W + v[i] M.
 TIGHTDP_DECLARE_SIMD(void, allocation_window,
                      (const double* const* w, const double* const* m, int pieces, const double* q, const double* p,

@@ -10,7 +10,8 @@
 namespace tightdp {
 namespace {
 
-// A round is some twenty roundings of positive numbers (2.3e-15), and the place of the maximum.
+// Factor that covers the error of one round: about twenty roundings of positive numbers (2.3e-15), and the error of the
+// position of the maximum.
 constexpr double kRound = 1 + 1e-14;
 
 std::vector<SelectionCell> cells_of(double eta, std::size_t cells) {
@@ -35,13 +36,13 @@ void worst_selections(double eta, std::size_t count, std::size_t cells, double* 
     const auto steps = cells_of(eta, cells);
     const double h = eta / static_cast<double>(cells);
     const std::size_t most = 2 * count * cells + 1;
-    // value[j] is V at (j - half) h, with what lies beyond its support: 1 - e^eps below, 0 above.
+    // best[j] is V at (j - half) h. Below this range of losses V is 1 - e^eps, and above it V is 0.
     std::vector<double> padded(most + 2 * cells + 1), best(most);
     std::size_t half = 0;
     best[0] = 0;
     for (std::size_t round = 1; round <= count; ++round) {
         const std::size_t grown = half + cells, n = 2 * grown + 1;
-        // padded[j] = V((j - grown - cells) h): one step reaches eta further down and up.
+        // padded[j] is V((j - grown - cells) h), because one step needs values up to eta further down and up.
         for (std::size_t j = 0; j < 2 * cells; ++j)
             padded[j] = -std::expm1(-h * static_cast<double>(grown + cells - j));
         std::copy_n(best.begin(), 2 * half + 1, padded.begin() + static_cast<std::ptrdiff_t>(2 * cells));
@@ -49,7 +50,7 @@ void worst_selections(double eta, std::size_t count, std::size_t cells, double* 
                   padded.begin() + static_cast<std::ptrdiff_t>(2 * grown + 2 * cells + 1), 0.0);
         std::fill_n(best.begin(), n, 0.0);
         for (std::size_t i = 0; i < cells; ++i) {
-            const double* low = padded.data() + (cells - 1 - i);  // eps_k - (i+1)h is node k + cells - (i+1)
+            const double* low = padded.data() + (cells - 1 - i);  // the loss eps_k - (i+1)h is node k + cells - (i+1)
             TIGHTDP_SELECT_SIMD(selection_cell)(steps[i], low, low + cells, best.data(), n);
         }
         for (std::size_t k = 0; k < n; ++k) best[k] = std::min(best[k] * kRound, 1.0);

@@ -1,21 +1,22 @@
-// Adaptively chosen steps of bounded range: the worst adversary's curve by value iteration
-// (docs/theory/filters.md section 9).
+// The worst privacy profile of adaptively chosen steps of bounded range, by value iteration (docs/theory/filters.md,
+// section 9).
 #pragma once
 
 #include <cstddef>
 
 namespace tightdp {
 
-// Upper bounds of delta at the losses (i - count * cells) eta / cells, i = 0 .. 2 count cells, for `count`
-// steps that an adversary chooses one by one among all that have privacy losses within some interval of
-// length eta. Between those losses delta is at most linear in e^eps. Pre: 1e-8 <= eta <= 500, count >= 1,
-// cells >= 1, `curve` has 2 count cells + 1 entries. Time: (count cells)^2 / 1e9 seconds or so. Rounded up.
-// Throws std::bad_alloc.
+// Computes upper bounds on delta at the losses (i - count * cells) eta / cells, i = 0 .. 2 count cells. They hold for
+// `count` steps that an adversary chooses one by one among all steps whose privacy loss lies in some interval of length
+// eta. Between these losses, interpolation that is linear in e^eps gives upper bounds too. Preconditions:
+// 1e-8 <= eta <= 500, count >= 1, cells >= 1, and `curve` has 2 count cells + 1 entries. The time is about (count
+// cells)^2 / 1e9 seconds. Throws std::bad_alloc.
 void worst_selections(double eta, std::size_t count, std::size_t cells, double* curve);
 
-// An upper bound of sum_j weights[j] delta_mu(eps - losses[j]), delta_mu the curve of a Gaussian with shift
-// mu: what a Gaussian adds to a law on `losses`. Pre: mu in [1e-9, 1e9], weights >= 0, all finite; eps -
-// losses[j] is rounded, so that eps must be lowered by that beforehand. Relative excess: 1e-14 + n 2^-52.
+// Returns an upper bound on the sum of weights[j] delta_mu(eps - losses[j]), where delta_mu is the privacy profile of a
+// Gaussian mechanism with the shift mu. This is delta for the composition of this mechanism with a distribution on
+// `losses`. Preconditions: mu is in [1e-9, 1e9], weights are >= 0, and all numbers are finite. The caller has to lower
+// eps by the rounding error of eps - losses[j]. The bound exceeds the sum by a relative 1e-14 + n 2^-52 at most.
 double gaussian_mixture(double mu, const double* losses, const double* weights, std::size_t n,
                         double eps) noexcept;
 

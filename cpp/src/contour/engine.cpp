@@ -61,7 +61,8 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
         of_one = std::max(of_one, one);
         most += s.count * largest_add_loss(s.q);
     }
-    // Rounding errors of a product and a sum for each part, and the error of the first term (contour.md 6).
+    // The factor covers the rounding errors of a product and a sum for each part, and the error of the first term
+    // (contour.md, section 6).
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(composition.sampled.size() + 8);
     return least_epsilon(distance * more, most * more, delta, [&](bool by_delta, double at) {
         const bool above = of_one * (1 - 1e-13) > delta;

@@ -1,9 +1,10 @@
-// The transforms: decimation in frequency forward, in time back, so neither permutes (docs/theory/fft.md).
+// The transforms. The forward transform decimates in frequency and the inverse one in time, so neither needs a
+// permutation (docs/theory/fft.md).
 //
-// A level splits a real sequence of length m into a real one of length m/2 (the even frequencies) and a
-// complex one of length m/4 (one of each conjugate pair of odd frequencies), in place. Complex sequences go
-// through radix-4 passes, depth first so that sub-transforms stay in cache, and end in radix-8 butterflies
-// down the columns of a transposed register block.
+// A level splits a real sequence of length m, in place, into a real sequence of length m/2 for the even frequencies and
+// a complex one of length m/4 for the odd frequencies. Of the odd frequencies, one of each conjugate pair is kept.
+// Complex sequences go through radix-4 passes, depth first so that sub-transforms stay in cache. The last pass consists
+// of radix-8 butterflies along the columns of a transposed block of registers.
 #include "real_fft.simd.hpp"
 #include "simd/complex.hpp"
 #include "simd/transpose.hpp"
@@ -13,15 +14,16 @@ namespace {
 
 using std::size_t;
 
-// Complex sequences up to this length take the scalar path; register blocks hold 8 * kLanes <= 64 = 2 * 32.
+// Largest length of complex sequences that are transformed by scalar code. Longer ones have at least 64 numbers, and a
+// block of registers holds 8 * kLanes <= 64.
 constexpr size_t kScalar = 32;
 
 inline int log2_of(size_t m) {
     return __builtin_ctzll(m);
 }
 
-// --- Butterflies. Forward: (a, b, c, d) = x_j, x_{j+q}, x_{j+2q}, x_{j+3q} to frequencies 4k, 4k+2, 4k+1,
-// 4k-1.
+// --- Butterflies. The forward one maps (a, b, c, d) = (x_j, x_{j+q}, x_{j+2q}, x_{j+3q}) to terms of the frequencies
+// 4k, 4k+2, 4k+1 and 4k-1.
 
 inline void butterfly4(Complex& a, Complex& b, Complex& c, Complex& d) {
     const Complex ac = a + c, bd = b + d, a_c = a - c, ib_d = times_i(b - d);
@@ -39,7 +41,7 @@ inline void butterfly4_back(Complex& a, Complex& b, Complex& c, Complex& d) {
     d = odd - rotated;
 }
 
-// Eighth roots: z e^{-i pi/4} and z e^{+i pi/4}.
+// Products with eighth roots of unity: z e^{-i pi/4} and z e^{+i pi/4}.
 constexpr double kRootHalf = 0x1.6a09e667f3bcdp-1;
 inline Complex times_root8(Complex z) {
     return {(z.re + z.im) * kRootHalf, (z.im - z.re) * kRootHalf};
@@ -74,7 +76,8 @@ inline void butterfly8_back(Complex (&t)[8]) {
     }
 }
 
-// --- The last passes: kLanes rows of 8 (or pairs of rows that are sequences of 16) as one register block.
+// --- The last passes. A block of registers holds kLanes rows, each of which is a sequence of 8 numbers. If `Sixteen`,
+// each pair of rows is a sequence of 16 numbers.
 
 inline void transpose_block(Complex (&t)[8]) {
     for (size_t b = 0; b < 8; b += kLanes) {
@@ -127,7 +130,7 @@ inline void first_pass_back(const FftTables& w, double* re, double* im) {
     for (size_t i = 0; i < 8; ++i) store(re + block_offset(i), im + block_offset(i), t[i]);
 }
 
-// --- Radix-4 passes over a sequence of length m: the conjugate-pair form, which needs w^j and w^2j alone.
+// --- Radix-4 passes over a sequence of length m, in the conjugate-pair form, which needs only the roots w^j and w^2j.
 
 inline void pass4(const FftTables& w, double* re, double* im, size_t m) {
     const size_t q = m / 4;
@@ -186,7 +189,7 @@ void complex_inverse(const FftTables& w, double* re, double* im, size_t m) {
     pass4_back(w, re, im, m);
 }
 
-// --- Short complex sequences: radix 2, scalar. Length m at re and im.
+// --- Short complex sequences of length m, with real parts at re and imaginary parts at im: scalar code of radix 2.
 
 void short_forward(const FftTables& w, double* re, double* im, size_t m) {
     for (size_t block = m; block > 1; block /= 2) {
@@ -222,9 +225,10 @@ void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
     }
 }
 
-// --- Levels of the real sequence. Reads x, writes out; the two may be one array.
+// --- Levels of the real sequence. The functions read x and write to out, which may be the same array.
 
-// group(j, w_m^j, load, store) for j < m/4, by vectors where they fit.
+// Calls group(j, real part of w_m^j, imaginary part, load, store) for all j < m/4. It takes vectors of j if they fit,
+// and single ones otherwise.
 template <class Group>
 inline void each_group(const FftTables& w, size_t m, Group group) {
     const double *c = w.re[log2_of(m)], *s = w.im[log2_of(m)];
@@ -239,8 +243,8 @@ inline void each_group(const FftTables& w, size_t m, Group group) {
     }
 }
 
-// Splits a transform of m real numbers. Let q = m/4 and d = x - (x shifted by m/2). Multiplied by w_m^j,
-// d_j - i d_{j+q} carries the odd frequencies 1 + 4k.
+// Splits a transform of m real numbers. Let q = m/4 and d = x - (x shifted by m/2). The products of d_j - i d_{j+q} and
+// w_m^j are the sequence whose transform has the odd frequencies 1 + 4k.
 inline void split(const FftTables& w, const double* x, double* out, size_t m) {
     const size_t q = m / 4;
     each_group(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {
@@ -253,6 +257,7 @@ inline void split(const FftTables& w, const double* x, double* out, size_t m) {
     });
 }
 
+// Reverses split(), and multiplies the result by `scale`.
 inline void join(const FftTables& w, const double* x, double* out, size_t m, double scale) {
     const size_t q = m / 4;
     each_group(w, m, [&](size_t j, auto wr, auto wi, auto get, auto put) {

@@ -1,4 +1,4 @@
-// Products and powers of spectra, coefficient by coefficient, over the layout of fft/real_fft.hpp.
+// Products and powers of spectra, coefficient by coefficient. The layout of spectra is that of fft/real_fft.hpp.
 #include "real_fft.simd.hpp"
 #include "simd/complex.hpp"
 
@@ -7,8 +7,8 @@ namespace {
 
 using std::size_t;
 
-// Intermediate powers that are smaller become zero. Products of the others then stay clear of subnormal numbers, which
-// are slow, and 2^-480 is far below any tolerance.
+// Size below which intermediate powers are set to zero. So products of the others are not subnormal, which would be
+// slow. 2^-480 is far below any tolerance.
 constexpr double kNothing = 0x1p-480;
 
 inline Complex without_underflow(Complex z) {
@@ -16,10 +16,11 @@ inline Complex without_underflow(Complex z) {
     return {keep ? z.re : Vec{}, keep ? z.im : Vec{}};
 }
 
-// z^k, and exactly 0 where |z|^2 < nothing, the 1/k-th power of kNothing^2.
+// Returns z^k, or exactly 0 if |z|^2 < nothing, where `nothing` is the 1/k-th power of kNothing^2.
 inline Complex raised(Complex z, std::uint64_t k, double nothing) {
     const Mask alive = z.re * z.re + z.im * z.im >= nothing;
-    // Skips whole vectors of coefficients whose power is zero, as most are in a k-fold convolution.
+    // Returns early if the powers of all coefficients of the vector are zero, which is frequent in a k-fold
+    // convolution.
     bool any = false;
     for (size_t l = 0; l < kLanes; ++l) any |= alive[l] != 0;
     if (!any) return Complex{};
@@ -36,7 +37,7 @@ inline Complex raised(Complex z, std::uint64_t k, double nothing) {
     return result;
 }
 
-// Real and imaginary parts of `width` coefficients side by side; a short group is padded with zeros.
+// Loads `width` consecutive coefficients. If they are fewer than the lanes, the rest is zero.
 inline Complex gather(const double* re, const double* im, size_t width) {
     Complex z{};
     for (size_t l = 0; l < width && l < kLanes; ++l) z.re[l] = re[l], z.im[l] = im[l];
@@ -47,7 +48,7 @@ inline void scatter(double* re, double* im, size_t width, Complex z) {
     for (size_t l = 0; l < width && l < kLanes; ++l) re[l] = z.re[l], im[l] = z.im[l];
 }
 
-// Applies f(coefficient of a, coefficient of b) to each coefficient. The two real ones are not f's.
+// Writes f(coefficient of a, coefficient of b) for all coefficients except for the two real ones.
 template <class F>
 inline void each_coefficient(size_t n, const double* a, const double* b, double* out, F f) {
     for (size_t m = 4; m <= n; m *= 2) {

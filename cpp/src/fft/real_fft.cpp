@@ -1,4 +1,5 @@
-// Plans of the real Fourier transform: tables, rounding bound, choice of instruction set.
+// Plans of the real Fourier transform: tables of roots, the bound on rounding errors, and the choice of the instruction
+// set.
 #include "real_fft.hpp"
 
 #include <algorithm>
@@ -17,28 +18,31 @@ namespace {
 
 constexpr double u = kUnitRoundoff;
 
-// Relative errors of one layer, normwise (docs/theory/fft.md, Lemmas 1 and 2): an addition, and a product
-// with a stored root of unity (1.5 u for the root, 2 sqrt(2) u for the product).
+// Relative errors of one layer in the Euclidean norm (docs/theory/fft.md, Lemmas 1 and 2): of an addition, of a
+// product, and of a product with a stored root of unity. The root has an error of 1.5 u, and the product one of 2
+// sqrt(2) u.
 constexpr double kAdd = u;
 constexpr double kTimes = 2.8284271247461904 * u * (1 + 4 * u);
 constexpr double kTwiddle = kTimes + 1.5 * u * (1 + 8 * u);
 
-// Roots kept for level m: all the passes at n, n/2 and n/4 ask for is the first quarter turn.
+// Returns the number of roots that are stored for level m. The passes at the lengths n, n/2 and n/4 need only those of
+// the first quarter turn.
 std::size_t table_size(std::size_t n, std::size_t m) {
     const std::size_t count = m > 32 && m >= n / 4 ? m / 4 : m / 2;
     return count < 8 ? 8 : count;
 }
 
-// 1 + kappa = the product over the layers of a path of 1 + its error. No path has more than one addition a
-// bit and, beyond the twiddle of its level, one twiddle every two bits (one every bit in the short scalar
-// transforms).
+// Returns kappa. 1 + kappa is the product of 1 + error over the layers that a number goes through. They are at most one
+// addition for each bit of n, one product with a root for the level, and one further product for every two bits, or for
+// every bit in the short scalar transforms.
 double layers_bound(std::size_t n) {
     const int bits = std::bit_width(n) - 1;
     const int twiddles = 1 + std::max(std::min(bits - 2, 5), (bits - 2) / 2);
     return std::expm1(bits * std::log1p(kAdd) + twiddles * std::log1p(kTwiddle)) * (1 + 1e-12);
 }
 
-// Plans up to 2^20 take 10 MB together and stay; longer ones live as long as somebody holds them.
+// The plans of this process. Plans up to the length 2^20 are kept, and take 10 MB together. Longer ones are destroyed
+// when no caller holds them any more.
 struct Plans {
     static constexpr std::size_t kKept = std::size_t{1} << 20;
     std::mutex mutex;

@@ -1,4 +1,4 @@
-// Fourier transform of real sequences of power-of-two length, made for convolutions.
+// The Fourier transform of real sequences whose length is a power of two, for convolutions.
 #pragma once
 
 #include <cstddef>
@@ -10,34 +10,37 @@
 
 namespace tightdp {
 
-// Roots of unity w_m^j = e^{-2 pi i j / m}: real parts re[log2 m][j], imaginary parts im[log2 m][j].
+// Tables of the roots of unity w_m^j = e^{-2 pi i j / m}, with real parts re[log2 m][j] and imaginary parts im[log2
+// m][j].
 struct FftTables {
     static constexpr int kLevels = 32;
     const double* re[kLevels]{};
     const double* im[kLevels]{};
 };
 
-// X_f = sum_j x_j e^{-2 pi i f j / n}, f = 0..n-1, for real x; the inverse divides by n.
+// A plan for the transform X_f = sum_j x_j e^{-2 pi i f j / n}, f = 0..n-1, of real x, and for its inverse, which
+// divides by n. A plan is immutable, and any number of threads may use it.
 //
-// A spectrum is n doubles in the order that the forward transform leaves behind and its inverse reads
-// (no bit reversal). At level m = n, n/2, ..., 4 the doubles [m/2, 3m/4) are real parts and [3m/4, m) the
-// imaginary parts of m/4 coefficients, one of each conjugate pair; doubles 0 and 1 are X_0 and X_{n/2}.
-// The transform of the unit impulse at 1 tells the frequency of each: its coefficients are the roots of unity.
+// A spectrum consists of n doubles, in the order in which the forward transform leaves them, without bit reversal. At
+// each level m = n, n/2, ..., 4, the doubles [m/2, 3m/4) are the real parts of m/4 coefficients, and [3m/4, m) their
+// imaginary parts. One of each conjugate pair is stored. The doubles 0 and 1 are X_0 and X_{n/2}. To find the frequency
+// of each coefficient, transform the unit impulse at 1: the coefficients are then the roots of unity.
 //
-// Precondition: pointers hold n doubles; out may equal in. 64-byte alignment is faster, not needed.
-// Error (docs/theory/fft.md, Theorems 1-3): with kappa = rounding_bound(), in the norm of the whole spectrum
+// Preconditions: each pointer refers to n doubles, and `out` may be equal to an input. Alignment to 64 bytes is faster,
+// but not needed. With kappa = rounding_bound(), the errors are (docs/theory/fft.md, Theorems 1 to 3)
 //     |X^ - X|_2 <= kappa |X|_2,   max_f |X^_f - X_f| <= kappa |x|_1,   |x^ - x|_2 <= kappa |x|_2 (inverse),
-// as long as nothing overflows; underflow adds at most n 2^-1074 to a coefficient.
-// Thread safety: a plan is immutable; any number of threads may use one.
+// where norms are those of the whole spectrum, and X^ and x^ are the computed values. This holds unless numbers
+// overflow. Underflow adds at most n 2^-1074 to the error of a coefficient.
 class RealFft {
   public:
     static constexpr std::size_t kMinLength = 4;
-    static constexpr std::size_t kMaxLength = std::size_t{1} << 30;  // twiddle angles j/n stay exact, below 31 bits
+    static constexpr std::size_t kMaxLength = std::size_t{1} << 30;  // so that angles j/n of roots are exact
 
-    // Precondition: n is a power of two in [kMinLength, kMaxLength]; else std::invalid_argument.
+    // Makes a plan for the length n, a power of two in [kMinLength, kMaxLength]. Throws std::invalid_argument for other
+    // n.
     explicit RealFft(std::size_t n);
 
-    // A plan that is shared with whoever asked for this length before.
+    // Returns a plan that all callers with the same length share.
     static std::shared_ptr<const RealFft> plan(std::size_t n);
 
     std::size_t size() const noexcept { return n_; }
@@ -46,12 +49,13 @@ class RealFft {
     void forward(const double* x, double* spectrum) const noexcept;
     void inverse(const double* spectrum, double* x) const noexcept;
 
-    // out = a * b, coefficient by coefficient: the spectrum of the circular convolution.
-    // Error: each coefficient relatively 2 sqrt(2) u (1 + u).
+    // Multiplies two spectra coefficient by coefficient, which gives the spectrum of the circular convolution. The
+    // relative error of each coefficient is at most 2 sqrt(2) u (1 + u).
     void multiply(const double* a, const double* b, double* out) const noexcept;
 
-    // out = a^k by repeated squaring, k >= 1. Error: power_bound(k) relatively for each coefficient of
-    // magnitude at most 1, plus 2^-450 absolutely: intermediate powers under 2^-480 are set to zero.
+    // Computes the k-th power of a spectrum, k >= 1, by repeated squaring. For a coefficient of magnitude at most 1,
+    // the relative error is at most power_bound(k). There is also an absolute error of at most 2^-450, because
+    // intermediate powers below 2^-480 are set to zero.
     void power(const double* a, std::uint64_t k, double* out) const noexcept;
     static double power_bound(std::uint64_t k) noexcept;
 

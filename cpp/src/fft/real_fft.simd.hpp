@@ -1,4 +1,4 @@
-// The loops behind fft/real_fft.hpp, one set an instruction set.
+// The loops of fft/real_fft.hpp, compiled once for each instruction set.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,14 @@
 
 namespace tightdp {
 
-// Fills w_m^j for j < count <= m/2, both components within 1.5 u relatively; count is a multiple of 8.
+// Computes the roots w_m^j for j < count <= m/2, where count is a multiple of 8. Both parts have relative errors of at
+// most 1.5 u.
 TIGHTDP_DECLARE_SIMD(void, fft_twiddles, (std::size_t m, std::size_t count, double* re, double* im))
 
 TIGHTDP_DECLARE_SIMD(void, fft_forward, (const FftTables& tables, std::size_t n, const double* x, double* spectrum))
 TIGHTDP_DECLARE_SIMD(void, fft_inverse, (const FftTables& tables, std::size_t n, const double* spectrum, double* x))
 TIGHTDP_DECLARE_SIMD(void, fft_multiply, (std::size_t n, const double* a, const double* b, double* out))
-// Sets to zero what has |a|^2 < nothing.
+// Computes the k-th power. Coefficients with |a|^2 < nothing become zero.
 TIGHTDP_DECLARE_SIMD(void, fft_power, (std::size_t n, const double* a, std::uint64_t k, double nothing, double* out))
 
 }  // namespace tightdp

@@ -1,22 +1,24 @@
-// Roots of unity to 1.5 u (docs/theory/fft.md, Lemma 1).
+// Computes roots of unity with relative errors of at most 1.5 u (docs/theory/fft.md, Lemma 1).
 #include "real_fft.simd.hpp"
 #include "simd/vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// pi/4 = kHigh + kLow to 2^-79: kHigh has 23 bits, so f * kHigh is exact for the dyadic f below (at most 30 bits).
+// kHigh + kLow is pi/4 within 2^-79. kHigh has 23 bits, so f * kHigh is exact for the multiples f of a power of two
+// below, which have at most 30 bits.
 constexpr double kHigh = 0x1.921fb4p-1;
 constexpr double kLow = 0x1.4442d18469899p-25;
 
-// sin and cos of f pi/4, f in [0, 1] dyadic of at most 31 bits.
+// Computes sin and cos of f pi/4, where f in [0, 1] is a multiple of a power of two and has at most 31 bits.
 inline void sincos(Vec f, Vec& s, Vec& c) {
     const Vec high = f * kHigh;
     const Vec low = f * kLow;
     const Vec r = high + low;
     const Vec rest = (high - r) + low;
     const Vec r2 = r * r;
-    // Taylor's series: on [0, pi/4] the first term that is left out is less than 2^-62 of the value.
+    // The Taylor series are cut off where, on [0, pi/4], the first term that is left out is less than 2^-62 of the
+    // value.
     const Vec sine = horner(r2, 1.0 / 355687428096e3, -1.0 / 1307674368e3, 1.0 / 6227020800.0, -1.0 / 39916800.0,
                             1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6);
     const Vec cosine = horner(r2, 1.0 / 20922789888e3, -1.0 / 87178291200.0, 1.0 / 479001600.0, -1.0 / 3628800.0,
@@ -31,7 +33,7 @@ inline void sincos(Vec f, Vec& s, Vec& c) {
 
 void fft_twiddles(std::size_t m, std::size_t count, double* re, double* im) {
     for (std::size_t j = 0; j < count; j += kLanes) {
-        // the angle in units of pi/4, in [0, 4), exactly; folded onto [0, 1] octant by octant
+        // t is the exact angle in units of pi/4, in [0, 4). It is folded to f in [0, 1].
         const Vec t = (static_cast<double>(j) + iota()) * (8.0 / static_cast<double>(m));
         const Vec folded_half = t > 2.0 ? 4.0 - t : t;
         const Vec f = folded_half > 1.0 ? 2.0 - folded_half : folded_half;

@@ -11,45 +11,48 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// Factor by which lengths are enlarged: far more than their rounding errors.
+// Factor by which lengths are enlarged. It is far more than their rounding errors.
 constexpr double kLonger = 1 + 1e-11;
-// Angles that separate the cells: half the arc that a and b cut off, and the angle from the diameter along a - b to c.
-// At sigma = 1, q = .01 and 1,000 steps, five by ten cells cost .047 of epsilon, half as many turns .024 more.
+// Angles that separate the cells: `arc` is half the arc between a and b, and `turn` the angle from the diameter along
+// a - b to c. At sigma = 1, q = .01 and 1,000 steps, these five by ten cells increase epsilon by .047, and half as many
+// turns would increase it by a further .024.
 constexpr std::array<double, 6> kArcs{0, 0.1, 0.25, 0.45, 0.8, std::numbers::pi / 2};
 constexpr std::array<double, 11> kTurns{0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.35, std::numbers::pi / 2};
-// Ratio of the squared distance of c to that of b above which the line runs from a to c: C counts for more than B.
+// Ratio of the squared distances of c and of b above which the line runs from a to c, and otherwise to b. C then
+// matters more than B.
 constexpr double kAlongC = 0.25;
-// Largest distance between nodes of a lognormal variable, in its logarithm, within kOut deviations of the normal
-// variable; a few nodes lie further out, and nothing that counts lies beyond kFarthest.
+// Largest distance between nodes of a lognormal variable, in its logarithm. It holds within kOut standard deviations of
+// the normal variable. A few nodes lie further out, and the mass beyond kFarthest is negligible.
 constexpr double kBetween = 0.4, kOut = 4.5, kFarthest = 12;
 // Largest distance between nodes of a curve, in lattice points. The distance doubles at the point whose index is 32
-// times it.
+// times the distance.
 constexpr std::size_t kSparse = 4;
-// Distance left of a threshold, in units of ln f, at which a curve is evaluated: larger than rounding errors, and too
-// small to matter.
+// Distance left of a threshold, in units of ln f, at which a curve is evaluated. It is larger than rounding errors, and
+// too small to matter.
 constexpr double kLeft = 1e-9;
-// Factor by which the first kernel is enlarged, and one for the curves compared with it, so that a kernel equal to it
-// up to rounding errors need not be in the menu.
+// Factor by which the first kernel is enlarged, and one for the curves that are compared with it. With them, a kernel
+// that equals the first one up to rounding errors is left out of the menu.
 constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
-constexpr std::int64_t kUnits = 150;  // of a threshold
+constexpr std::int64_t kUnits = 150;  // units of work for one threshold
 
 double upper_tail(double z) {
     return 0.5 * std::erfc(z * (1 / std::numbers::sqrt2));
 }
 
-// Probability of a standard normal variable between two points; no tail cancels against 1.
+// Returns the probability that a standard normal variable lies between two points. No tail is subtracted from 1.
 double between(double a, double b) {
     return a + b < 0 ? upper_tail(-b) - upper_tail(-a) : upper_tail(a) - upper_tail(b);
 }
 
-// Position of a, b and c: squared lengths and inner product of the two sides at one corner (a, or b).
+// A triangle a, b, c, as seen from one corner, which is a or b.
 struct Corner {
-    double side;     // |b - a|
-    double squared;  // of c's distance
-    double inner;    // of the two sides
+    double side;     // length |b - a|
+    double squared;  // squared distance of c from the corner
+    double inner;    // inner product of the two sides at the corner
 };
 
-// A mean-preserving spread of e^{kappa z - kappa^2/2}, z standard normal: values and probabilities.
+// Values and probabilities of a mean-preserving spread of e^{kappa z - kappa^2/2}, where z is a standard normal
+// variable.
 struct Spread {
     std::vector<double> value, weight;
 
@@ -81,10 +84,10 @@ struct Spread {
     }
 };
 
-// An upper bound on E(A - s B - t C)_+. Under A the output z is standard normal; B and C lie b > 0 and c >= 0 further
-// left.
+// Returns an upper bound on the integral of (A - s B - t C)_+ (adaptive.md, section 3.3). A is the standard normal
+// density of an output z. B and C are the same density shifted to the left by b > 0 and by c >= 0.
 double hinge(double s, double t, double b, double c) {
-    const double log_s = std::log(s), log_t = std::log(t);  // -infinity where there is none of it
+    const double log_s = std::log(s), log_t = std::log(t);  // -infinity if the factor is 0
     const auto at_b = [&](double z) { return log_s - b * z - 0.5 * b * b; };
     const auto at_c = [&](double z) { return log_t - c * z - 0.5 * c * c; };
     const auto bound = [&](double z, double excess) {
@@ -95,7 +98,8 @@ double hinge(double s, double t, double b, double c) {
     const bool falls_b = s > 0 && b > 0, falls_c = t > 0 && c > 0;
     if ((s >= 1 && !falls_b) || (t >= 1 && !falls_c)) return 0;
     if (!falls_b && !falls_c) return std::max(1 - s - t, 0.0) + 4 * u;
-    // f(z) = s B/A + t C/A falls; its logarithm is convex, so that Newton's steps stay left of where it is 0.
+    // f(z) = s B/A + t C/A falls in z. Its logarithm is convex, so Newton's steps stay left of the point where ln f is
+    // 0.
     double z = -HUGE_VAL;
     if (falls_b) z = std::max(z, log_s / b - 0.5 * b);
     if (falls_c) z = std::max(z, log_t / c - 0.5 * c);
@@ -111,17 +115,17 @@ double hinge(double s, double t, double b, double c) {
         (b + c) * (std::abs(z) + b + c) + (s > 0 ? std::abs(log_s) : 0) + (t > 0 ? std::abs(log_t) : 0);
     const double rounding = 16 * u * (1 + terms);
     if (f > rounding && f < 2 * kLeft) return bound(z, std::expm1(f + rounding));
-    return 1;  // not found
+    return 1;  // the point was not found
 }
 
-// One side of a kernel: the curve at losses i h, i in `nodes`, from above.
+// One side of a kernel: upper bounds on its curve at the losses i h, i in `nodes`.
 using Side = std::vector<double>;
 
-// The line from one corner to one of the other two. The third corner lies off the line by `across`, so that its
-// density ratio is spread there: a lognormal variable of mean 1.
+// The line from one corner to one of the other two. The third corner may lie off the line. Then its density ratio is
+// multiplied by a lognormal variable of mean 1, which is replaced by a spread.
 struct Line {
-    double b, c;  // how far b and c lie along it
-    Spread s, t;  // of either density
+    double b, c;  // distances of b and c along the line
+    Spread s, t;  // spreads for the density ratios of b and of c
 };
 
 Line line_of(const Corner& corner, double mu) {
@@ -156,7 +160,7 @@ Side side_of(const Corner& corner, double mu, double q, double h, const std::vec
     return found;
 }
 
-// Losses at which curves are evaluated; between them the chords lie above the curves.
+// Returns the indices of the losses at which curves are evaluated. Between these losses, chords lie above the curves.
 std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     std::vector<std::size_t> nodes;
     for (std::size_t i = 0, step = 1; i < n; i += step) {
@@ -167,8 +171,8 @@ std::vector<std::size_t> nodes_of(std::size_t n, bool all) {
     return nodes;
 }
 
-// P-mass, from above, at the middle one of three losses of the curve that runs by chords through these values; a
-// negative one means that the middle value is above the chord of the others.
+// The P-mass at the middle one of three losses, for the curve that consists of chords through the values at these
+// losses, and its rounding error. A negative mass means that the middle value is above the chord of the other two.
 struct Kink {
     double mass, rounding;
 };
@@ -181,8 +185,8 @@ Kink kink_at(const Side& s, std::size_t before, std::size_t at, std::size_t afte
             16 * u * ((s[before] + s[at]) / left + (s[after] + s[at]) / right)};
 }
 
-// The values through which the largest convex curve below all of them runs, up to rounding errors: chords between any
-// of them lie above a convex curve that is below each value.
+// Returns the indices of those values that lie on the convex hull, up to rounding errors. The chords between any of the
+// values lie above each convex curve that is below all values.
 std::vector<std::size_t> hull_of(const Side& s, const std::vector<std::size_t>& nodes, double h) {
     std::vector<std::size_t> kept{0};
     for (std::size_t j = 1; j < s.size(); ++j) {
@@ -192,8 +196,9 @@ std::vector<std::size_t> hull_of(const Side& s, const std::vector<std::size_t>& 
     return kept;
 }
 
-// P-masses of the curve that runs by chords through these values, and for x < 1 through the values of the reversed
-// pair: rounded up. Both bound the same number at x = 1, so that the lesser one is the curve's value there.
+// Returns the P-masses, rounded up, of a curve that consists of chords. For x = e^loss >= 1 they go through the values
+// `right`, and for x < 1 through the values `left` of the reversed pair. Both sides bound the same number at x = 1, so
+// the smaller value is used there.
 Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
     Kernel kernel{std::vector<double>(2 * n + 1), right.back()};
     const double start = right[0] = left[0] = std::min(right[0], left[0]);
@@ -216,7 +221,8 @@ Kernel joined(Side right, Side left, const std::vector<std::size_t>& nodes, std:
     return kernel;
 }
 
-// The largest triangle of a cell, seen from a and from b. The first cell of turns holds all c further out.
+// Returns upper bounds on the numbers of all triangles of a cell, as seen from a and from b. The first cell of turns
+// also contains all c that lie further out.
 std::array<Corner, 2> largest(double arc, double arc_end, double turn, double turn_end) {
     const double w = std::cos(arc), least = std::cos(arc_end), d = std::cos(turn), nearest = std::cos(turn_end);
     const auto inner = [&](double half) { return 2 * half * (half - nearest); };
@@ -226,13 +232,14 @@ std::array<Corner, 2> largest(double arc, double arc_end, double turn, double tu
              {2 * w, far, std::max(inner(w), inner(least))}}};
 }
 
-// Whether these curves lie below a mixture of the curves of the first kernel and its reverse.
+// Tells whether these curves, of a kernel and its reverse, lie below a mixture of the curves of the first kernel and
+// its reverse.
 bool below(const std::array<std::vector<double>, 2>& curves, const std::array<std::vector<double>, 2>& first) {
-    double least = 0, most = 1;  // shares of the first
+    double least = 0, most = 1;  // range of the share of the first kernel
     for (std::size_t i = 0; i < curves[0].size(); ++i) {
         const double gap = first[0][i] - first[1][i], need = curves[0][i] * kWithin - first[1][i];
         const double reversed = curves[1][i] * kWithin - first[1][i];
-        // share * gap >= need, (1 - share) * gap >= reversed
+        // The share must satisfy share * gap >= need and (1 - share) * gap >= reversed.
         if (gap > 0) {
             least = std::max(least, need / gap);
             most = std::min(most, 1 - reversed / gap);

@@ -14,16 +14,17 @@ namespace tightdp::fixed_size {
 namespace {
 
 constexpr double u = 0x1p-53;
-// Absolute error of an excess by subtraction of terms up to 1: sixteen roundings.
+// Absolute error of an excess that is a difference of terms up to 1: sixteen roundings.
 constexpr double kSubtracted = 16 * u;
-// Relative error of a tilted mass or value, without that of the exponent: sixteen roundings.
+// Relative error of a tilted mass or value, without the error of the exponent: sixteen roundings.
 constexpr double kRelative = 16 * u;
-// Largest part of a sum that underflow may hide.
+// Largest part of a sum that may be lost by underflow.
 constexpr double kUnseen = 1e-290;
-// Units of work of a step, for each point of a kernel: two nanoseconds, measured.
+// Units of work of a step for each point of a kernel. Two nanoseconds were measured.
 constexpr std::int64_t kUnits = 2;
 
-// The part of the worst curve that the steps add to (1 - e^eps)_+, times e^{tilt eps}, at (i - n) h.
+// The values of the iteration at the losses (i - n) h: the excess of the worst curve over (1 - e^eps)_+, multiplied by
+// e^{tilt eps}.
 class Values {
   public:
     Values(const std::vector<Kernel>& menu, const Scale& scale, bool upper)
@@ -45,7 +46,7 @@ class Values {
         std::fill_n(std::copy_n(values_.data(), values_.size(), padded_.data()), padded_.size() - values_.size(), 0.0);
         plan_->forward(padded_.data(), spectrum_.data());
         std::vector<double>& best = values_;
-        const std::size_t n = scale_.n, first = upper_ ? n : 0;  // an upper curve is symmetric
+        const std::size_t n = scale_.n, first = upper_ ? n : 0;  // upper values at negative losses follow by symmetry
         for (std::size_t k = 0; k < factors_.size(); ++k) {
             const Factor& f = factors_[k];
             plan_->multiply(spectrum_.data(), f.spectrum.data(), padded_.data());
@@ -63,7 +64,7 @@ class Values {
             return;
         }
         for (std::size_t i = n; i < best.size(); ++i) best[i] += beyond * tilt_[i] * (1 + relative_);
-        // delta(-eps) less 1 - e^-eps is e^-eps delta(eps).
+        // The values at negative losses follow from delta(-eps) - (1 - e^-eps) = e^-eps delta(eps).
         for (std::size_t i = 1; i <= n; ++i)
             best[n - i] =
                 best[n + i] * std::exp(-(1 + 2 * scale_.tilt) * at(n + i)) * (1 + relative_ + 8 * u * at(n + i));
@@ -82,11 +83,12 @@ class Values {
   private:
     struct Factor {
         AlignedArray spectrum;
-        std::vector<double> excess;  // of the kernel itself, tilted
-        double sum;                  // of its tilted masses
+        std::vector<double> excess;  // tilted excess of the curve of the kernel itself over (1 - e^eps)_+
+        double sum;                  // sum of the tilted masses of the kernel
     };
 
-    // Length of a circle on which the part needed, from the n-th point to the 3n-th, is free of wrapped points.
+    // Returns the length of a circle on which nothing wraps round onto the points from the n-th to the 3n-th, which are
+    // used.
     static std::size_t length(std::size_t n) {
         std::size_t points = RealFft::kMinLength;
         while (points < 3 * n + 2) points *= 2;
@@ -110,7 +112,8 @@ class Values {
         }
         f.sum *= 1 + 1e-9;
         plan_->forward(f.spectrum.data(), f.spectrum.data());
-        // E[(1 - e^{eps - Y})_+] less (1 - e^eps)_+ by d_i = (1 - e^-h) p_i + e^-h d_{i+1}, p_i the mass beyond i.
+        // The excess is E[(1 - e^{eps - Y})_+] - (1 - e^eps)_+. The expectation follows from the recurrence
+        // d_i = (1 - e^-h) p_i + e^-h d_{i+1}, where p_i is the mass beyond point i.
         const double fall = -std::expm1(-scale_.h), keep = std::exp(-scale_.h);
         const double rounding = 8 * u * static_cast<double>(kernel.mass.size());
         double p = 0, d = 0;
@@ -123,7 +126,8 @@ class Values {
                                          : d * (1 - rounding) - bare - subtracted;
             f.excess[i] = tilt_[i] * (excess + (upper_ ? relative_ : -relative_) * std::abs(excess));
         }
-        // The mass of a distribution is 1: one that dominates has no less, one that is dominated no more.
+        // The mass of a distribution is 1. So a kernel that dominates it has a mass of at least 1, and a kernel that is
+        // dominated a mass of at most 1.
         const double slack = 2 * u * static_cast<double>(kernel.mass.size());
         if (upper_ ? p + kernel.infinity < 1 - slack : p > 1 + slack)
             throw std::logic_error("the mass of a kernel is on the wrong side of 1: " +
@@ -132,7 +136,7 @@ class Values {
     }
 
     Scale scale_;
-    bool upper_, known_ = true;  // whether all were numbers
+    bool upper_, known_ = true;  // known_ tells whether all values so far were finite
     double relative_ = 0;
     std::shared_ptr<const RealFft> plan_;
     std::vector<double> tilt_, values_;

@@ -18,7 +18,7 @@ namespace {
 
 // ln of the fraction of the requested width that cutting off the right tails may cost.
 constexpr double kCut = -4.6;
-// ln of the largest width of ln delta that a plan is made for.
+// Logarithm of the largest width of ln delta for which a plan is made.
 constexpr double kMostNats = -0.7;
 // Relative width of the first, rough answer.
 constexpr double kRough = 3e-3;
@@ -217,7 +217,8 @@ void refine(Once once, double width, std::size_t most_points, bool several, Boun
         } else if (a.rounding > 0.3 * got * size && attempt > 0 && next.digits > 10) {
             next.digits -= 4;
         } else if (again) {
-            // One of several distributions may have missed the lattice by chance.
+            // If there are several distributions, the atoms of one may have missed the lattice by chance in one
+            // attempt.
             const bool stuck =
                 (attempt > 1 || !several) && got > 0.9 * had && work > kLittleWork * static_cast<double>(most_points);
             if (capped || stuck || a.rounding > 0.5 * (a.upper - a.lower)) break;
@@ -238,7 +239,7 @@ using Reader = std::function<void(const Curves&)>;
 Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,
                     const Reader& reader = {});
 
-// Narrows an interval of epsilon by bisection with bounds on delta. It serves where the plan was made for a part of the
+// Narrows an interval of epsilon by bisection with bounds on delta. It is used if the plan was made for a part of the
 // curve that is far from the answer.
 void bisect(const std::vector<Part>& parts, double delta, double width, std::size_t most_points, Bounds& a) {
     double work = a.work;
@@ -280,8 +281,8 @@ void epsilon_within(const std::vector<Part>& parts, double delta, double width, 
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;
-        // The cut on the right costs a hundredth of the relative width of epsilon. The width of ln delta is larger by a
-        // factor of about tilt * epsilon, which is rarely under 1.
+        // The cut on the right changes ln delta by a hundredth of `asked`. The width of ln delta is larger than `asked`
+        // by a factor of about tilt * epsilon, which is rarely under 1.
         const Sketches sketches(parts, log_delta + std::log(asked) + kCut);
         const Saddle saddle = saddle_of_delta(sketches, log_delta, 1 / asked);
         Target target{std::min(saddle.bound - 2 / saddle.tilt, sketches.most()),
@@ -366,7 +367,7 @@ Bounds delta_within(const std::vector<Part>& parts, double epsilon, double width
         target.best_tilt = saddle.tilt;
         if (epsilon > 0 && saddle.bound < kNothing) {
             Bounds a{infinity_of(parts).lower, by_one_moment(parts, sketches, saddle.tilt, epsilon)};
-            a.work = HUGE_VAL;  // no second attempt
+            a.work = HUGE_VAL;  // prevents a second attempt
             return a;
         }
         if (slope == 0) {

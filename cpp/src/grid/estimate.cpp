@@ -275,7 +275,8 @@ Window window_for(const Sketches& sketches, double tilt, double epsilon, double 
     const double normal = octave(std::sqrt(2 * log_tail) / deviation(centre, sketches));
     const double around = octave(std::sqrt(2 * goal) / deviation(at0, sketches));
     Window w{0, 0, {normal, around, tilt}};
-    // Mass beyond epsilon + length wraps to where it counts; mass beyond `right` is missing.
+    // Mass beyond epsilon + length would wrap round to where the kernel is not zero, and mass beyond `right` would be
+    // missing. Both are chosen so that little mass lies there.
     double length = sketches.most() - epsilon, right = sketches.most();
     for (const double step : w.exponents.right()) {
         const double s = tilt + step, value = sketches.cumulant(s).value;

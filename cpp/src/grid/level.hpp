@@ -39,7 +39,7 @@ struct Placed {
     bool keep;           // whether the store keeps the part's spectra
 };
 
-// Returns the number of steps of the composition for which one step of a level stands: 4 for each later level.
+// Returns the number of steps of the composition for which one step of a level stands: 4 to the number of later levels.
 double remaining(const Plan& plan, std::size_t level);
 
 // Returns the first `length` words of a key.

@@ -140,7 +140,7 @@ Window final_window(const Sketches& sketches, const Target& target, double tilt,
                       target.log_delta - target.margin * target.slope, log_tail);
 }
 
-// Chooses the tilt. For heavy tails the tilt of the best bound by one moment is a bad choice: it gives most of the
+// Chooses the tilt. For heavy tails the tilt of the best bound by one moment is a bad choice. It gives most of the
 // weight to several large losses together, although delta comes from a single one. A smaller tilt then has a shorter
 // window. Among tilts whose window is nearly as short as the shortest, the function chooses one that stays the same
 // when the composition, delta or epsilon changes a little.
@@ -245,7 +245,7 @@ Plan make_plan(const std::vector<Part>& parts, const Sketches& sketches, const T
         return plan;
     }
     const auto levels = static_cast<int>(best.spacing.size()) - 1;
-    // Doubles the spacing until the largest level fits, if it has too many points.
+    // If the largest level has too many points, the spacing is doubled until it fits.
     double coarser = 1;
     if (best.most > target.most_points) coarser = std::exp2(std::ceil(std::log2(best.most / target.most_points)));
     // The spacings double from level to level, which coarsening relies on. Rounding the lengths up to powers of two

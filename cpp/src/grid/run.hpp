@@ -48,7 +48,7 @@ bool place(const Range& range, const Lattice& lattice, std::size_t most, std::in
 // (section 5.2).
 Inexact coarsen(const Inexact& fine, const Lattice& lattice, bool upper);
 
-// Composes the parts as planned. Returns curves that bound nothing where the plan cannot be carried out.
+// Composes the parts as planned. If the plan cannot be carried out, returns curves that bound nothing.
 Composed run(const std::vector<Part>& parts, const Plan& plan);
 
 }  // namespace tightdp::grid

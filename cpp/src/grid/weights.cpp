@@ -160,7 +160,7 @@ std::vector<double> optimistic(const Cells& cells, const Lattice& lattice, doubl
         // 3.1).
         mass[i] = cells.mass[i] * (1 - error);
         const double spread = std::clamp(cells.spread[i] * (1 - 4 * error) - 2 * slack * most, 0.0, mass[i] * k.fall);
-        const double ratio = mass[i] - spread;  // the Q-mass, times e^{x_i}
+        const double ratio = mass[i] - spread;  // the Q-mass times e^{x_i}
         Gap& g = gaps[i];
         g.right = spread;
         g.left = std::max(0.0, ratio * k.rise - spread) * (1 + k.tiny) + k.tiny * spread;

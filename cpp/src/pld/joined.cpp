@@ -1,6 +1,6 @@
-// Privacy loss distributions that are joined from others: a record that is replaced, by another one or by nothing, in a
-// sample of fixed size, and mechanisms that reveal which of two others they ran (grid.md, section 6.2; mixtures.md,
-// sections 4 and 5).
+// Privacy loss distributions that are joined from others. One kind is that of a record that is replaced, by another one
+// or by nothing, in a sample of fixed size. The other is that of a mechanism that reveals which of two others it ran.
+// See grid.md, section 6.2, and mixtures.md, sections 4 and 5.
 #include <algorithm>
 #include <cmath>
 #include <ranges>

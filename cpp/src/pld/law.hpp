@@ -26,8 +26,8 @@ inline double worst(double a, double b) {
 // Masses of consecutive cells [e_i, e_{i+1}) of a density, each multiplied by e^{-log_scale[i]}:
 //     s_i = integral e^{e_i - y} dP (the Q-mass times e^{e_i}),   t_i = integral (1 - e^{e_i - y}) dP,
 // so that s_i + t_i is the P-mass. Both are integrals of positive functions and have a relative error of at most
-// rel[i]. bend[i] bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if that
-// is unknown. The edges for which the masses hold differ from e_i by at most `slack`.
+// rel[i]. `bend[i]` bounds by how much the logarithm of the density dQ/de^y varies over the cell, and is infinite if
+// that is unknown. The edges for which the masses hold differ from e_i by at most `slack`.
 struct CellBlock {
     static constexpr std::size_t kCells = 512;
     alignas(64) double s[kCells], t[kCells], log_scale[kCells], rel[kCells], bend[kCells];

@@ -48,7 +48,7 @@ class Curve {
     double rounding_bound() const;
 
   private:
-    // Sums of p_i and of p_i e^{from - y_i} over the points from some point on.
+    // Sums of p_i and of p_i e^{from - y_i} over all points from some point on. `from` is a reference loss.
     struct Sums {
         double mass, discounted;
 

@@ -53,7 +53,7 @@ double loss_at(const SampledLaw& law, double z) {  // z = x/sigma
 
 Support support_of(const SampledLaw& law, double tail) {
     const double half = 0.5 * tail, shift = 1 / law.sigma, far = deviations(half);
-    double right = far;  // in units of sigma, from the origin
+    double right = far;  // right end of the range of x, in units of sigma
     if (!law.add) {
         // Bisects for a z with (1-q) tail(z + 1/sigma) + q tail(z) <= half, where z is counted from the shifted centre.
         // The condition holds at `high`.
@@ -66,8 +66,8 @@ Support support_of(const SampledLaw& law, double tail) {
         right = shift + high;
     }
     const double low = loss_at(law, -far), high = loss_at(law, right);
-    // The loss is a 1/sigma^2-Lipschitz function of x. For a normal tail of mass p beyond an edge, E[x - edge] is at
-    // most p sigma (2 + d), where d is the distance, in units of sigma, by which the centre lies beyond the edge.
+    // The loss is a 1/sigma^2-Lipschitz function of x. Over a normal tail of mass p beyond an edge, E[x - edge] is at
+    // most p sigma (2 + d). Here d is the distance, in units of sigma, by which the centre lies beyond the edge.
     const double inside = std::max(0.0, shift - right);
     const double moment = tail * (std::max(-low, high) + shift * (2 + inside));
     return law.add ? Support{-high, -low, tail, moment} : Support{low, high, tail, moment};
@@ -127,14 +127,14 @@ void differences(std::vector<double>& edges, EdgesLeft left, double w0, double w
 }
 
 void cells_of(const GaussianLaw& law, double h, long long first, std::int64_t count, double* out) {
-    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // up to 8 more than asked
+    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // with room for 8 more than count + 1
     const double start = static_cast<double>(first) - 0.5;
     const EdgesLeft left = TIGHTDP_SELECT_SIMD(prv_edges_gaussian)(law.mu, h, start, count + 1, edges.data());
     differences(edges, left, 1, 0, count, out);
 }
 
 void cells_of(const SampledLaw& law, double h, long long first, std::int64_t count, double* out) {
-    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // up to 8 more than asked
+    std::vector<double> edges(static_cast<std::size_t>(count + 9));  // with room for 8 more than count + 1
     const double w0 = law.add ? 1 : 1 - law.q, w1 = law.add ? 0 : law.q;
     // The loss for "add" is Y = -L, so the cells are the same in reverse order.
     const double start = law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;

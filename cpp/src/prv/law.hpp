@@ -67,7 +67,7 @@ double edge_error(const Law& law, const Support& s);
 // the probability between displaced edges. At most two cells have an absolute error of 2 u instead.
 void cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
-// The distribution of the reversed pair (Q, P).
+// Returns the distribution of the reversed pair (Q, P).
 Law reversed(const Law& law);
 
 }  // namespace tightdp::prv

@@ -1,8 +1,8 @@
 // Certified bounds for the Gaussian mechanism by its closed form,
-// delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), where mu is the sensitivity divided by the standard
-// deviation of the noise (Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018,
-// Theorem 8). The reversed pair has the same privacy profile, so adding and removing a record need not be told apart.
-// The error bounds are derived in docs/theory/gaussian.md.
+//     delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu),
+// where mu is the sensitivity divided by the standard deviation of the noise. See Balle and Wang, "Improving the
+// Gaussian mechanism for differential privacy", ICML 2018, Theorem 8. The reversed pair has the same privacy profile,
+// so adding and removing a record need not be told apart. The error bounds are derived in docs/theory/gaussian.md.
 #pragma once
 
 #include <cmath>
@@ -24,7 +24,7 @@ struct GaussianPoint {
 // Bound on the relative errors of delta and of 1 - delta, unless they are subnormal.
 inline constexpr double kGaussianError = 96 * kUnitRoundoff;
 
-// The range of mu that the error analysis covers.
+// The range of mu for which the error bounds are proved.
 inline constexpr double kGaussianMuMin = 1e-9, kGaussianMuMax = 1e9;
 
 namespace detail {

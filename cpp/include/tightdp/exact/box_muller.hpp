@@ -224,7 +224,7 @@ TIGHTDP_HD inline bool settled_normal(double sigma, bool sine, int words, const 
     if (octant & 1)
         for (int i = 1; i < n; ++i) t[i] = ~t[i];
     t[n - 1] &= 0x1fffffffu;
-    const bool same = ((octant + 1) & 2) == 0;  // |cos 2 pi y| = cos 2 pi t, rather than sin 2 pi t
+    const bool same = ((octant + 1) & 2) == 0;  // whether |cos 2 pi y| is cos 2 pi t, and not sin 2 pi t
     enclose_radius_squared(n, digits, x, l, rest);
     enclose_turn(n, digits, t, sine == same, a, rest);
     const std::uint64_t low = nearest_product(n, sigma, l.low, a.low, false, rest);

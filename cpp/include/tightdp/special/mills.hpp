@@ -1,5 +1,6 @@
-// Mills' ratio R(x) = (1 - Phi(x)) / phi(x) = e^{x^2/2} int_x^inf e^{-t^2/2} dt and its slope S(x) = -R'(x) =
-// 1 - x R(x), where Phi and phi are the distribution function and the density of N(0, 1).
+// Mills' ratio R(x) and its slope S(x),
+//     R(x) = (1 - Phi(x)) / phi(x) = e^{x^2/2} int_x^inf e^{-t^2/2} dt,   S(x) = -R'(x) = 1 - x R(x),
+// where Phi and phi are the distribution function and the density of N(0, 1).
 //
 // All functions of normal tails are computed from R and S, because R and S do not underflow and are computed without
 // cancellation (docs/theory/special.md, section 1).

@@ -14,7 +14,7 @@ inline constexpr std::int64_t kBatchAbscissae = 4096;
 inline constexpr std::int64_t kBatchCells = 512;
 inline constexpr std::int64_t kBatchSamples = 400;
 
-// One team's scratch memory.
+// The scratch memory of one team.
 struct BatchMemory {
     double loss[kBatchNodes], posterior[kBatchNodes], weights[kBatchNodes];
     // The rotation from one abscissa of a lane to its next one, e^{i size step y} - 1 for each node with the loss y,

@@ -93,7 +93,7 @@ TIGHTDP_HD inline double posterior_weight(const Pair& p, double u) noexcept {
 
 // Returns the right end b of the nodes (contour.md, section 4.3). For "add", the tilt moves mass to the left only, and
 // b = z. For "remove", b = (1 + c)/sigma + z is always far enough. If q is so small that the tilt does not reach the
-// shifted component, b = v + z is used, where v is the shift that the posterior weight at b allows. The conditions for
+// shifted component, b = v + z is used. Here v is the shift that the posterior weight at b allows. The conditions for
 // this, that the slope is concave and at least 1 at both ends, are checked.
 TIGHTDP_HD inline double range_right(const Pair& p, double c, double z) noexcept {
     if (p.add()) return z;

@@ -49,7 +49,7 @@ struct GuideLaw {
     }
 };
 
-// Returns the c at which e^{-c epsilon} (prod (1 + |D|)^count - 1 - sum count |D|) / c is about smallest.
+// Returns the c at which an estimate of e^{-c epsilon} (prod (1 + |D|)^count - 1 - sum count |D|) / c is smallest.
 double best_start(const std::vector<LogRatioLaw>& laws, double angle, double shifted_epsilon) {
     std::vector<GuideLaw> guides;
     for (const LogRatioLaw& law : laws) guides.emplace_back(law, angle, shifted_epsilon);

@@ -225,7 +225,7 @@ bool RaySum::choose(double tolerance) {
         part.path = turned_path(part.law, gamma_, beta, plan_.ray_angle + beta, step_, ranges[j]);
         const TurnedPath& path = part.path;
         if (!(path.size < HUGE_VAL)) return false;
-        // The errors of the rule and of the range outside of the nodes (sections 3.2 and 3.3).
+        // The next lines bound the errors of the trapezoid rule and of what the nodes leave out (sections 3.2 and 3.3).
         part.rule.start =
             of_path * gamma_ * part.edges.first + gamma_ * path.tails.left.first + 4 * path.tails.right.size;
         part.rule.most = of_path * 2 * part.edges.size + 2 * path.tails.left.size;

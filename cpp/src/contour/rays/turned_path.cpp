@@ -100,7 +100,7 @@ PathNorms path_norms(const LogRatioLaw& law, double gamma, double angle, const P
         sum.size += size;
         sum.first += size * rho;
     }
-    const double unit = 0.4 * law.sigma * width * (1 + 1e-6);  // 0.4 > 1 / sqrt(2 pi) by a part in 400
+    const double unit = 0.4 * law.sigma * width * (1 + 1e-6);  // 0.4 exceeds 1 / sqrt(2 pi) by a part in 400
     return {unit * sum.size + tails.left.size + tails.right.size,
             unit * sum.first + tails.left.first + tails.right.first};
 }

@@ -1,5 +1,5 @@
-// The integral D(z) = E[(1 + e^t)^{1 + z} - 1] of one Gaussian mechanism on a Poisson sample. It runs over h = ln(1 +
-// e^t), along the ray arg h = angle, which is called a path (docs/theory/rays.md, sections 1 to 4).
+// The integral D(z) = E[(1 + e^t)^{1 + z} - 1] of one Gaussian mechanism on a Poisson sample. It runs over
+// h = ln(1 + e^t), along the ray arg h = angle, which is called a path (docs/theory/rays.md, sections 1 to 4).
 #pragma once
 
 #include <cstdint>

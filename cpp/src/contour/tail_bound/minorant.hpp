@@ -78,8 +78,8 @@ TIGHTDP_HD inline double decay(const Cell* cells, std::int64_t n, double s_low, 
 TIGHTDP_HD inline double log_density_slope(double u, double b, double inverse_sigma, double posterior) noexcept {
     return -u - inverse_sigma + b * posterior * inverse_sigma;
 }
-// Tells whether the nodes cover every mode. Right of the nodes f falls, by the choice of range_right(). For "add", b <
-// 1, and the right end is larger than 0.
+// Tells whether the nodes cover every mode. Right of the nodes f falls, by the choice of range_right(). For "add",
+// b < 1, and the right end is larger than 0.
 TIGHTDP_HD inline bool covers_modes(double b, double inverse_sigma, double first_u, double first_posterior,
                                     double last_u, double last_posterior) noexcept {
     if (b > 0) return first_u < -inverse_sigma;

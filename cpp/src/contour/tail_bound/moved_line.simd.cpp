@@ -1,4 +1,4 @@
-// The loop declared in moved_line.hpp. docs/theory/contour.md, section 3.6.
+// The loop declared in moved_line.hpp (docs/theory/contour.md, section 3.6).
 #include "moved_line.hpp"
 
 #include "simd/math.hpp"
