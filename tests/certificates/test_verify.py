@@ -167,11 +167,11 @@ def check_changes(name: str, most: int) -> None:
     for text in certificates(name):
         found = list(changes(json.loads(text), rng))
         for i in rng.permutation(len(found))[:most]:
-            if verify.check(json.dumps(found[i])):
+            if verify.verify(json.dumps(found[i]), nearby=False, points=2**12)[0]:
                 assert is_possible(found[i]), found[i]
 
 
-@pytest.mark.parametrize("name", ["DP-SGD", "Gaussians", "pure", "range", "fixed size", "answers"])
+@pytest.mark.parametrize("name", ["DP-SGD", "Gaussians", "pure", "range", "answers"])
 def test_a_changed_certificate_is_verified_only_if_it_is_still_true(name):
     check_changes(name, 8)
 
