@@ -56,6 +56,11 @@ def test_both_ends_of_an_answer_are_verified(name):
         assert verify.check(text), verify.explain(text)
 
 
+def test_losses_beyond_a_table_that_is_cut_are_verified():
+    text = dp.DiscreteGaussian(0.5661220763409712, 9).certificate(delta=1e-8, neighbors="add").to_json()
+    assert verify.check(text), verify.explain(text)
+
+
 def moved(text: str, end: int, factor: float) -> str:
     plain = json.loads(text)
     asked = "epsilon" if isinstance(plain["epsilon"], list) else "delta"
