@@ -34,7 +34,7 @@ class Certificate:
 
     >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
     >>> f"{certificate.lower:.6f}, {certificate.upper:.6f}"
-    '1.828231, 1.828231'
+    '1.828237, 1.828237'
     """
 
     composition: Composition

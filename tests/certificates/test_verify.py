@@ -56,6 +56,11 @@ def test_both_ends_of_an_answer_are_verified(name):
         assert verify.check(text), verify.explain(text)
 
 
+def test_losses_beyond_a_table_that_is_cut_are_verified():
+    text = dp.DiscreteGaussian(0.5661220763409712, 9).certificate(delta=1e-8, neighbors="add").to_json()
+    assert verify.check(text), verify.explain(text)
+
+
 def moved(text: str, end: int, factor: float) -> str:
     plain = json.loads(text)
     asked = "epsilon" if isinstance(plain["epsilon"], list) else "delta"
@@ -167,11 +172,11 @@ def check_changes(name: str, most: int) -> None:
     for text in certificates(name):
         found = list(changes(json.loads(text), rng))
         for i in rng.permutation(len(found))[:most]:
-            if verify.check(json.dumps(found[i])):
+            if verify.verify(json.dumps(found[i]), nearby=False, points=2**12)[0]:
                 assert is_possible(found[i]), found[i]
 
 
-@pytest.mark.parametrize("name", ["DP-SGD", "Gaussians", "pure", "range", "fixed size", "answers"])
+@pytest.mark.parametrize("name", ["DP-SGD", "Gaussians", "pure", "range", "answers"])
 def test_a_changed_certificate_is_verified_only_if_it_is_still_true(name):
     check_changes(name, 8)
 

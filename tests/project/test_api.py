@@ -87,7 +87,7 @@ UNCALLED = {
 UNCALLED |= {"FrequentValues", "LedgerError", "RandomSource", "TableModel", "__version__"}
 
 FOLDERS = {"audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch"}
-FOLDERS |= {"train"}
+FOLDERS |= {"train", "verify"}
 
 QUESTIONS = {
     "advantage": f"(self, *, {OPTIONS})",
