@@ -242,13 +242,19 @@ def _balanced(text: str) -> bool:
 
 
 CHUNK = re.compile(
-    r"[-+]?[(\[|]*(?:(?:" + "|".join([*GREEK, *FUNCTIONS, *LARGE, "sqrt", "inf"]) + r"|d?[A-Za-z])(?![A-Za-z])|\d)"
+    r"[-+]?[(\[|]*(?:(?:"
+    + "|".join([*GREEK, *FUNCTIONS, *LARGE, "sqrt", "inf"])
+    + r"|d(?:mu|nu)|d?[A-Za-z])(?![A-Za-z])|\d)"
     r"[\w^{}()\[\]|'+*/.,!=<>-]*"
 )
 OPERATOR = re.compile(r"[-+*/=<>~]|<=|>=|!=|->|<<|>>|:=|in|\+-")
 STRONG = re.compile(r"[\^_]|[A-Za-z]\(|\w'|<=|>=|(?:^|\s)[=<>](?:\s|$)")
 
 
+LONE = re.compile(r"[A-Zb-z]|mu|nu|sigma|rho|kappa|lambda|theta|eta|alpha|beta|gamma|phi|Phi|eps")
+"""Letters that are formulas by themselves. The words delta and epsilon are not."""
+LANGUAGE = re.compile(r"library|librar|interface|program|compiler|function")
+"""Beginnings of what follows the name of the language C."""
 ARTICLES = {"a", "A", "I"}
 
 
@@ -287,13 +293,15 @@ def split_prose(text: str) -> list[tuple[bool, str]]:
                 body, end = body[:-1], body[-1] + end
             else:
                 break
-        tex = translate_formula(body, strict=True) if STRONG.search(body) and _balanced(body) else None
+        surely = STRONG.search(body) or (LONE.fullmatch(body) and not (body == "C" and LANGUAGE.match(following[0])))
+        tex = translate_formula(body, strict=True) if surely and _balanced(body) else None
         found.append((False, "".join(words) + lead))
         found.append((tex is not None, body))
         found.append((False, end + "".join(rest)))
         rest.clear()
 
     rest: list[str] = []
+    following = [""]
     for at, part in enumerate(parts):
         looks = bool(CHUNK.fullmatch(part)) and (part.rstrip(".,;:)") not in ARTICLES or _is_letter(parts, at, run))
         if looks or (run and (part.isspace() or OPERATOR.fullmatch(part))):
@@ -302,7 +310,9 @@ def split_prose(text: str) -> list[tuple[bool, str]]:
                 flush()
         else:
             if run:
+                following[0] = part
                 flush()
+                following[0] = ""
             found.append((False, part))
     if run:
         flush()

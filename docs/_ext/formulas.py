@@ -43,6 +43,8 @@ class TypesetFormulas(SphinxPostTransform):
             tex = translate_formula(text, strict=True) if is_formula_in_code(text) else None
             if tex is not None:
                 span.replace_self(formula(text, text, tex=tex))
+        for paragraph in self.document.findall(lambda node: isinstance(node, (nodes.paragraph, nodes.emphasis))):
+            _join_texts(paragraph)
         for text in list(self.document.findall(nodes.Text)):
             if isinstance(text.parent, (nodes.paragraph, nodes.emphasis)) and not isinstance(text.parent, formula):
                 self._split_text(text)
@@ -55,6 +57,18 @@ class TypesetFormulas(SphinxPostTransform):
                 for math, piece in pieces
             ]
             text.parent.replace(text, made)
+
+
+def _join_texts(parent: nodes.Element) -> None:
+    """Joins neighbouring texts: the parser makes one for each line, and a formula may stand on two."""
+    joined: list[nodes.Node] = []
+    for child in parent.children:
+        if joined and isinstance(child, nodes.Text) and isinstance(joined[-1], nodes.Text):
+            joined[-1] = nodes.Text(joined[-1].astext() + child.astext())
+        else:
+            joined.append(child)
+    parent.children = []
+    parent.extend(joined)
 
 
 def _visit_formula(self, node: formula) -> None:

@@ -10,6 +10,9 @@ document.addEventListener("DOMContentLoaded", () => {
     try {
       katex.render(tex, node, { throwOnError: true });
       node.title = source;
+      // One that cannot be broken is made smaller.
+      const part = node.parentNode.clientWidth / node.getBoundingClientRect().width;
+      if ("display" in node.dataset && part < 1) node.style.fontSize = `${Math.max(part, 0.5)}em`;
     } catch {
       node.textContent = source;
     }

@@ -96,17 +96,37 @@ class Composable:
         1).
 
         At delta 0 it is the largest privacy loss, which is infinite for Gaussian noise.
+
+        Raises ValueError for ``delta`` out of its range, or a relation that is not proved for a mechanism.
+
+        >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+        >>> print(run.epsilon(1e-5).interval(".6f"))
+        [1.828236, 1.828237]
         """
         return self._to_question(options).epsilon(delta)
 
     @accept_question_options
     def delta(self, epsilon: float, **options: Unpack[Options]) -> Bound:
-        """Returns bounds on the smallest delta such that (``epsilon``, delta)-DP holds; any finite real epsilon."""
+        """Returns bounds on the smallest delta such that (``epsilon``, delta)-DP holds; ``epsilon`` is any finite real.
+
+        Raises ValueError for ``epsilon`` out of its range, or a relation that is not proved for a mechanism.
+
+        >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+        >>> print(f"delta <= {run.delta(2.0):.2e}")
+        delta <= 2.67e-06
+        """
         return self._to_question(options).delta(epsilon)
 
     @accept_question_options
     def profile(self, epsilons: ArrayLike, **options: Unpack[Options]) -> Curve:
-        """Returns the privacy profile: bounds on delta at each of ``epsilons``, any finite reals of any shape."""
+        """Returns the privacy profile: bounds on delta at each of ``epsilons``, any finite reals of any shape.
+
+        Raises ValueError for ``epsilons`` out of its range, or a relation that is not proved for a mechanism.
+
+        >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+        >>> print([float(f"{delta:.1e}") for delta in run.profile([1.0, 2.0]).upper])
+        [0.0026, 2.7e-06]
+        """
         return self._to_question(options).profile(epsilons)
 
     @accept_question_options
@@ -117,6 +137,12 @@ class Composable:
         It is about the worst neighbours and the best test between them. A type I error takes the record to be there
         when it is not. With ``neighbors="add"`` it is the other way round. A relation of both directions, such as the
         default, has the lesser of both betas. ``width`` is the absolute width of beta that is aimed at.
+
+        Raises ValueError for ``alphas`` out of its range, or a relation that is not proved for a mechanism.
+
+        >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+        >>> print(f"{run.tradeoff([0.01]).lower[0]:.3f}")
+        0.971
         """
         return self._to_question(options).tradeoff(alphas)
 
@@ -179,7 +205,14 @@ class Composable:
 
     @accept_question_options
     def advantage(self, **options: Unpack[Options]) -> Bound:
-        """Returns bounds on the membership advantage: the largest true positive minus false positive rate, delta(0)."""
+        """Returns bounds on the membership advantage: the largest true positive minus false positive rate, delta(0).
+
+        Raises ValueError for an option out of its range, or a relation that is not proved for a mechanism.
+
+        >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+        >>> print(f"{run.advantage():.3f}")
+        0.162
+        """
         return self._to_question(options).delta(0.0)
 
     @accept_question_options
@@ -188,6 +221,12 @@ class Composable:
 
         ``prior``, in [0, 1], is the probability of the neighbour that a test accuses: that the record is there, and
         with ``neighbors="add"`` that it is not. The answer is at most min(prior, 1 - prior).
+
+        Raises ValueError for ``prior`` out of its range, or a relation that is not proved for a mechanism.
+
+        >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+        >>> print(f"{run.bayes_risk([0.5]).lower[0]:.3f}")
+        0.419
         """
         return self._to_question(options).bayes_risk(prior)
 

@@ -31,26 +31,91 @@ def _set_checked_fields(mechanism: Mechanism, /, **checked: object) -> None:
         object.__setattr__(mechanism, name, value)
 
 
+def _divide_down(scale: float, sensitivity: float) -> float:
+    """Returns the largest double that is at most ``scale / sensitivity``: less noise than there is, never more."""
+    scale, sensitivity = _check.positive("scale", scale), _check.positive("sensitivity", sensitivity)
+    ratio = scale / sensitivity
+    while Fraction(ratio) * Fraction(sensitivity) > Fraction(scale):
+        ratio = math.nextafter(ratio, 0.0)
+    return ratio
+
+
 @dataclass(frozen=True, slots=True)
 class Gaussian(Mechanism):
-    """Adds N(0, sigma^2 I) to a sum of vectors; ``noise_multiplier`` is sigma over the bound on their L2 norm."""
+    """Adds N(0, sigma^2 I) to a sum of vectors; ``noise_multiplier`` is sigma over the bound on their L2 norm.
+
+    Parameters
+    ----------
+    noise_multiplier : deviation of the noise over the largest L2 norm of one record's contribution, in (0, inf)
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon <= {(dp.Gaussian(2.0) * 3).epsilon(1e-6):.3f}")
+    epsilon <= 4.152
+    """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     noise_multiplier: float
 
     def __post_init__(self) -> None:
         _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+
+    @classmethod
+    def from_scale(cls, scale: float, sensitivity: float) -> Gaussian:
+        """Returns the mechanism of noise whose standard deviation and sensitivity are in the units of the data.
+
+        Parameters
+        ----------
+        scale : standard deviation of the noise, in (0, inf)
+        sensitivity : largest L2 norm of one record's contribution, in (0, inf)
+
+        Raises ValueError for a number out of its range. The quotient is rounded down, so that no bound gains by it.
+
+        >>> dp.Gaussian.from_scale(scale=50.0, sensitivity=25.0)
+        Gaussian(noise_multiplier=2.0)
+        """
+        return cls(_divide_down(scale, sensitivity))
 
 
 @dataclass(frozen=True, slots=True)
 class Laplace(Mechanism):
-    """Adds Laplace noise of scale b to a sum of vectors; ``noise_multiplier`` is b over the bound on their L1 norm."""
+    """Adds Laplace noise of scale b to a sum of vectors; ``noise_multiplier`` is b over the bound on their L1 norm.
+
+    Parameters
+    ----------
+    noise_multiplier : scale of the noise over the largest L1 norm of one record's contribution, in (0, inf)
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon <= {dp.Laplace(2.0).epsilon(0.0):.3f}")
+    epsilon <= 0.501
+    """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     noise_multiplier: float
 
     def __post_init__(self) -> None:
         _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+
+    @classmethod
+    def from_scale(cls, scale: float, sensitivity: float) -> Laplace:
+        """Returns the mechanism of noise whose scale and sensitivity are in the units of the data.
+
+        Parameters
+        ----------
+        scale : scale of the noise, in (0, inf)
+        sensitivity : largest L1 norm of one record's contribution, in (0, inf)
+
+        Raises ValueError for a number out of its range. The quotient is rounded down, so that no bound gains by it.
+
+        >>> dp.Laplace.from_scale(scale=50.0, sensitivity=25.0)
+        Laplace(noise_multiplier=2.0)
+        """
+        return cls(_divide_down(scale, sensitivity))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -58,6 +123,17 @@ class PureDP(Mechanism):
     """Any mechanism that is ``epsilon``-DP. It is accounted as binary randomised response, which dominates all of them.
 
     The parameter is kept as ``nominal_epsilon``, because ``epsilon`` is a question that every mechanism answers.
+
+    Parameters
+    ----------
+    epsilon : the guarantee in nats, in [0, inf)
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon <= {(dp.PureDP(0.1) * 10).epsilon(1e-6):.3f}")
+    epsilon <= 1.000
     """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
@@ -79,6 +155,18 @@ class ApproximateDP(Mechanism):
 
     It is accounted as the worst of them, which reveals everything with probability ``delta``, and is randomised
     response otherwise. The parameters are kept as ``nominal_epsilon`` and ``nominal_delta``.
+
+    Parameters
+    ----------
+    epsilon : the guarantee in nats, in [0, inf)
+    delta : its probability of failure, in [0, 1]
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"delta <= {(dp.ApproximateDP(0.1, 1e-7) * 10).delta(1.0):.2e}")
+    delta <= 1.00e-06
     """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
@@ -105,6 +193,18 @@ class RandomizedResponse(Mechanism):
     truthfully.
 
     Neighbours differ in one person's answer, under every relation.
+
+    Parameters
+    ----------
+    noise_parameter : probability of an answer that is drawn uniformly, in (0, 1]
+    num_buckets : number of possible answers, an integer >= 2
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon <= {dp.RandomizedResponse(0.5, 2).epsilon(0.0):.3f}")
+    epsilon <= 1.099
     """
 
     relations, symmetric, any_size = EVERY, True, True
@@ -122,6 +222,17 @@ class BoundedRange(Mechanism):
 
     Examples are the exponential mechanism and the noisy maximum with Gumbel noise. For scores of sensitivity D that are
     monotone in the record, Gumbel noise of scale D/eta gives ``eta``; without monotonicity, scale 2D/eta does.
+
+    Parameters
+    ----------
+    eta : length of the interval of privacy losses in nats, in [0, inf)
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon <= {(dp.BoundedRange(0.1) * 100).epsilon(1e-6):.3f}")
+    epsilon <= 2.252
     """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
@@ -138,6 +249,18 @@ class ZCDP(Mechanism):
     It is a bound, and has no dominating pair. Upper ends come from the Renyi engine, and lower ends from members of the
     class: alone, the best member that releases one bit; in a composition, the Gaussian of noise multiplier
     ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
+
+    Parameters
+    ----------
+    rho : slope of the bound on Renyi divergences in nats, in [0, inf)
+    xi : its constant in nats, in [0, inf)
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon in {(dp.ZCDP(0.1) * 2).epsilon(1e-6).interval('.3f')}")
+    epsilon in [2.921, 3.132]
     """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
@@ -154,7 +277,20 @@ class ZCDP(Mechanism):
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian(Mechanism):
     """Adds integer noise with P(n) proportional to exp(-n^2 / (2 sigma^2)) to an integer count that one record moves
-    by at most ``sensitivity``."""
+    by at most ``sensitivity``.
+
+    Parameters
+    ----------
+    sigma : scale of the noise in units of the count, in (0, inf)
+    sensitivity : largest change of the count by one record, an integer >= 1
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon <= {dp.DiscreteGaussian(20.0).epsilon(1e-6):.3f}")
+    epsilon <= 0.190
+    """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     sigma: float
@@ -163,6 +299,18 @@ class DiscreteGaussian(Mechanism):
     def __post_init__(self) -> None:
         _set_checked_fields(self, sigma=_check.positive("sigma", self.sigma))
         _set_checked_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+
+    @classmethod
+    def from_scale(cls, scale: float, sensitivity: int) -> DiscreteGaussian:
+        """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
+
+        Raises ValueError for a number out of its range. It is the constructor under the name that ``Gaussian`` and
+        ``Laplace`` have: noise of integers is not known by the quotient of the two alone.
+
+        >>> dp.DiscreteGaussian.from_scale(scale=20.0, sensitivity=2)
+        DiscreteGaussian(sigma=20.0, sensitivity=2)
+        """
+        return cls(scale, sensitivity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +321,19 @@ class DiscreteGaussianVector(Mechanism):
     No single vector is the worst, so the two ends differ. The upper end is that of zCDP or, if sigma is above about
     4, of a Gaussian of nearly the same deviation. The lower end is that of a vector along an axis, or of a vector of
     ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
+
+    Parameters
+    ----------
+    sigma : scale of the noise in units of the counts, in (0, inf)
+    sensitivity : largest L2 norm of the change of all counts by one record, in [1, inf)
+    dimensions : number of counts, an integer >= 1
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon <= {dp.DiscreteGaussianVector(20.0, 2.0, 4).epsilon(1e-6):.3f}")
+    epsilon <= 0.399
     """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
@@ -196,7 +357,20 @@ class DiscreteGaussianVector(Mechanism):
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace(Mechanism):
     """Adds integer noise with P(n) proportional to exp(-|n| / scale) to an integer count that one record moves by at
-    most ``sensitivity``."""
+    most ``sensitivity``.
+
+    Parameters
+    ----------
+    scale : scale of the noise in units of the count, in (0, inf)
+    sensitivity : largest change of the count by one record, an integer >= 1
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon <= {dp.DiscreteLaplace(10.0).epsilon(0.0):.3f}")
+    epsilon <= 0.101
+    """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, True, True
     scale: float
@@ -205,6 +379,18 @@ class DiscreteLaplace(Mechanism):
     def __post_init__(self) -> None:
         _set_checked_fields(self, scale=_check.positive("scale", self.scale))
         _set_checked_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+
+    @classmethod
+    def from_scale(cls, scale: float, sensitivity: int) -> DiscreteLaplace:
+        """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
+
+        Raises ValueError for a number out of its range. It is the constructor under the name that ``Gaussian`` and
+        ``Laplace`` have: noise of integers is not known by the quotient of the two alone.
+
+        >>> dp.DiscreteLaplace.from_scale(scale=20.0, sensitivity=2)
+        DiscreteLaplace(scale=20.0, sensitivity=2)
+        """
+        return cls(scale, sensitivity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +401,19 @@ class MixtureOfGaussians(Mechanism):
     ``sensitivities`` are at most 1000 distinct numbers >= 0, not all 0. ``probabilities`` are as many numbers in (0, 1]
     that add up to 1 within 1e-9; they are scaled to add up to 1. Exact: the pair is (sum p_i N(c_i), N(0)), reversed
     for "add", and (sum p_i N(c_i), sum p_i N(-c_i)) under "replace" (docs/theory/mixtures.md section 2).
+
+    Parameters
+    ----------
+    noise_multiplier : standard deviation of the noise in units of ``sensitivities``, in (0, inf)
+    sensitivities : L2 norms of the possible contributions, 1 to 1000 distinct numbers in [0, inf), not all 0
+    probabilities : their probabilities, as many numbers in (0, 1] that add up to 1
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> print(f"epsilon <= {dp.MixtureOfGaussians(1.0, (0.0, 1.0), (0.9, 0.1)).epsilon(1e-6):.3f}")
+    epsilon <= 2.182
     """
 
     relations, sampled, symmetric, any_size = EVERY, EVERY, False, True
@@ -247,6 +446,19 @@ class PoissonSampled(Mechanism):
     """Runs ``mechanism`` on a batch that holds each record independently with probability ``sampling_probability``.
 
     Shuffled batches and batches of fixed size are not Poisson batches, and must not be accounted as Poisson batches.
+
+    Parameters
+    ----------
+    mechanism : what runs on the batch, a mechanism that can run on a sample
+    sampling_probability : probability of each record to be in the batch, in (0, 1]
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
+    >>> print(f"epsilon <= {run.epsilon(1e-5):.3f}")
+    epsilon <= 1.829
     """
 
     symmetric, any_size = False, True
@@ -276,6 +488,21 @@ class TruncatedPoissonSampled(Mechanism):
     ``dataset_size`` counts the record that is added or removed, and is public. The upper end is that of a mixture of a
     Poisson sample and one of fixed size. The lower end is that of a Poisson sample with the probability of being in the
     batch (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv 2508.15089.
+
+    Parameters
+    ----------
+    mechanism : what runs on the batch, a mechanism that can run on a sample
+    sampling_probability : probability of each record to be in the Poisson sample, in (0, 1]
+    batch_size : largest number of records in the batch, an integer >= 1
+    dataset_size : public number of records, an integer >= 1
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> run = dp.TruncatedPoissonSampled(dp.Gaussian(1.0), 0.01, 200, 10_000) * 100
+    >>> print(f"epsilon <= {run.epsilon(1e-5):.3f}")
+    epsilon <= 0.719
     """
 
     symmetric, any_size = False, False
@@ -308,6 +535,20 @@ class SampledWithReplacement(Mechanism):
 
     It is accounted under "replace" and "replace_special" alone. The two ends differ: the upper one assumes that the
     other records contribute the opposite of both exchanged records (docs/theory/mixtures.md section 6).
+
+    Parameters
+    ----------
+    mechanism : what runs on the batch, a ``Gaussian``
+    sample_size : number of draws, an integer >= 1
+    dataset_size : public number of records, an integer >= 1
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> run = dp.SampledWithReplacement(dp.Gaussian(1.0), 100, 10_000) * 10
+    >>> print(f"epsilon <= {run.epsilon(1e-5, neighbors='replace'):.3f}")
+    epsilon <= 6.363
     """
 
     relations, symmetric, any_size = SIZED, False, False
@@ -328,6 +569,20 @@ class FixedSizeSampled(Mechanism):
     """Runs ``mechanism`` on a uniformly random batch of exactly ``sample_size`` out of ``dataset_size`` records.
 
     It is accounted under "replace" and "replace_special" alone: adding a record would change the size of the data set.
+
+    Parameters
+    ----------
+    mechanism : what runs on the batch, a mechanism that can run on a sample
+    sample_size : number of records in the batch, an integer in [1, dataset_size]
+    dataset_size : public number of records, an integer >= 1
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> run = dp.FixedSizeSampled(dp.Laplace(2.0), 100, 10_000) * 10
+    >>> print(f"epsilon <= {run.epsilon(1e-5, neighbors='replace'):.3f}")
+    epsilon <= 0.106
     """
 
     symmetric, any_size = True, False
@@ -356,6 +611,20 @@ class RandomAllocation(Mechanism):
 
     Several epochs that draw anew are ``RandomAllocation(mechanism, steps, selected) * epochs``. If a record keeps
     its rounds in all epochs, see ``fixed``, which costs far more.
+
+    Parameters
+    ----------
+    mechanism : what runs in each round, a mechanism that can run on a sample
+    steps : number of rounds, an integer >= 1
+    selected : number of rounds of each record, an integer in [1, steps]
+
+    Raises
+    ------
+    ValueError or TypeError that names the parameter and its range.
+
+    >>> run = dp.RandomAllocation(dp.Gaussian(1.0), 100)
+    >>> print(f"epsilon <= {run.epsilon(1e-5):.2f}")
+    epsilon <= 0.63
     """
 
     symmetric, any_size = False, True

@@ -22,7 +22,8 @@ def format_up(x: float, spec: str = "") -> str:
     """Returns ``format(x, spec)``, rounded up: the number that the text states is at least ``x``, exactly.
 
     It is for numbers that must not be understated, such as an upper end or a noise multiplier. ``spec`` is a format
-    specification of a float. An empty one gives the shortest text that reads back as ``x``.
+    specification of a float. An empty one gives the shortest text that reads back as ``x``. Raises ValueError for a
+    specification that floats do not have.
 
     >>> dp.format_up(0.12341, ".4f"), dp.format_up(0.5, ".4f"), dp.format_up(0.1)
     ('0.1235', '0.5000', '0.10000000000000001')
@@ -32,6 +33,8 @@ def format_up(x: float, spec: str = "") -> str:
 
 def format_down(x: float, spec: str = "") -> str:
     """Returns ``format(x, spec)``, rounded down, for numbers that must not be overstated, such as a lower end.
+
+    Raises ValueError for a ``spec`` that floats do not have.
 
     >>> dp.format_down(0.12349, ".4f")
     '0.1234'

@@ -64,9 +64,15 @@ def _keep_away_from_zero(x: float) -> float:
 
 
 def lower_limit(successes: int, trials: int, error: float) -> float:
-    """The p below which the true proportion lies with probability at most ``error``: P[X >= successes | p] = error.
+    """Returns the p below which the true proportion lies with probability at most ``error``: P[X >= successes | p] =
+    error.
+
+    ``successes`` is the number of successes among ``trials``, integers, and ``error`` in (0, 1).
 
     Rounded down by ``TAIL_ERROR``. Clopper and Pearson's one-sided limit.
+
+    >>> round(lower_limit(90, 100, 0.05), 3)
+    0.836
     """
     if successes == 0:
         return 0.0
@@ -77,5 +83,11 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
 
 
 def upper_limit(successes: int, trials: int, error: float) -> float:
-    """The p above which the true proportion lies with probability at most ``error``; see ``lower_limit``."""
+    """Returns the p above which the true proportion lies with probability at most ``error``.
+
+    ``successes`` and ``trials`` are as for ``lower_limit``.
+
+    >>> round(upper_limit(90, 100, 0.05), 3)
+    0.945
+    """
     return min(1.0, math.nextafter(1.0 - lower_limit(trials - successes, trials, error), 2.0))

@@ -94,7 +94,10 @@ def one_run(
 
 
 def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """A bound on the chance of ``correct`` or more right guesses under (epsilon, delta)-DP, for any way of guessing.
+    """Returns a bound on the chance of ``correct`` or more right guesses under (epsilon, delta)-DP, for any guesser.
+
+    ``guesses`` of ``canaries`` coins were guessed, integers; epsilon is in [0, inf) and delta in [0, 1]. Raises
+    ValueError for a number out of its range.
 
     The bound is P[W >= v] for W binomial with success probability 1/(1 + e^-epsilon), plus the most that failures of
     mean canaries * delta / (1 + e^epsilon) can add. Each failure turns one wrong guess right, so they go where W is
@@ -117,7 +120,14 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: float, error: float) -> float:
-    """Returns the largest epsilon found for which (epsilon, delta)-DP is refuted at ``error``; 0 if none is refuted."""
+    """Returns the largest epsilon found for which (epsilon, ``delta``)-DP is refuted at ``error``; 0 if there is none.
+
+    ``canaries``, ``guesses`` and ``correct`` are as for ``p_value``, which raises ValueError for a number out of its
+    range; ``error`` is in (0, 1).
+
+    >>> round(epsilon_from_guesses(1000, 200, 180, delta=1e-5, error=0.05), 2)
+    1.8
+    """
     if p_value(canaries, guesses, correct, 0.0, delta) > error:
         return 0.0
     refuted = partial(p_value, canaries, guesses, correct, delta=delta)
@@ -125,5 +135,11 @@ def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: fl
 
 
 def coins(canaries: int) -> npt.NDArray[np.bool_]:
-    """A fair coin for each canary, from the operating system's generator."""
+    """Returns a fair coin for each canary, from the operating system's generator.
+
+    ``canaries`` is their number, an integer >= 1; ValueError otherwise.
+
+    >>> coins(3).shape
+    (3,)
+    """
     return SecureRandom().bernoulli(0.5, _check.count("canaries", canaries, most=MOST_TRIALS))

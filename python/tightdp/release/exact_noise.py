@@ -28,11 +28,13 @@ _LOW, _HIGH = Fraction(1, 2**10), Fraction(2**40)
 
 
 def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
-    """Integers n with probability proportional to exp(-n^2 / (2 sigma^2)), exactly (Canonne, Kamath, Steinke 2020).
+    """Returns integers n with probability proportional to exp(-n^2 / (2 sigma^2)), exactly.
 
-    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is.
-    size : an integer or a tuple.
-    rng : SecureRandom (the default) or Philox.
+    sigma : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
+    size : shape of the result, an integer >= 0 or a tuple of them
+    rng : SecureRandom (the default) or Philox
+
+    Raises ValueError or TypeError for an argument out of its range. Source: Canonne, Kamath and Steinke (2020).
 
     Added to an integer vector that one record moves by at most D in L2 norm: D^2/(2 sigma^2)-zCDP. For one count that
     moves by at most an integer s: ``DiscreteGaussian(sigma, s)``.
@@ -44,21 +46,29 @@ def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource 
 
 
 def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
-    """Integers n with probability proportional to exp(-|n| / scale), exactly: the geometric mechanism.
+    """Returns integers n with probability proportional to exp(-|n| / scale), exactly: the geometric mechanism.
 
     scale : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
     size, rng : as for ``discrete_gaussian``
 
-    Added to an integer vector that one record moves by at most D in L1 norm: D/scale-DP, ``DiscreteLaplace(scale, D)``.
+    Raises ValueError or TypeError for an argument out of its range. Added to an integer vector that one record moves by
+    at most D in L1 norm: D/scale-DP, ``DiscreteLaplace(scale, D)``.
+
+    >>> dp.discrete_laplace(10, 3, rng=dp.Philox(1)).shape
+    (3,)
     """
     return _draw_integers("scale", scale, size, rng, kernels.add_discrete_laplace)
 
 
 def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
-    """The integers nearest to draws of N(0, sigma^2), exactly: floor(sigma Z + 1/2), Z normal on the real numbers.
+    """Returns the integers nearest to draws of N(0, sigma^2), exactly: floor(sigma Z + 1/2), Z a real normal.
 
     sigma : int, float or Fraction in (0, 2^39] that a double holds, taken as the number it is; or an array of doubles,
         one for each value of ``size``
+    size : shape of the result, an integer >= 0 or a tuple of them
+    rng : SecureRandom (the default) or Philox
+
+    Raises ValueError or TypeError for an argument out of its range.
 
     Added to an integer vector this is the Gaussian mechanism on real numbers, then rounding: post-processing, so it is
     accounted as ``Gaussian(sigma / D)`` for a vector that one record moves by at most D in L2 norm, sampling included.

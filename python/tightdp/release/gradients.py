@@ -173,10 +173,10 @@ def clip_and_noise(
 
 
 def exact_grid(max_norm: float | Sequence[float]) -> float:
-    """The grid of ``clipped_sum(..., arithmetic="exact")``: the power of two of which one example contributes 2^23 or
-    more, and less than 2^24.
+    """Returns the grid of ``clipped_sum(..., arithmetic="exact")``: the power of two of which one example contributes
+    2^23 or more, and less than 2^24.
 
-    max_norm : float, or one a group, in [1e-30, 1e30]
+    max_norm : float, or one a group, in [1e-30, 1e30]; ValueError otherwise
 
     A run of micro-batches has the same bits as ``clip_and_noise`` of all examples at once, if the noise multiplier is
     64 or less. Beyond that ``clip_and_noise`` may choose a coarser grid, and from 128 on it does: the charge is the

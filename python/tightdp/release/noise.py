@@ -27,19 +27,31 @@ class RandomSource(ABC):
     """
 
     @abstractmethod
-    def stream(self) -> RandomStream:
-        """A stream that no other call of this source uses."""
+    def stream(self) -> _core.RandomStream:
+        """Returns a stream that no other call of this source uses.
+
+        >>> dp.Philox(1).stream() is not None
+        True
+        """
 
     def stream_for_device(self) -> RandomStream:
         """A stream that no other call of this source uses, for draws on a device."""
         return self.stream()
 
     def normal(self, size: Size, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """Standard normals of float64 or float32, each within 4 ulp of the real number its 128 bits stand for.
+        """Returns standard normals, each within 4 ulp of the real number that its 128 bits stand for.
+
+        Parameters
+        ----------
+        size : shape of the result, an integer >= 0 or a tuple of them
+        dtype : float64 or float32; any other raises TypeError
 
         The largest absolute value is 9.49; a normal number exceeds it with probability 2.4e-21. Floating-point noise
         idealises the Gaussian mechanism: its low-order bits are not those of real numbers (Mironov, CCS 2012). Where
         that matters use ``exact_release``.
+
+        >>> dp.Philox(1).normal((2, 3)).shape
+        (2, 3)
         """
         kind = np.dtype(dtype)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -50,19 +62,35 @@ class RandomSource(ABC):
         return out
 
     def uniform(self, size: Size) -> npt.NDArray[np.float64]:
-        """Uniform on the odd multiples of 2^-53 in (0, 1)."""
+        """Returns doubles that are uniform on the odd multiples of 2^-53 in (0, 1).
+
+        ``size`` is the shape of the result, an integer >= 0 or a tuple of them; ValueError or TypeError otherwise.
+
+        >>> bool((dp.Philox(1).uniform(100) < 1).all())
+        True
+        """
         shape, n = check_size(size)
         return random_uniform(self.stream(), 0, n).reshape(shape)
 
     def integers(self, size: Size) -> npt.NDArray[np.uint64]:
-        """Uniform 64-bit integers."""
+        """Returns integers that are uniform in [0, 2^64).
+
+        ``size`` is the shape of the result, an integer >= 0 or a tuple of them; ValueError or TypeError otherwise.
+
+        >>> dp.Philox(1).integers(2).dtype
+        dtype('uint64')
+        """
         shape, n = check_size(size)
         return random_integers(self.stream(), 0, n).reshape(shape)
 
     def bernoulli(self, probability: float, size: Size) -> npt.NDArray[np.bool_]:
-        """Independent coins, True with ``probability`` rounded down to a multiple of 2^-64: Poisson sampling.
+        """Returns independent coins, True with ``probability`` rounded down to a multiple of 2^-64: Poisson sampling.
 
-        Rounding down keeps an accountant that charges ``probability`` on the safe side.
+        ``probability`` is in (0, 1], and ``size`` the shape of the result, an integer >= 0 or a tuple of them;
+        ValueError or TypeError otherwise. Rounding down keeps an accountant that charges ``probability`` safe.
+
+        >>> dp.Philox(1).bernoulli(1.0, 3).tolist()
+        [True, True, True]
         """
         p = _check.probability("probability", probability)
         threshold = math.floor(Fraction(p) * 2**64)
@@ -73,9 +101,11 @@ class RandomSource(ABC):
 class SecureRandom(RandomSource):
     """A cipher's stream; each call takes a fresh 256-bit key from the operating system. The default everywhere.
 
-    The cipher is AES-256 in counter mode (FIPS 197, SP 800-38A) on processors with instructions for it, and ChaCha20
-    (RFC 8439) on others and on devices, where AES would take several times as long (docs/theory/noise.md, section 1).
-    Nothing is kept between calls, so that no seed can leak, be pickled or be repeated after a fork.
+    Nothing is kept between calls: there is no seed to leak, to pickle or to repeat after a fork. Pickling raises
+    TypeError.
+
+    >>> dp.SecureRandom().normal(3).shape
+    (3,)
     """
 
     __slots__ = ()
@@ -113,8 +143,9 @@ class Philox(RandomSource):
     >>> bool((Philox(7).normal(3) == Philox(7).normal(3)).all())
     True
 
-    :param seed: an integer in [0, 2^64).
-    :param first_stream: the stream of the first call; the k-th call after it uses first_stream + k.
+    :param seed: an integer in [0, 2^64); any other raises ValueError or TypeError.
+    :param first_stream: the stream of the first call, an integer in [0, 2^64); the k-th call after it uses
+        first_stream + k.
     """
 
     __slots__ = ("_first", "_next", "_seed")

@@ -23,6 +23,13 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
     To integers it adds normals on the real line of at least that deviation, rounded to the grid and sampled exactly:
     ``total * grid`` is then a release of ``Gaussian(deviation / max_norm)`` (docs/theory/clipping.md, section 7). Noise
     on floats is the idealised form: the charge leaves out roundings of sums and what low bits reveal.
+
+    Raises TypeError for arrays of other types, and ValueError for a number out of its range.
+
+    >>> import numpy as np
+    >>> total = np.zeros(3, np.int64)
+    >>> dp.add_noise(total, 2.0, grid=dp.exact_grid(1.0), rng=dp.Philox(1)) is total
+    True
     """
     sigma = _check.nonnegative("deviation", deviation)
     rng = resolve_source(rng)
