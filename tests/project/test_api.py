@@ -111,7 +111,9 @@ METHODS = {
     "Ledger.can_spend": "(self, mechanism, count=1)",
     "Ledger.create": "(where, *, epsilon, delta, dataset, neighbors='add_or_remove', family='renyi', order=None, "
     "expected=None, others=None, failure=0.0)",
-    "Ledger.spend": "(self, mechanism, count=1, *, note='')",
+    "Ledger.read_parameters": "(self, release)",
+    "Ledger.record_parameters": "(self, release, parameters)",
+    "Ledger.spend": "(self, mechanism, count=1, *, note='', release=None)",
     "Odometer.spend": "(self, mechanism, count=1)",
     "PrivacyFilter.can_spend": "(self, mechanism, count=1)",
     "PrivacyFilter.cost": "(self, mechanism)",
