@@ -85,19 +85,18 @@ def make_private(
     noise_multiplier : the standard deviation of the noise divided by the norm bound, given in place of ``epsilon``
     public_size : a public number of records, from which q follows. None keeps the number private. Then a noisy count is
         released first, for a fiftieth of epsilon and delta, and the run uses the noisy count
-    arithmetic : the way in which gradients are computed and added up. ``ways_`` shows what "auto" chose.
-
-        - "auto" adds integers. It uses "products" for records of a form that "products" supports, and "exact" for other
-          records. For AdaCliP, for DPIS and with a bound for each parameter it always uses "exact".
-        - "products" computes exact sums from one backward pass. Where each record passes a linear layer once, gradients
-          are added as products of integers. All other gradients are formed. It supports linear layers, convolutions,
-          embeddings, norm layers and modules that are made of these.
-        - "exact" forms the gradient of each record by ``torch.func`` and adds integers. The code of the model runs once
-          for all records and sees no values.
-        - "one-by-one" forms the gradients of one record after the other and adds integers. It supports any module, and
-          assumes that the model keeps nothing between records.
-        - "float" computes norms from one backward pass without forming gradients, and adds floats. The account
-          idealises this arithmetic.
+    arithmetic : the way in which gradients are computed and added up. "auto" adds integers. It uses
+        "products" for records of a form that "products" supports, and "exact" for other records. For AdaCliP, for DPIS
+        and with a bound for each parameter it always uses "exact". ``ways_`` shows what it chose.
+        "products" computes exact sums from one backward pass. Where each record passes a linear layer once, gradients
+        are added as products of integers. All other gradients are formed. It supports linear layers, convolutions,
+        embeddings, norm layers and modules that are made of these.
+        "exact" forms the gradient of each record by ``torch.func`` and adds integers. The code of the model runs once
+        for all records and sees no values.
+        "one-by-one" forms the gradient of one record after the other and adds integers. It supports any module, and
+        assumes that the model keeps nothing between records.
+        "float" computes norms from one backward pass without forming gradients, and adds floats. The account idealises
+        this arithmetic
     batches : a ``Batches``, which says how many records go through the model at once, in which places, and how records
         are collated
     release_loss : None, or a ``LossRelease`` to release the noisy mean training loss of every epoch or every few steps,
