@@ -85,9 +85,9 @@ def make_private(
     noise_multiplier : the standard deviation of the noise divided by the norm bound, given in place of ``epsilon``
     public_size : a public number of records, from which q follows. None keeps the number private. Then a noisy count is
         released first, for a fiftieth of epsilon and delta, and the run uses the noisy count
-    arithmetic : the way in which gradients are computed and added up. "auto" adds integers. It uses
-        "products" for records of a form that "products" supports, and "exact" for other records. For AdaCliP, for DPIS
-        and with a bound for each parameter it always uses "exact". ``ways_`` shows what it chose.
+    arithmetic : the way in which gradients are computed and added up. "auto" adds integers, and
+        uses "products" for records of a form that "products" supports, and "exact" for other records. For AdaCliP, for
+        DPIS and with a bound for each parameter it always uses "exact". ``ways_`` shows what it chose.
         "products" computes exact sums from one backward pass. Where each record passes a linear layer once, gradients
         are added as products of integers. All other gradients are formed. It supports linear layers, convolutions,
         embeddings, norm layers and modules that are made of these.
