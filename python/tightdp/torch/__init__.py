@@ -1,7 +1,8 @@
-"""Private training of PyTorch models, in a loop that stays as it is. Needs torch; imported by name.
+"""Private training of PyTorch models in a usual training loop. It requires torch and is imported by name.
 
-``make_private`` takes a model, an optimizer and a data set, and returns a run: Poisson batches to loop over, a step
-that clips, adds up and adds noise, and an account. The model is not wrapped.
+``make_private`` takes a model, an optimizer and a data set, and returns a run. The run has a loader of Poisson batches,
+a method for private steps, and an account. A private step clips gradients, adds them up and adds noise. The model is
+not wrapped.
 """
 
 from .adam import DPAdam

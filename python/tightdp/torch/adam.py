@@ -14,21 +14,24 @@ from .. import _check
 class DPAdam(torch.optim.Optimizer):
     """Adam whose second moments are corrected for the noise (Tang, Shpilevskiy and Lecuyer 2023, arXiv:2312.14334).
 
-    Adam divides by the root of the mean square of gradients, v. If gradients are private, v is mostly the variance of
-    the noise, the same in every coordinate, so that Adam becomes gradient descent with momentum. Here the variance is
-    subtracted: steps are m / (sqrt(max(v - noise, floor)) + damping), with m and v corrected for their start at 0.
+    Adam divides m, a running mean of gradients, by the square root of v, a running mean of squared gradients. If
+    gradients are private, v is mostly the variance of the noise. This variance is the same in every coordinate, so Adam
+    becomes gradient descent with momentum. ``DPAdam`` subtracts the variance ``noise`` of the noise. Its steps are the
+    learning rate times m / (sqrt(max(v - noise, floor)) + damping), where m and v are corrected for their start at 0.
 
-    ``floor`` is the standard deviation that v has by the noise alone after so many steps, noise sqrt(2 sum w^2) with w
-    the weights in v: a smaller value cannot be told from 0. It falls from sqrt(2) times the noise's variance to
-    sqrt(2 (1 - beta2) / (1 + beta2)) times it. In the source it is a constant to be tuned instead.
+    ``floor`` is the standard deviation of v from the noise alone, after the steps so far. It is noise sqrt(2 sum w^2),
+    where w are the weights of the squared gradients in v. A smaller value of v - noise cannot be told from 0. The floor
+    falls from sqrt(2) times the variance of the noise to sqrt(2 (1 - beta2) / (1 + beta2)) times this variance. In the
+    paper the floor is a constant that must be tuned.
 
-    The corrections are post-processing of releases and cost nothing. Without noise this is ``torch.optim.AdamW``.
+    The corrections are post-processing of releases and cost no privacy. Without noise the optimizer is
+    ``torch.optim.AdamW``.
 
     Parameters
     ----------
-    params, lr, betas, weight_decay : as for ``torch.optim.AdamW``; weights decay apart from the gradient
-    damping : added to the root; other libraries call it ``eps``
-    noise_variance : of every coordinate of the gradients; ``make_private`` sets it
+    params, lr, betas, weight_decay : as for ``torch.optim.AdamW``. Weights decay apart from the gradient
+    damping : number that is added to the square root. Other libraries call it ``eps``
+    noise_variance : variance of the noise on each coordinate of the gradients. ``make_private`` sets it
 
     >>> weight = torch.nn.Parameter(torch.zeros(3))
     >>> weight.grad = torch.tensor([1.0, -2.0, 0.0])
@@ -59,7 +62,7 @@ class DPAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Takes one step on the gradients of the parameters; one without a gradient stays as it is."""
+        """Takes one step on the gradients of the parameters. A parameter without a gradient stays as it is."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -88,12 +91,12 @@ class DPAdam(torch.optim.Optimizer):
 
 
 def sum_squared_weights(beta: float, t: int) -> float:
-    """Sum of w_i^2 over t steps, w_i = (1 - beta) beta^(t - i) / (1 - beta^t)."""
+    """Returns the sum of w_i^2 over steps i = 1, ..., t, where w_i = (1 - beta) beta^(t - i) / (1 - beta^t)."""
     return (1 - beta) / (1 + beta) * (1 - beta ** (2 * t)) / (1 - beta**t) ** 2
 
 
 def tell_noise(optimizer: Any, variance: float) -> None:
-    """Tells a ``DPAdam`` the variance of the noise on its gradients; other optimizers do not ask for it."""
+    """Sets the variance of the noise on gradients in a ``DPAdam``. Other optimizers do not use this variance."""
     if isinstance(optimizer, DPAdam):
         for group in optimizer.param_groups:
             group["noise_variance"] = variance

@@ -65,62 +65,69 @@ def make_private(
     Parameters
     ----------
     model : torch.nn.Module
-        Every parameter that requires a gradient is trained. Nothing in it may mix the records of a batch.
-    optimizer : any of ``torch.optim`` that takes one gradient a step, over those parameters; learning rate schedulers
-        work as before
-    dataset : with a length and records by index
-    algorithm : "dp-sgd": clipped gradients of Poisson batches with Gaussian noise (Abadi et al. 2016), for any
-        optimizer. "dp-adam": the same gradients for ``DPAdam``, which knows the variance of their noise. "adaclip":
-        gradients are centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
-        "dpis": records are drawn in proportion to the norms of their gradients (Wei et al. 2022). Or an
-        ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``, with its own settings
-    epsilon, delta : the guarantee to meet under add or remove of one record, epsilon at most 1e6; the noise follows
-    batch_size : the expected size of a batch, and the divisor of its sum; at most ``public_size``. If that is None and
-        fewer records are counted, a batch has all of them
+        The model to train. Every parameter that requires a gradient is trained. No module of the model may mix the
+        records of a batch.
+    optimizer : an optimizer of ``torch.optim`` over the trained parameters, which takes one gradient a step. Learning
+        rate schedulers work as usual
+    dataset : a data set that has a length and gives records by index
+    algorithm : the name of an algorithm, or its settings, an ``AdaCliP(...)`` or ``DPIS(...)`` of ``tightdp.train``.
+        "dp-sgd" gives clipped gradients of Poisson batches with Gaussian noise to any optimizer (Abadi et al. 2016).
+        "dp-adam" gives the same gradients to ``DPAdam``, which uses the variance of their noise. "adaclip" centres and
+        scales gradients coordinate by coordinate before it clips them (Pichapati et al. 2019). "dpis" draws records in
+        proportion to the norms of their gradients (Wei et al. 2022)
+    epsilon, delta : the guarantee to meet for adding or removing one record, with epsilon at most 1e6. They determine
+        the noise
+    batch_size : the expected size of a batch, at most ``public_size``. The sum over a batch is divided by it. If
+        ``public_size`` is None and the noisy count of records is smaller than ``batch_size``, a batch has all records
     epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
-        batch_size divided by the number of records
-    max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]; or one for each parameter that is
-        trained, in the order of ``model.parameters()``
-    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by the norm bound
-    public_size : a public number of records, from which q follows. None keeps the number private: a noisy count is
-        released first, for a fiftieth of epsilon and delta. The run then uses the noisy count
-    arithmetic : "auto" adds integers, by "products" for records of a form that it serves and else by "exact"; with a
-        bound for each parameter, for AdaCliP and DPIS by "exact" alone. ``ways_`` shows what it chose. "products" gets
-        exact sums from one backward pass: where each record passes a linear layer once, gradients are added as products
-        of integers, and all others are formed. It serves linear layers, convolutions, embeddings, norm layers and what
-        is made of them. "exact" forms every record's gradient by ``torch.func``, where the model's code runs once for
-        all records and sees no values, and adds integers. "one-by-one" does for any module, one record after the other,
-        and assumes that the model keeps nothing between them. "float" gets norms from one backward pass without
-        forming gradients, and adds floats, which the account idealises
-    batches : a ``Batches``: how many records go through the model at once, in which places, and how they are collated
-    release_loss : None, or a ``LossRelease``: the mean training loss of every epoch, or every few steps, is released
-        with noise, and ``losses_`` has it. It is within the charge: its share of each step makes the noise on the
-        gradients a little larger, and ``noise_multiplier`` is that of both together. It must be None for "dpis", whose
-        batches are not uniform samples
-    random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable:
-        for experiments, never for a release
+        ``batch_size`` divided by the number of records
+    max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]. A sequence has a bound for each trained
+        parameter, in the order of ``model.parameters()``
+    noise_multiplier : the standard deviation of the noise divided by the norm bound, given in place of ``epsilon``
+    public_size : a public number of records, from which q follows. None keeps the number private. Then a noisy count is
+        released first, for a fiftieth of epsilon and delta, and the run uses the noisy count
+    arithmetic : the way in which gradients are computed and added up. "auto" adds integers, and
+        uses "products" for records of a form that "products" supports, and "exact" for other records. For AdaCliP, for
+        DPIS and with a bound for each parameter it always uses "exact". ``ways_`` shows what it chose.
+        "products" computes exact sums from one backward pass. Where each record passes a linear layer once, gradients
+        are added as products of integers. All other gradients are formed. It supports linear layers, convolutions,
+        embeddings, norm layers and modules that are made of these.
+        "exact" forms the gradient of each record by ``torch.func`` and adds integers. The code of the model runs once
+        for all records and sees no values.
+        "one-by-one" forms the gradient of one record after the other and adds integers. It supports any module, and
+        assumes that the model keeps nothing between records.
+        "float" computes norms from one backward pass without forming gradients, and adds floats. The account idealises
+        this arithmetic
+    batches : a ``Batches``, which says how many records go through the model at once, in which places, and how records
+        are collated
+    release_loss : None, or a ``LossRelease`` to release the noisy mean training loss of every epoch or every few steps,
+        which ``losses_`` then has. The charge stays the same. The share of the loss makes the noise on the gradients a
+        little larger, and ``noise_multiplier`` is that of loss and gradients together. It must be None for "dpis",
+        whose batches are not uniform samples
+    random_state : None draws from the operating system's secure generator. An int makes batches and noise repeatable,
+        which is for experiments and never for a release
     ledger : a ``Ledger`` of the data set, or its path or URL. It is charged for the whole plan here, before any
-        release. Leave it out if you continue a run by ``load_state_dict``, because it was charged already
-    checkpoint : a folder, which is made if it does not exist; only the first process uses it. Every step is recorded
-        there before it releases anything, and ``fit`` and ``save`` put the model and the optimizer there. If it holds a
-        run, that run is continued, on any number of processes: what it was charged stays charged, the ledger is not
-        charged again, and keys are new. With a ledger, a copy of the folder that falls behind another one is refused.
-        One that an error ended goes on as ``AfterFailure(folder)`` alone
-    distributed : None trains on all processes of ``torch.distributed`` where it is initialised. Every process then
-        calls this, ``step`` and ``fit`` in the same order: parameters and buffers start as those of rank 0,
-        ``batch_size`` is that of all processes together, and with a ``physical_size`` the ranks take physical
-        batches in turn. False trains on this process alone, and a ``ProcessGroup`` on its processes
+        release. Leave it out if you continue a run by ``load_state_dict``, because the ledger was charged already
+    checkpoint : a folder, which is made if it does not exist. Only the first process uses it. Every step is recorded in
+        the folder before it releases anything, and ``fit`` and ``save`` save the model and the optimizer in it. If the
+        folder holds a run, this run is continued, on any number of processes. Its charges stay charged, the ledger is
+        not charged again, and keys are new. With a ledger, a copy of the folder that falls behind another copy is
+        refused. A run that an error ended goes on only with ``AfterFailure(folder)``
+    distributed : None trains on all processes of ``torch.distributed`` if it is initialised. Then every process calls
+        ``make_private``, ``step`` and ``fit`` in the same order. Parameters and buffers start as those of rank 0, and
+        ``batch_size`` is the size of a batch of all processes together. With a ``physical_size`` the ranks take
+        physical batches in turn. False trains on this process alone, and a ``ProcessGroup`` on its processes
 
     Returns
     -------
     PrivateRun
 
-    Guarantee: the parameters after every step, and all else that is computed from them, are (epsilon, delta)-DP
-    together, up to what ``statement_`` says is idealised.
+    Guarantee: the parameters after all steps together, and everything that is computed from them, are
+    (epsilon, delta)-DP, up to what ``statement_`` says is idealised.
 
-    Raises ValueError or TypeError naming the argument and what is accepted, ``BudgetExceeded`` where the ledger does
-    not cover the plan, and ``LedgerError``, before any record is looked at. Warns of a ``delta`` of at least one over
-    the number of records, which a release of whole records would meet.
+    Raises ValueError or TypeError for an argument that is not accepted, ``BudgetExceeded`` if the ledger does not cover
+    the plan, and ``LedgerError``. All of these are raised before any record is read. Warns if ``delta`` is at least
+    1 / (number of records), because a release of whole records can meet such a guarantee.
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset
@@ -164,7 +171,7 @@ def make_private(
     }  # fmt: skip
     size = sum(p.numel() for p in parameters.values())
 
-    # The parts of a run, in the order in which they act: each rests on the parts above it.
+    # The parts of a run are made in the order in which they act. Each part uses the parts above it.
     saved = SavedRun(world, folder, files, about)
     key = Key(world, seed)
     made = plan(
@@ -191,7 +198,7 @@ def make_private(
 
 
 def _check_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: World) -> dict[str, Any]:
-    """Returns the parameters that are trained. ValueError for a model or an optimizer that does not allow it."""
+    """Returns the trained parameters. ValueError if the model or the optimizer does not allow private training."""
     model_checks.check_modules(model)
     if arithmetic in ("float", "products"):
         check_layers(model)
@@ -202,7 +209,7 @@ def _check_model(model: Any, optimizer: Any, arithmetic: SumArithmetic, world: W
 
 
 def _list_reader_options(batches: Batches) -> dict[str, Any]:
-    """Returns the arguments of a loader that say how it reads records."""
+    """Returns the arguments that tell a loader how to read records."""
     return {"physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options}
 
 

@@ -1,1 +1,1 @@
-"""Batches: the loaders that draw records, the reader of one record at a time, and where each record lies in a batch."""
+"""Loaders that draw batches, the reader of single records, and the places of records in a physical batch."""

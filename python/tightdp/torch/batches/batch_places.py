@@ -1,4 +1,7 @@
-"""Physical batches of one shape, where each record draws its own place (docs/theory/training.md, section 8)."""
+"""Physical batches of one shape, in which each record draws its own place (docs/theory/training.md, section 8).
+
+A place is a row of a physical batch.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +18,23 @@ from . import collated_batch
 RecordIndices = npt.NDArray[np.intp]
 """Indices of records in the data set."""
 PLACE_STREAMS = 3 * 2**61
-"""First stream of the draws of places, two streams for each step. The streams below 2^62 are for batches, those from
-2^62 on for sums of norms, and those from 2^63 on for noise."""
+"""Number of the first stream of random numbers for places. Each step has two of these streams. Streams with numbers
+below 2^62 are for batches, those from 2^62 on for sums of norms, and those from 2^63 on for noise."""
 
 
 def choose_size(expected: float) -> int:
     """Returns the default number of places in a physical batch: a power of two, from 8 to 64.
 
-    It is about an eighth of the records that a step expects. With more places too many stay empty, and with fewer
-    PyTorch's calls take longer than their rows.
+    The number is about an eighth of the expected number of records in a step. With more places, too many of them stay
+    empty. With fewer places, the overhead of PyTorch's calls takes longer than the computation on the rows.
     """
     return next((size for size in (64, 32, 16) if 8 * size <= expected), 8)
 
 
 def draw_places(rows: RecordIndices, size: int, source: RandomSource) -> RecordIndices:
-    """Returns the rows in physical batches of ``size`` places, with -1 in a place that stays empty.
+    """Returns the records' indices ``rows``, laid out in physical batches of ``size`` places, with -1 in empty places.
 
-    Each row draws its place independently, and takes it in the first physical batch where that place is free.
+    Each record draws its place independently, and goes to the first physical batch in which this place is free.
     """
     drawn = source.integers(len(rows)) % size
     order = np.argsort(drawn, kind="stable")
@@ -43,9 +46,10 @@ def draw_places(rows: RecordIndices, size: int, source: RandomSource) -> RecordI
 
 
 def fill_places(places: Places | None, batch: Any, records: int) -> tuple[Any, int, npt.NDArray[np.float64] | None]:
-    """Returns a batch with a row for each place, the number of rows, and their weights (1 for records, 0 for copies).
+    """Returns a batch with a row for each place, the number of rows, and the weights of the rows.
 
-    Without ``places`` the batch is returned as it is, and None instead of the weights.
+    A row has weight 1 if it is a record, and 0 if it is a copy in an empty place. Without ``places`` the function
+    returns the unchanged batch, its number of records, and None instead of the weights.
     """
     if places is None:
         return batch, records, None
@@ -54,13 +58,16 @@ def fill_places(places: Places | None, batch: Any, records: int) -> tuple[Any, i
 
 @dataclass(frozen=True)
 class Places:
-    """The ascending places ``where`` the records of a physical batch stand, and its number of places, ``size``."""
+    """The places of the records in a physical batch.
+
+    ``where`` has the place of each record, in ascending order, and ``size`` is the number of places in the batch.
+    """
 
     where: RecordIndices
     size: int
 
     def fill_batch(self, batch: Any, records: int) -> Any:
-        """Returns the batch with a row for each place: a copy of the first record where no record stands."""
+        """Returns the batch with a row for each place. An empty place gets a copy of the first record."""
         tensors, rebuild = collated_batch.split_records(batch, records)
         chosen = torch.zeros(self.size, dtype=torch.int64)
         chosen[torch.from_numpy(self.where)] = torch.arange(records)

@@ -10,15 +10,15 @@ import numpy as np
 import torch
 
 Rebuild = Callable[[list[Any]], Any]
-"""Makes a batch of a list of tensors, in the structure of the batch that they came from."""
+"""Function that makes a batch from a list of tensors, in the structure of the batch that was taken apart."""
 
 
 def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
-    """Returns the tensors of a batch of tuples, lists and mappings, and the function that puts others in their place.
+    """Returns the tensors of a batch, and a function that rebuilds the batch from other tensors.
 
-    None, types and devices stay as they are. Raises ValueError for an item that may tell something of other records and
-    cannot be taken apart, such as a number or a string. A mapping of another type than dict becomes a plain dict if its
-    type cannot be made of one.
+    A batch consists of tensors in tuples, lists and mappings. None, types and devices in it stay as they are. Raises
+    ValueError for other items, such as numbers and strings, because they cannot be split by records and may depend on
+    several of them. A mapping becomes a plain dict if its type cannot be constructed from a dict.
     """
     if isinstance(batch, torch.Tensor):
         if batch.layout is not torch.strided or batch.is_nested:
@@ -53,9 +53,9 @@ def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
 
 
 _CONSTANTS = (type(None), torch.dtype, torch.device)
-"""Types of items that say nothing of records, and stay in a batch as they are."""
+"""Types of items that do not depend on records. Such items stay in a batch as they are."""
 _SCALARS = (str, bytes, Number, np.generic)
-"""Types of single values, which belong to one record each if they stand in a list, and are refused there."""
+"""Types of single values. A list of them is refused, because each value may belong to another record."""
 
 
 def _refuse_item(made: str) -> ValueError:
@@ -66,7 +66,7 @@ def _refuse_item(made: str) -> ValueError:
 
 
 def describe_structure(batch: Any) -> Any:
-    """Returns the types, keys and lengths of which a batch is made, without the shapes and numbers of its tensors."""
+    """Returns the types, keys and lengths in a batch, without the shapes and values of its tensors."""
     if isinstance(batch, torch.Tensor):
         return batch.dtype
     if isinstance(batch, Mapping):
@@ -75,12 +75,12 @@ def describe_structure(batch: Any) -> Any:
 
 
 def format_shape(tensor: Any) -> str:
-    """Returns the shape as errors show it, with * for the first axis, which may be the private number of records."""
+    """Returns the shape for an error message. It has * for the first axis, whose length may be private."""
     return "()" if tensor.ndim == 0 else f"({', '.join(['*', *map(str, tensor.shape[1:])])})"
 
 
 def _make_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
-    """Returns a mapping of that type, or the plain dict if the type cannot be made of one."""
+    """Returns a mapping of the type ``kind``, or the plain dict if the type cannot be constructed from a dict."""
     try:
         return kind(plain)
     except TypeError:
@@ -88,7 +88,7 @@ def _make_mapping(kind: Any, plain: dict[Any, Any]) -> Any:
 
 
 def split_records(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
-    """Returns ``flatten_batch`` of the batch. ValueError unless each tensor has one row for each record."""
+    """Returns the result of ``flatten_batch``. ValueError unless each tensor has one row for each record."""
     tensors, rebuild = flatten_batch(batch)
     if not tensors:
         raise ValueError("collate_fn must make tensors whose first axis is that of the records: it made none")
@@ -102,6 +102,6 @@ def split_records(batch: Any, records: int) -> tuple[list[Any], Rebuild]:
 
 
 def move_batch(batch: Any, device: Any) -> Any:
-    """Returns the batch with its tensors on the device."""
+    """Returns the batch with its tensors moved to the device."""
     tensors, rebuild = flatten_batch(batch)
     return rebuild([tensor.to(device) for tensor in tensors]) if any(t.device != device for t in tensors) else batch

@@ -1,7 +1,8 @@
 """DPIS: records are drawn in proportion to the norms of their gradients, in two stages (docs/theory/dpis.md).
 
-A step looks at candidates, which are drawn by bounds on their norms, and takes some of them by the norms themselves.
-Before the first step of an epoch all records are looked at, for fresh bounds. Candidates, bounds and sizes are as
+A step draws candidates, with probabilities that follow from bounds on the records' norms. It computes the norms of the
+candidates' gradients, and then takes some of the candidates, with probabilities that follow from these norms. Before
+the first step of an epoch the norms of all records are computed, for fresh bounds. Candidates, bounds and sizes are as
 private as the records.
 """
 
@@ -27,16 +28,18 @@ from .batch_places import Places, RecordIndices
 from .poisson_loader import Batch, RunLoader
 
 Share = tuple[Iterator[Places | None], Iterator[tuple[Any, int]]]
-"""The records of one process: the places in each physical batch (None without padding), and the collated parts."""
+"""The records of one process. The first iterator has the places in each physical batch, or None without padding. The
+second has the collated records of each part and their number."""
 NORM_STREAMS = 2**62
-"""First stream of the noise on sums of norms. Each step takes two of the streams before it, for its coins."""
+"""Number of the first stream of random numbers for noise on sums of norms. The streams with smaller numbers are for
+coins, two for each step."""
 
 
 class Candidates:
-    """Bounds on the norms of all records, by which each step chooses candidates and takes some of them.
+    """The bounds on the gradient norms of all records, and the draws of candidates by these bounds.
 
-    The processes of a run hold the same bounds. Coins are tossed by the numbers of the step and of the candidate, so
-    that it does not matter which process looks at which record (docs/theory/training.md, section 6).
+    The processes of a run hold the same bounds. A coin follows from the number of the step and the number of the
+    candidate. Therefore it does not matter which process computes which norm (docs/theory/training.md, section 6).
     """
 
     def __init__(self, plan: Plan, key: Key) -> None:
@@ -48,17 +51,17 @@ class Candidates:
         self._seen, self._everyone = 0, False
 
     def follow_plan(self, plan: Plan) -> None:
-        """Uses the sampling probability and the norm bound of this plan from now on."""
+        """Uses the sampling probability and the norm bound of ``plan`` from now on."""
         settings = plan.settings
         assert isinstance(settings, DPIS)
         self._stages = TwoStages(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
 
     def must_renew_bounds(self, number: int, records: int) -> bool:
-        """Tells whether the step with this number must first look at all records, for fresh bounds."""
+        """Tells whether the step ``number`` must first compute the norms of all records, for fresh bounds."""
         return self._bounds is None or len(self._bounds) != records or number % self._steps_per_epoch == 0
 
     def draw_candidate_rows(self, number: int) -> RecordIndices:
-        """Draws the candidates of a step, and returns their numbers."""
+        """Draws the candidates of a step, and returns their indices in the data set."""
         bounds = np.zeros(0) if self._bounds is None else self._bounds
         source = self._key.make_source_at(2 * number)
         rows = np.flatnonzero(self._stages.draw_candidates(source, bounds))
@@ -66,29 +69,30 @@ class Candidates:
         return rows
 
     def begin_look(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
-        """Begins a look at the records ``rows``. This process sees those at the places ``own``, in that order.
+        """Begins to collect the norms of the records ``rows``.
 
-        ``everyone`` says that the rows are all records.
+        ``own`` has the positions in ``rows`` whose records this process gets, in their order. ``everyone`` says that
+        ``rows`` has all records.
         """
         self._rows, self._own, self._everyone = rows, own, everyone
         self._norms, self._seen = np.zeros(len(rows)), 0
 
     def note_norms(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
-        """Notes the norms of the next rows, 0 for one that is not finite. Returns their places among the rows."""
+        """Notes the norms of the next records, as 0 if not finite. Returns these records' positions in ``rows``."""
         at = self._own[self._seen : self._seen + len(norms)]
         self._seen += len(norms)
         self._norms[at] = np.where(np.isfinite(norms), norms, 0.0)
         return at
 
     def select_candidates(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Notes the norms of the next candidates, and returns a mask of those that take part in the step."""
+        """Notes the norms of the next candidates, and returns a mask of the candidates that take part in the step."""
         assert self._bounds is not None
         at = self.note_norms(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
     def renew_bounds(self, world: World) -> npt.NDArray[np.float64]:
-        """Sets the bounds for later steps from the norms that all processes noted, and returns these norms."""
-        # Each norm is 0 on all processes but one, so that the sum of its bits as an integer is the norm itself.
+        """Computes the bounds for later steps from the norms of all processes, and returns these norms."""
+        # Each norm is 0 on all processes but one. So the sum of the norms' bits, read as integers, is the norm itself.
         world.add_up(torch.from_numpy(self._norms).view(torch.int64))
         bounds = self._stages.bound_norms(self._norms)
         if self._bounds is None or self._everyone:
@@ -98,14 +102,14 @@ class Candidates:
         return self._norms
 
     def make_norm_noise_source(self, number: int) -> RandomSource:
-        """Returns the source of the noise on the ``number``-th released sum of norms."""
+        """Returns the source of the noise for released sum of norms ``number``."""
         return self._key.make_source_at(NORM_STREAMS + number)
 
 
 class LateBatch(Batch):
-    """Candidates of a step, drawn when the step takes them, because they depend on the norms of the step before.
+    """A batch of candidates, which are drawn when a step uses the batch.
 
-    ``rows`` is empty until then.
+    They cannot be drawn earlier, because they depend on the norms of the step before. ``rows`` is empty until the draw.
     """
 
     loader: ImportanceLoader
@@ -132,17 +136,18 @@ class LateBatch(Batch):
         yield from parts
 
     def _hold_parts(self) -> None:
-        """Reads nothing ahead."""
+        """Does nothing, because the candidates are not drawn ahead."""
 
 
 class ImportanceLoader(RunLoader):
-    """The candidates of a run of DPIS: an iteration is an epoch, and before its first step all records are looked at.
+    """The loader of the candidates of a DPIS run. One iteration is an epoch.
 
-    By default as many records go through the model at once as a step usually has candidates.
+    The norms of all records are computed before the first step of an epoch. By default a physical batch is as large as
+    the expected number of candidates of a step.
     """
 
     candidates: Candidates
-    _in_order = True  # norms are noted by the place of their candidate
+    _in_order = True  # norms are noted in the order of the candidates
 
     def __init__(self, account: Account, dataset: Any, key: Key, world: World, **options: Any) -> None:
         settings = account.plan.settings
@@ -153,25 +158,25 @@ class ImportanceLoader(RunLoader):
 
     @property
     def next_step(self) -> int:
-        """The number of the step that is charged next."""
+        """Number of the step that is charged next."""
         return self._account.charged_steps
 
     @property
     def _usual_records(self) -> float:
-        """Expected number of candidates of a step."""
+        """Expected number of candidates in a step."""
         return self._reach * super()._usual_records
 
     @property
     def must_look_at_all(self) -> bool:
-        """Whether all records are looked at before the next step."""
+        """Whether the norms of all records must be computed before the next step."""
         return self.candidates.must_renew_bounds(self.next_step, len(self.dataset))
 
     def share_all_records(self) -> Share:
-        """Returns this process's share of all records."""
+        """Returns the share of all records that this process reads."""
         return self._share_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
 
     def draw_candidate_share(self, number: int) -> tuple[RecordIndices, Share]:
-        """Draws the candidates of a step, and returns them and this process's share of them."""
+        """Draws the candidates of a step, and returns all of them and the share that this process reads."""
         self.candidates.follow_plan(self._account.current_plan)
         rows = self.candidates.draw_candidate_rows(number)
         return rows, self._share_rows(rows, 2 * number, everyone=False)

@@ -28,29 +28,30 @@ SAFE_OPTIONS = (
     "multiprocessing_context", "num_workers", "persistent_workers", "pin_memory", "pin_memory_device",
     "prefetch_factor", "timeout",
 )  # fmt: skip
-"""Options of ``DataLoader`` that decide where and when records are read, and neither which nor in what order.
-``worker_init_fn`` is left out: which worker reads a record depends on the other records, so workers must not differ."""
+"""Accepted options of ``DataLoader``. They decide where and when records are read, and change neither which records are
+read nor their order. ``worker_init_fn`` is not accepted: which worker reads a record depends on the other records, so
+workers must not differ."""
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
-"""Numbers, in place of a draw's, under which records are read outside of draws. They are those of the first record of
-the data set, of the first look at whether anything is kept, and of the first trial of an audit. Later looks and trials
-count down."""
+"""Numbers that stand for the number of a draw when records are read without a draw. The first is for reading the first
+record of the data set, the second for the first check that nothing is kept between records, and the third for the first
+trial of an audit. Later checks and trials count down from these numbers."""
 
 REPEATED_RECORDS = 8
-"""Number of records that are read three times each, to see whether anything is kept between them."""
+"""Number of records that are read three times each, to check that nothing is kept between records."""
 
 
 class Batch:
-    """One Poisson sample of records, to be used once, as ``PoissonLoader`` yields it.
+    """A Poisson sample of records from ``PoissonLoader``, which can be used once.
 
-    ``parts()`` collates and yields its records, those of one shape together, at most ``physical_batch_size`` at a time.
-    An empty sample has no parts. How many records there are is private.
+    ``parts()`` collates the records and yields them, at most ``physical_batch_size`` at a time. Each part has records
+    of one shape. An empty sample has no parts. The number of records is private.
     """
 
     def __init__(self, loader: PoissonLoader, rows: RecordIndices, parts: Iterator[Any]) -> None:
         self.loader, self.rows = loader, rows[rows >= 0]
-        self.rows.flags.writeable = False  # a step reads the records that were drawn, whatever is written here
+        self.rows.flags.writeable = False  # no writer can change which records a step reads
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
         self._places: Iterator[Places | None] = iter([loader._make_places(cut) for cut in loader._cut_places(rows)])
@@ -62,15 +63,15 @@ class Batch:
 
     @property
     def _digest_rows(self) -> bytes:
-        """Digest of the sample, by which the processes of a run check that they drew the same records."""
+        """Digest of the sample. The processes of a run compare it, to check that they drew the same records."""
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
     def _read_before_draw(self) -> Iterator[Part] | None:
-        """Returns the parts that a step looks at before it draws; None if it draws at once."""
+        """Returns the parts whose norms a step computes before it draws records; None if it needs none."""
         return None
 
     def parts(self) -> Iterator[Part]:
-        """Returns collated records and their number, part by part. Raises RuntimeError the second time."""
+        """Returns an iterator over parts: collated records and their number. RuntimeError if the batch was used."""
         if self._parts is None:
             raise RuntimeError("batch must be a fresh one: this one was used before, and each step needs its own draw")
         parts, self._parts = self._parts, None
@@ -83,7 +84,7 @@ class Batch:
         )
 
     def _hold_parts(self) -> None:
-        """Reads the parts that are left, because the loader goes on to the next batch."""
+        """Reads the remaining parts into memory, because the loader goes on to the next batch."""
         if self._parts is not None:
             self._parts = list(self._parts)
 
@@ -92,23 +93,25 @@ class Batch:
 
 
 class PoissonLoader:
-    """Yields Poisson batches of ``dataset``: each record is in each batch with ``sampling_probability``, independently.
+    """The loader of Poisson batches of ``dataset``.
 
-    The draws are the operating system's, unless ``rng`` is given, and are made where the loader is iterated, never in
-    a worker. They concern indices in the whole data set. A batch may be empty, and is then a batch like any other: a
-    private step must be taken on it, because leaving it out would tell that nobody was drawn.
+    Each record is in each batch with probability ``sampling_probability``, independently of all other draws. The draws
+    use the operating system's random numbers unless ``rng`` is given. They are made in the process that iterates over
+    the loader, never in a worker, and for the indices of the whole data set. A batch may be empty. A private step must
+    be taken on an empty batch too, because leaving the step out would reveal that no record was drawn.
 
     Parameters
     ----------
-    dataset : with ``len`` and integer indices; its length is read at every draw
-    sampling_probability : in (0, 1], rounded down to a multiple of 2^-64
-    steps : batches an iteration; by default an epoch, ceil(1 / sampling_probability)
-    physical_batch_size : the most records that are collated at once; None for a whole batch
-    collate_fn : makes a batch of a list of records, and gets one record at a time; None for PyTorch's own. Records of
-        different shapes go through the model in groups of equal shape
-    rng : None for secure draws; ``Philox`` repeats, which is for experiments
-    options : of ``torch.utils.data.DataLoader``: ``num_workers``, ``pin_memory`` and the others of ``SAFE_OPTIONS``.
-        Those that may choose records or their order (``shuffle``, ``sampler``, ``in_order``, ...) are refused.
+    dataset : a data set that has ``len`` and integer indices. Its length is read at every draw
+    sampling_probability : a number in (0, 1], which is rounded down to a multiple of 2^-64
+    steps : number of batches in an iteration. The default is an epoch, ceil(1 / sampling_probability)
+    physical_batch_size : the largest number of records that are collated at once; None for the whole batch
+    collate_fn : function that makes a batch from a list of one record; None for PyTorch's own. Records of different
+        shapes go through the model in groups of equal shape
+    rng : source of random numbers. None draws securely. ``Philox`` makes the draws repeatable, for experiments
+    options : options of ``torch.utils.data.DataLoader`` that are in ``SAFE_OPTIONS``, such as ``num_workers`` and
+        ``pin_memory``. Options that may choose records or their order, such as ``shuffle``, ``sampler`` and
+        ``in_order``, are refused
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset
@@ -150,11 +153,11 @@ class PoissonLoader:
         self._source = resolve_source(rng)
         self._collate, self._options = collate_fn, options
         self._coins, self._draws = Coins(), count()
-        self._make_torch_loader([])  # refuses options that it does not know, before any record is read
+        self._make_torch_loader([])  # PyTorch refuses bad options before any record is read
 
     @property
     def sampling_probability(self) -> float:
-        """Probability with which each record is in each batch. It cannot be set, because the account rests on it."""
+        """Probability with which each record is in each batch. It cannot be set, because the account relies on it."""
         return self._probability
 
     @property
@@ -169,7 +172,7 @@ class PoissonLoader:
         return self._yield_batches(self._steps)
 
     def _yield_batches(self, steps: int) -> Iterator[Batch]:
-        """Yields so many batches. PyTorch's loader may read ahead of them, and then draws for later ones as well."""
+        """Yields ``steps`` batches. PyTorch's loader may read ahead, and then later batches are drawn too."""
         drawn: deque[RecordIndices] = deque()
 
         def draw_pieces() -> Iterator[tuple[int, RecordIndices]]:
@@ -180,7 +183,7 @@ class PoissonLoader:
 
         parts, ahead = iter(self._read_parts(draw_pieces())), deque[Any]()
         for _ in range(steps):
-            # Reading the next part draws the next batch that is not empty and all before it, or nothing at the end.
+            # Reading the next part draws batches up to the next one that is not empty, or up to the last one.
             if not drawn:
                 ahead.extend(_take_next(parts))
             rows = drawn.popleft()
@@ -189,7 +192,7 @@ class PoissonLoader:
             batch._hold_parts()
 
     def _take_parts(self, rows: RecordIndices, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
-        """Yields the parts of one batch, first those that were read ahead."""
+        """Yields the parts of one batch. Parts that were read ahead come first."""
         for _ in self._cut_records(rows):
             yield from self._check_parts(ahead.popleft() if ahead else next(parts))
 
@@ -206,29 +209,29 @@ class PoissonLoader:
         return [cut[cut >= 0] for cut in self._cut_places(rows)]
 
     def _cut_places(self, rows: RecordIndices) -> list[RecordIndices]:
-        """Returns the places of each physical batch that has a record, with -1 where no record stands."""
+        """Returns the places of each physical batch that has a record: the record's index, or -1 for an empty place."""
         size = self.physical_batch_size or max(1, len(rows))
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))
         return [cut for cut in cuts if (cut >= 0).any()]
 
     def _make_places(self, cut: RecordIndices) -> Places | None:
-        """Returns where the records of a physical batch stand; None if they fill it."""
+        """Returns the places of the records in a physical batch; None without padding."""
         return None
 
     def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
         """Yields the collated parts of each piece, which is given as the number of its draw and its records."""
         if self._is_plain_tensors:
-            tensors = self.dataset.tensors  # as the reader collates
+            tensors = self.dataset.tensors  # the same as reading and collating each record
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
         return read_without_trace(iter(self._make_torch_loader(self._seed_records(pieces))))
 
     @property
     def _is_plain_tensors(self) -> bool:
-        """Whether records are rows of tensors, which need no reading one by one."""
+        """Whether records are rows of tensors, which need not be read one by one."""
         return type(self.dataset) is TensorDataset and self._collate is None and not self._options
 
     def _seed_records(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[tuple[int, int]]]:
-        """Yields the indices of each piece, each with the seed for reading its record."""
+        """Yields, for each piece, pairs of a record's index and the seed for reading this record."""
         for number, piece in pieces:
             yield [(int(i), self._coins.make_record_seed(number, int(i))) for i in piece]
 
@@ -242,15 +245,15 @@ class PoissonLoader:
         )
 
     _in_order = False
-    """Whether the parts have their records in the order in which these were drawn."""
+    """Whether records stay in the order in which they were drawn, instead of being grouped by shape."""
 
 
 class RunLoader(PoissonLoader):
-    """The Poisson batches of a run: an iteration is an epoch, and the last one ends with the plan.
+    """The loader of the Poisson batches of a run. One iteration is an epoch, and the last iteration ends with the plan.
 
-    Batch k of a run comes from stream k of its key, by record index, on every process. With ``physical_batch_size`` a
-    batch is cut as on one process, and the processes take the pieces in turn, so that the physical batches do not
-    depend on the number of processes. Without it each process takes one piece, of about equal sizes.
+    Every process draws batch k of a run from stream k of the run's key, in the order of record indices. With
+    ``physical_batch_size`` a batch is cut into the same physical batches on any number of processes, and the processes
+    take these in turn. Without it a batch is cut into one piece for each process, of about equal sizes.
     """
 
     def __init__(
@@ -264,7 +267,7 @@ class RunLoader(PoissonLoader):
             self.physical_batch_size = choose_size(self._usual_records)
 
     def read_first_record(self) -> Iterator[Part]:
-        """Returns the first record of the data set, collated, and its number, 1; nothing if the data set is empty."""
+        """Yields the first record of the data set, collated, and the number 1; nothing if the data set is empty."""
         alone = [(FIRST_READ, np.zeros(1, np.intp))] if len(self.dataset) else []
         return chain.from_iterable(self._read_parts(iter(alone)))
 
@@ -273,13 +276,13 @@ class RunLoader(PoissonLoader):
             yield from super()._read_parts(pieces)
 
     def read_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
-        """Reads some records, each collated to a batch of one, with the coins of the draw of that number."""
+        """Reads some records, each collated to a batch of one, with the coins of draw ``number``."""
         reader = RecordReader(self.dataset, self._collate or default_collate)
         with torch.random.fork_rng(devices=[]), restore_generators():
             return [reader.read_noted((int(i), self._coins.make_record_seed(number, int(i)))) for i in rows]
 
     def _check_reading(self) -> None:
-        """Reads some random records repeatedly. ValueError if a record changes with those that were read before it."""
+        """Reads some random records repeatedly. ValueError if a record depends on records that were read before."""
         number = LOOK_READS - self._account.charged_steps
         rows = [
             self._coins.make_record_seed(number, -1 - place) % len(self.dataset) for place in range(REPEATED_RECORDS)
@@ -290,7 +293,7 @@ class RunLoader(PoissonLoader):
             check_reads_repeat(RecordReader(self.dataset, self._collate or default_collate), drawn, order)
 
     def _draw_all(self, steps: int) -> Iterator[RecordIndices]:
-        first = max(self._next, self._account.charged_steps)  # a run that was resumed is past the streams of its steps
+        first = max(self._next, self._account.charged_steps)  # a resumed run skips the streams of its charged steps
         self._next = first + steps
         for number in range(first, first + steps):
             yield self._place_rows(self._draw_rows(self._key.make_source_at(number)), 2 * number)
@@ -301,7 +304,7 @@ class RunLoader(PoissonLoader):
         return self._account.plan.batch_size
 
     def _place_rows(self, rows: RecordIndices, number: int) -> RecordIndices:
-        """Returns the rows in the places that they draw from the stream of that number; without padding as they are."""
+        """Returns the rows in places drawn from place stream ``number``; without padding the unchanged rows."""
         if not self.padded or self.physical_batch_size is None:
             return rows
         return draw_places(rows, self.physical_batch_size, self._key.make_source_at(PLACE_STREAMS + number))
@@ -337,14 +340,14 @@ class RunLoader(PoissonLoader):
 
 
 def _take_next(parts: Iterator[Any]) -> list[Any]:
-    """Returns the next part in a list, or an empty list at the end."""
+    """Returns a list of the next part, or an empty list at the end."""
     for part in parts:
         return [part]
     return []
 
 
 def check_dataset(dataset: Any) -> Any:
-    """Returns the data set. Raises TypeError unless it has records by index, as loaders and streams do not."""
+    """Returns the data set. TypeError unless it gives records by index, which loaders and streams do not."""
     if isinstance(dataset, DataLoader):
         raise TypeError(
             "dataset must be the data set itself, got a DataLoader: its batches are shuffled or in order, and the "

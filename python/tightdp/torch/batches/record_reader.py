@@ -1,4 +1,4 @@
-"""Makes batches of records: each record is read and collated alone, so that nothing of the others can enter it."""
+"""Makes batches of records. Each record is read and collated alone, so that no other record can affect it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..randomness.global_generators import seed_generators
 from . import collated_batch
 
 Part = tuple[Any, int]
-"""Collated records of one shape, and their number."""
+"""Collated records of one shape, and the number of these records."""
 
 
 class AloneRead(NamedTuple):
@@ -23,15 +23,16 @@ class AloneRead(NamedTuple):
 
     batch: Any
     raw: Any
-    """Content of the record that the data set returned, as ``describe_content`` has it."""
+    """Result of ``describe_content`` for the record that the data set returned."""
     collated: Any
-    """Content of ``batch``."""
+    """Result of ``describe_content`` for ``batch``."""
 
 
 class RecordReader(Dataset[Any]):
-    """A data set that reads each record with coins of its own, and collates it to a batch of one by ``collate``.
+    """A data set that reads each record with its own coins, and collates the record to a batch of one by ``collate``.
 
-    An index is a pair: the record's index in ``dataset``, and the seed of the global generators while it is read.
+    An index of this data set is a pair of the record's index in ``dataset`` and a seed. The global generators have this
+    seed while the record is read.
     """
 
     def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any] | None) -> None:
@@ -41,7 +42,7 @@ class RecordReader(Dataset[Any]):
         return len(self._dataset)
 
     def __getitem__(self, drawn: tuple[int, int]) -> Any:
-        # Copied before the next record is read: a data set may fill one buffer again and again.
+        # The copy is made before the next record is read, because a data set may use one buffer for all records.
         return copy_arrays(self.collate_alone(self.read_raw(drawn)))
 
     def read_raw(self, drawn: tuple[int, int]) -> Any:
@@ -71,7 +72,7 @@ def copy_arrays(x: Any) -> Any:
         inner = {key: copy_arrays(value) for key, value in x.items()}
         if type(x) is dict or not isinstance(x, MutableMapping):
             return inner
-        made = copy.copy(x)  # its class may have a constructor with other arguments
+        made = copy.copy(x)  # the constructor may need other arguments
         made.update(inner)
         return made
     if isinstance(x, tuple) and hasattr(x, "_fields"):
@@ -80,10 +81,11 @@ def copy_arrays(x: Any) -> Any:
 
 
 class RecordCollator:
-    """Puts records of one form and one shape together, so that no record is padded to the length of another.
+    """A collation that makes a part of the records of one form, so that no record is padded to another one's length.
 
-    ``alone`` says that each record is a batch of one already; otherwise PyTorch's own collation stacks records of one
-    form. ``in_order`` leaves records in their order, and makes a new part wherever the form changes.
+    The form of a record is its structure, its types and its shapes. ``alone`` says that each record is already a batch
+    of one. Otherwise PyTorch's own collation stacks the records of one form. ``in_order`` keeps the order of the
+    records, and begins a new part wherever the form changes.
     """
 
     def __init__(self, *, alone: bool, in_order: bool) -> None:
@@ -95,7 +97,7 @@ class RecordCollator:
 
 
 def group_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
-    """Returns the places at which each form occurs. ``in_order`` begins another group wherever the form changes."""
+    """Returns a list of positions for each form. ``in_order`` begins a new list wherever the form changes."""
     groups: dict[Any, list[int]] = {}
     changes, last = 0, None
     for i, form in enumerate(forms):
@@ -106,7 +108,7 @@ def group_forms(forms: Iterable[Any], *, in_order: bool = False) -> list[list[in
 
 
 def describe_form(x: Any) -> Any:
-    """Returns the types and shapes of a record, without its numbers."""
+    """Returns the structure, types and shapes of a record, without its values."""
     if isinstance(x, torch.Tensor):
         return x.dtype, x.shape, x.layout
     if isinstance(x, np.ndarray):
@@ -119,14 +121,14 @@ def describe_form(x: Any) -> Any:
 
 
 def join_records(records: list[Any]) -> Any:
-    """Joins batches of one record, all of one form. ValueError unless each consists of dense tensors of one row."""
+    """Joins batches of one record that have the same form. ValueError unless they have dense tensors of one row."""
     found = [collated_batch.split_records(record, 1) for record in records]
     rows = [torch.cat(column) for column in zip(*(tensors for tensors, _ in found), strict=True)]
     return found[0][1](rows)
 
 
 def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
-    """Raises ValueError unless a record is the same, with the same coins, each time that ``order`` has it."""
+    """Raises ValueError if a record, read with the same coins, differs between its occurrences in ``order``."""
     found: dict[int, Any] = {}
     for i in order:
         content = _record_content(reader[drawn[i]])
@@ -140,7 +142,7 @@ def check_reads_repeat(reader: RecordReader, drawn: list[tuple[int, int]], order
 
 
 def _record_content(record: Any) -> Any:
-    """Returns the structure, the shapes and the bytes of a collated record, to be compared with another reading."""
+    """Returns the structure, the shapes and the bytes of a collated record, for comparison with another reading."""
     tensors, _ = collated_batch.split_records(record, 1)
     return collated_batch.describe_structure(record), [
         (t.shape, t.detach().contiguous().view(torch.uint8).tolist()) for t in tensors
@@ -148,9 +150,9 @@ def _record_content(record: Any) -> Any:
 
 
 def describe_content(x: Any) -> Any:
-    """Returns the form and the bytes of ``x``, to be compared with those of the same record later.
+    """Returns the form and the bytes of ``x``, for comparison with a later reading of the same record.
 
-    An object that cannot be pickled is taken to be the same as any other of its type.
+    All objects of one type that cannot be pickled have the same content here.
     """
     if isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_nested:
         return describe_form(x), x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()

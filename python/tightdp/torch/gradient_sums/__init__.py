@@ -1,1 +1,1 @@
-"""Sums of clipped per-example gradients, whatever the layers are, and the noise that is added to them."""
+"""Sums of clipped per-example gradients for any kind of layer, and the noise that is added to the sums."""

@@ -1,4 +1,4 @@
-"""Base classes of all sums of clipped gradients."""
+"""The base classes of all sums of clipped gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sum_noise import add_noise_to_sums
 
 
 class Sums:
-    """Sums of clipped gradients, a tensor for each parameter, over all physical batches of a step."""
+    """The sums of clipped gradients over all physical batches of a step. There is a tensor for each parameter."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], totals: list[Any]) -> None:
         self._plan, self._parameters, self._totals = plan, parameters, totals
@@ -22,25 +22,25 @@ class Sums:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters that the sums were made for, by name."""
+        """The parameters for which the sums were made, by name."""
         return self._parameters
 
     def is_made_for(self, parameters: dict[str, Any]) -> bool:
-        """Tells whether these are the parameters that the sums were made for."""
+        """Tells whether the sums were made for these parameters."""
         return _identify_parameters(parameters) == self._kinds
 
     def follow_plan(self, plan: Plan) -> None:
-        """Uses another plan from now on, which differs from the one before in its noise and its divisor alone."""
+        """Uses ``plan`` from now on. It may differ from the earlier plan only in its noise and its divisor."""
         self._plan = plan
 
     def clear_totals(self) -> None:
-        """Sets the sums to zero, for the next step."""
+        """Sets the sums to zero before the next step."""
         for total in self._totals:
             total.zero_()
 
     @property
     def gradient_ways(self) -> dict[str, str]:
-        """Names, by parameter, the way in which its gradients, or their norms, were computed last."""
+        """The way in which gradients, or their norms, were computed last, by the name of the parameter."""
         raise NotImplementedError
 
     @property
@@ -49,32 +49,32 @@ class Sums:
         return False
 
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
-        """Takes some records through the model to see whether it can be clipped, before a step is charged."""
+        """Takes some records through the model before a step is charged, to check that gradients can be clipped."""
         raise NotImplementedError
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
         """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros.
 
-        With ``places`` gradients are computed where the records stand in a physical batch of fixed shape.
+        With ``places`` each record's gradient is computed at the record's place in a physical batch of fixed shape.
         """
         raise NotImplementedError
 
     def find_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
-        """Returns gradients of some records that are not clipped, a tensor (records, *shape) for each parameter."""
+        """Returns the unclipped gradients of some records, a tensor of shape (records, *shape) for each parameter."""
         raise NotImplementedError
 
     def convert_to_floats(self) -> list[Any]:
-        """Returns the sums as floats. They are as private as the records."""
+        """Returns the sums as floats, without noise. They are as private as the records."""
         raise NotImplementedError
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """Returns the sums in steps of the plan's grid, as one vector and in the shapes of the parameters."""
+        """Returns the sums as multiples of the plan's grid step: as one vector, and in the shapes of the parameters."""
         raise NotImplementedError
 
     def estimate_mean_gradient(self, totals: list[Any]) -> Iterable[Any]:
-        """Yields estimates of the mean gradient, in float64, from integer sums with noise.
+        """Yields estimates of the mean gradient, in float64, from noisy integer sums.
 
-        They are made one after the other, so that only one takes memory.
+        The estimates are made one after the other, so that only one of them takes memory.
         """
         scale = self._plan.grid_step / self._plan.divisor
         return (total.to(torch.float64).mul_(scale) for total in totals)
@@ -82,21 +82,22 @@ class Sums:
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
         """Adds noise to the sums and returns estimates of the mean gradient, in float32 or float64.
 
-        The estimates are the sums divided by the plan's divisor. It is called once a step, after the step was charged.
+        The estimates are the noisy sums divided by the plan's divisor. Call this once a step, after the step was
+        charged.
         """
         raise NotImplementedError
 
 
 def _identify_parameters(parameters: dict[str, Any]) -> list[Any]:
-    """Returns identity, type and device of each parameter: ``model.to`` changes the last two, but not the first."""
+    """Returns the identity, type and device of each parameter. ``model.to`` changes the last two alone."""
     return [(id(p), p.dtype, p.device) for p in parameters.values()]
 
 
 class IntegerSums(Sums):
-    """Sums in steps of the plan's grid, with the exact noise of that grid."""
+    """The sums as integer multiples of the plan's grid step, with exact noise on the same grid."""
 
     _flat: Any
-    """The totals as one vector, in the same memory (``make_integer_sums``)."""
+    """Vector of all totals. The totals are views of its memory (``make_integer_sums``)."""
 
     def convert_to_floats(self) -> list[Any]:
         return [total.to(torch.float64) * self._plan.grid_step for total in self._totals]
@@ -110,7 +111,7 @@ class IntegerSums(Sums):
 
 
 def make_integer_sums(parameters: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """Returns zeros as one vector, and views of its memory in the shapes of the parameters, one after the other."""
+    """Returns a vector of zeros, and consecutive views of its memory in the shapes of the parameters."""
     sizes = [p.numel() for p in parameters.values()]
     flat = torch.zeros(sum(sizes), dtype=torch.int64)
     parts = torch.split(flat, sizes)

@@ -1,4 +1,4 @@
-"""Exact sums of clipped gradients over a step."""
+"""The exact sums of clipped gradients over a step."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .per_example_gradients import PerExampleGradients, check_vectorizes
 
 
 class ExactSums(IntegerSums):
-    """Integer sums of clipped gradients.
+    """The integer sums of clipped gradients, each of which is formed.
 
-    Each record becomes a vector of multiples of the plan's grid whose norm is at most the bound, in exact arithmetic.
-    So the sums depend neither on the cuts of the batch nor on the order of addition (docs/theory/clipping.md, section
-    7).
+    The gradient of each record becomes a vector of multiples of the plan's grid step, whose norm is at most the norm
+    bound in exact arithmetic. So the sums depend neither on how the batch is cut into physical batches nor on the
+    order of addition (docs/theory/clipping.md, section 7).
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
@@ -36,7 +36,7 @@ class ExactSums(IntegerSums):
         return self._plan.arithmetic == "one-by-one"
 
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
-        """Raises ValueError if ``torch.func.vmap`` cannot take records through the model, unless they go one by one."""
+        """Raises ValueError if ``torch.func.vmap`` is used and cannot take records through the model."""
         if not self.is_one_by_one:
             check_vectorizes(model, loss_fn, self._parameters, batch, records)
 
@@ -51,10 +51,10 @@ class ExactSums(IntegerSums):
     def _find_gradients_in_places(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None
     ) -> Iterator[tuple[list[Any], Any]]:
-        """Yields the gradients of some rows at a time; with places also weights, 1 for a record and 0 for a copy."""
+        """Yields the gradients of some rows at a time, and with places their weights: 1 for a record, 0 for a copy."""
         batch, records, weights = fill_places(
             None if self.is_one_by_one else places, batch, records
-        )  # alone: of one shape
+        )  # single records have one shape anyway
         start = 0
         for rows in self._yield_gradient_rows(model, loss_fn, batch, records):
             end = start + len(rows[0])
@@ -62,13 +62,13 @@ class ExactSums(IntegerSums):
             start = end
 
     def _yield_gradient_rows(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
-        """Yields the gradients of some records at a time, all of one type and in host memory."""
+        """Yields the gradients of some records at a time, in one common type and in host memory."""
         gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.is_one_by_one)
         for some in gradients.yield_rows(batch, records):
             dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])
             yield [g.detach().to("cpu", dtype) for g in some]
 
     def _add_clipped(self, rows: list[Any], weights: Any = None) -> None:
-        """Clips the gradients of some records and adds them. A record whose weight is 0 is left out."""
+        """Clips the gradients of some records and adds them to the totals, without records of weight 0."""
         bounds = self._plan.max_norm if len(self._plan.max_norm) > 1 else self._plan.max_norm[0]
         clipped_sum(rows, bounds, weights=weights, out=self._totals, accumulate=True, arithmetic="exact")

@@ -1,4 +1,4 @@
-"""Functions whose arguments PyTorch widens by itself, but not under ``torch.func.vmap``: norm layers and losses."""
+"""Computes norm layers and losses in wide types under ``torch.func.vmap``, as PyTorch does without it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 _NORMS = {F.layer_norm, torch.layer_norm, F.instance_norm, torch.instance_norm}
-"""Norm layers whose input autocast may make narrower than their weights."""
+"""Functions of norm layers. Autocast may give their input a narrower type than their weights."""
 _LOSSES = {
     F.cross_entropy, F.nll_loss, F.l1_loss, F.poisson_nll_loss, F.binary_cross_entropy_with_logits,
     F.hinge_embedding_loss, F.cosine_embedding_loss,
 }  # fmt: skip
-"""Losses that autocast computes in float32. ``torch.func.vmap`` replaces them by their parts, which autocast does not
-widen. The other losses of PyTorch keep their names, and so their arithmetic."""
+"""Losses that autocast computes in float32. ``torch.func.vmap`` decomposes them into operations that autocast does not
+widen. It does not decompose the other losses of PyTorch, so autocast widens those as usual."""
 
 
 class WideNorms(TorchFunctionMode):
-    """Computes layer norms and instance norms in the widest type of their arguments.
+    """A context that computes layer norms and instance norms in the widest type of their arguments.
 
-    Autocast may make their input narrower than their weights, and then ``torch.func.vmap`` has no gradients. The result
-    has the type of the input, as that of PyTorch's own functions, which compute in the wide type too.
+    Autocast may give the input of a norm a narrower type than its weights. ``torch.func.vmap`` cannot compute gradients
+    then. As in PyTorch's own functions, the computation uses the wide type and the result has the type of the input.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -39,9 +39,9 @@ class WideNorms(TorchFunctionMode):
 
 
 class WideLosses(TorchFunctionMode):
-    """Computes losses in float32 under autocast.
+    """A context that computes losses in float32 under autocast.
 
-    Without it the gradient of a record whose loss is small, a difference of numbers near 1, would be lost in bfloat16.
+    If the loss of a record is small, its gradient is a difference of numbers near 1, which would be lost in bfloat16.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -55,7 +55,7 @@ def _widen_half(x: Any) -> Any:
 
 
 def _call_widened(func: Any, args: Any, kwargs: Any, widen: Callable[[Any], Any]) -> Any:
-    """Calls a function after ``widen`` was applied to each tensor among its arguments."""
+    """Calls a function with ``widen`` applied to each tensor among the arguments."""
 
     def prepare_argument(each: Any) -> Any:
         return widen(each) if isinstance(each, torch.Tensor) else each

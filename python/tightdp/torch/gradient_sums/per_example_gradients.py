@@ -1,7 +1,7 @@
-"""Gradients of single records by ``torch.func``: of any module, bare parameters and tied ones included.
+"""The gradients of single records by ``torch.func``, for any module, with bare and tied parameters.
 
-Each record goes through the model alone, as a batch of one, vectorised over records. So nothing a model does with a
-batch can mix records: a mean over the batch is one over a single record here.
+Each record goes through the model as a batch of one, and ``torch.func`` vectorises this computation over records. So no
+operation of the model on a batch can mix records. For example, a mean over the batch is a mean over a single record.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .recurrent_layers import StepByStep
 from .vectorized_pass import run_side_by_side
 
 MOST_HELD_BYTES = 1 << 26
-"""Largest size of per-example gradients in memory at once, in bytes (64 MB), unless a single record needs more."""
+"""Largest size, in bytes, of the per-example gradients in memory at once: 64 MB. A single record may need more."""
 
 
 class _Losses(torch.nn.Module):
-    """The loss function as a module, so that parameters can be put in the place of the model's own."""
+    """The loss function as a module, so that other values can be put in the place of the model's parameters."""
 
     def __init__(self, model: Any, loss_fn: Any) -> None:
         super().__init__()
@@ -35,10 +35,10 @@ class _Losses(torch.nn.Module):
 
 
 class PerExampleGradients:
-    """Gradients of single records, of one model and loss function.
+    """The gradients of single records for one model and one loss function.
 
-    ``vectorized`` says whether records go through the model side by side (``torch.func.vmap``) or one after the other,
-    for modules that PyTorch cannot vectorize.
+    ``vectorized`` says whether records go through the model side by side (``torch.func.vmap``). Otherwise they go one
+    after the other, for modules that PyTorch cannot vectorize.
     """
 
     def __init__(self, model: Any, loss_fn: Any, parameters: dict[str, Any], *, vectorized: bool = True) -> None:
@@ -48,7 +48,7 @@ class PerExampleGradients:
         self._steps = any(isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)) for module in model.modules())
 
     def yield_rows(self, batch: Any, records: int) -> Iterator[list[Any]]:
-        """Yields the gradients of some records at a time, a tensor (records, *shape) for each parameter."""
+        """Yields the gradients of some records at a time, a tensor of shape (records, *shape) for each parameter."""
         tensors, rebuild = collated_batch.split_records(batch, records)
         size = sum(p.numel() * p.element_size() for p in self._parameters.values())
         step = max(1, MOST_HELD_BYTES // size)
@@ -57,7 +57,7 @@ class PerExampleGradients:
             yield self._find_vectorized(some, rebuild) if self.vectorized else self._find_one_by_one(some, rebuild)
 
     def join_rows(self, batch: Any, records: int) -> list[Any]:
-        """Returns the gradients of all records, a tensor (records, *shape) for each parameter."""
+        """Returns the gradients of all records, a tensor of shape (records, *shape) for each parameter."""
         return [torch.cat(rows) for rows in zip(*self.yield_rows(batch, records), strict=True)]
 
     def _find_vectorized(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
@@ -75,14 +75,14 @@ class PerExampleGradients:
                 found = torch.func.vmap(torch.func.grad(loss), in_dims=axes, randomness="different")(values, *tensors)
         finally:
             for module in self._recurrent:
-                module._init_flat_weights()  # its second list of its weights, which has those of torch.func by now
+                module._init_flat_weights()  # resets its list of weights, which now has tensors of torch.func
         return [found[name] for name in self._parameters]
 
     def _find_one_by_one(self, tensors: list[Any], rebuild: collated_batch.Rebuild) -> list[Any]:
         """Returns the gradients of records that go through the model one after the other.
 
-        Each record has a seed of its own, and all seeds are drawn before any code of the user's runs. So neither the
-        draws of a record nor the seeds that the model sets for it change the draws of the next one.
+        Each record has its own seed, and all seeds are drawn before any code of the user runs. So the draws for a
+        record depend neither on the draws for other records nor on seeds that the model sets.
         """
         parameters, device = list(self._parameters.values()), find_device(self._losses.model)
         rows = [torch.zeros(len(tensors[0]), *p.shape, dtype=p.dtype, device=p.device) for p in parameters]
@@ -90,7 +90,7 @@ class PerExampleGradients:
         with fork_generators(device):
             for i, seed in enumerate(seeds):
                 seed_torch(device, seed)
-                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])  # no others behind
+                alone = rebuild([tensor[i : i + 1].clone() for tensor in tensors])  # memory of this record alone
                 loss = _check_single_loss(self._losses(alone))
                 for row, gradient in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
                     if gradient is not None:
@@ -99,9 +99,9 @@ class PerExampleGradients:
 
 
 def _find_places(model: Any, parameters: dict[str, Any]) -> dict[str, str]:
-    """Returns the name of the parameter at each place in ``_Losses``. A tied parameter has several places.
+    """Returns the name of the parameter at each attribute path in ``_Losses``. A tied parameter has several paths.
 
-    A module that the model holds twice counts once, because ``functional_call`` would not put its parameter back.
+    A module that the model holds twice counts once, because ``functional_call`` would not restore its parameter.
     """
     names = {id(p): name for name, p in parameters.items()}
     return {
@@ -121,7 +121,7 @@ def check_vectorizes(model: Any, loss_fn: Any, parameters: dict[str, Any], batch
             rebuild([tensor[:few] for tensor in tensors]), few
         ):
             pass
-    except (RuntimeError, NotImplementedError) as error:  # of operations and of control flow that it cannot follow
+    except (RuntimeError, NotImplementedError) as error:  # operations or control flow that vmap cannot follow
         if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
             raise
         raise ValueError(
@@ -142,16 +142,16 @@ VMAP_ERROR_SIGNS = (
     "match the broadcast shape",
     "mutate a captured Tensor",
 )
-"""Parts of PyTorch's messages by which one tells that ``torch.func.vmap`` cannot follow a model."""
+"""Parts of PyTorch's error messages. Any of them shows that ``torch.func.vmap`` cannot follow a model."""
 
 
 def shorten_error(error: BaseException) -> str:
-    """Returns the first sentence of an error of PyTorch."""
+    """Returns the first sentence of an error message of PyTorch."""
     return str(error).partition("\n")[0].partition(". ")[0]
 
 
 def name_module(model: Any, error: BaseException) -> str:
-    """Returns the innermost module of the model in which an error came, by its name and type."""
+    """Returns the name and type of the innermost module of the model that raised an error."""
     names = {id(module): f"{name} ({type(module).__name__})" for name, module in model.named_modules() if name}
     found, frames = "the model or the loss", error.__traceback__
     while frames is not None:
@@ -162,5 +162,5 @@ def name_module(model: Any, error: BaseException) -> str:
 
 def _check_single_loss(losses: Any) -> Any:
     if isinstance(losses, torch.Tensor) and losses.shape != (1,):
-        losses = losses.new_empty(losses.shape)  # outside of the vectorized axis, for the error to show
+        losses = losses.new_empty(losses.shape)  # has no vectorized axis, so that errors can show it
     return model_checks.check_losses(losses, 1)[0]

@@ -1,4 +1,4 @@
-"""Recurrent layers step by step, where ``torch.func.vmap`` does not take PyTorch's own functions for them."""
+"""Recurrent layers that are computed step by step, since ``torch.func.vmap`` does not support PyTorch's own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch.overrides import TorchFunctionMode
 
 
 class StepByStep(TorchFunctionMode):
-    """Computes recurrent layers and single cells by products and activations, which ``torch.func.vmap`` can follow.
+    """A context that computes recurrent layers and cells by operations that ``torch.func.vmap`` can follow.
 
-    Packed sequences are left to PyTorch, whose ``torch.func.vmap`` refuses them by name.
+    Packed sequences are passed on to PyTorch, where ``torch.func.vmap`` raises an error that names them.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -25,7 +25,7 @@ class StepByStep(TorchFunctionMode):
 
 
 def _step_gru(x: Any, h: Any, state: Any) -> Any:
-    """Returns the next state of a GRU: gates from the products ``x`` with the input and ``h`` with the state."""
+    """Returns the next state of a GRU. ``x`` and ``h`` are products of the weights with the input and the state."""
     (reset, update, new), (by_reset, by_update, by_new) = x.chunk(3, -1), h.chunk(3, -1)
     z = torch.sigmoid(update + by_update)
     candidate = torch.tanh(new + torch.sigmoid(reset + by_reset) * by_new)
@@ -49,7 +49,7 @@ def _step_lstm(x: Any, h: Any, state: Any) -> Any:
     return [torch.sigmoid(show) * torch.tanh(memory), memory]
 
 
-# PyTorch's functions for whole layers and for single cells, each with the function that takes one step.
+# PyTorch's functions for whole layers and for single cells, and for each the function that computes one step.
 _SEQUENCES = {torch.gru: _step_gru, torch.rnn_tanh: _step_tanh, torch.rnn_relu: _step_relu, torch.lstm: _step_lstm}
 _CELLS = {
     torch.gru_cell: _step_gru,
@@ -60,7 +60,7 @@ _CELLS = {
 
 
 def _compute_cell(step: Any, x: Any, start: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """Returns the next state of a single recurrent cell, as PyTorch's function for the cell does."""
+    """Returns the next state of a recurrent cell, in the form in which PyTorch's function returns it."""
     state = [start] if isinstance(start, torch.Tensor) else list(start)
     found = step(F.linear(x, w_ih, b_ih), F.linear(state[0], w_hh, b_hh), state)
     return found[0] if isinstance(start, torch.Tensor) else tuple(found)
@@ -70,7 +70,7 @@ def _compute_sequence(
     step: Any, x: Any, start: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Returns the last layer's outputs at all times, and the last states of all layers, as PyTorch's function does."""
+    """Returns the outputs of the last layer at all times, and then the last states of all layers, as PyTorch does."""
     x = x.transpose(0, 1) if batch_first else x
     starts = [start] if isinstance(start, torch.Tensor) else list(start)
     directions, last = 1 + bidirectional, []
@@ -80,7 +80,7 @@ def _compute_sequence(
         for number in range(layer * directions, (layer + 1) * directions):
             w_ih, w_hh, *rest = weights[number * each : (number + 1) * each]
             b_ih, b_hh = rest[:2] if biases else (None, None)
-            projection = rest[-1] if len(rest) % 2 else None  # of an LSTM whose outputs are smaller than its memory
+            projection = rest[-1] if len(rest) % 2 else None  # for an LSTM whose outputs are smaller than its memory
             inputs, state, outputs = F.linear(x, w_ih, b_ih), [one[number] for one in starts], []
             backwards = number % directions == 1
             for t in range(len(inputs))[:: -1 if backwards else 1]:

@@ -1,6 +1,7 @@
-"""The training loss that a run may release: a sum of clipped losses beside the gradients of each step.
+"""The release of the training loss: each step adds up clipped losses together with the gradients.
 
-Both sums are of one Poisson sample, and released as one Gaussian (docs/theory/training.md, section 10).
+The sum of losses and the sum of gradients are over the same Poisson sample, and are released together by one Gaussian
+mechanism (docs/theory/training.md, section 10).
 """
 
 from __future__ import annotations
@@ -22,24 +23,26 @@ from ..randomness.process_group import World
 from .sum_noise import add_noise_to_sums
 
 LOSS_STREAMS = 2**63 + 2**62
-"""First stream of the noise on losses, one a step. The noise on gradients has the streams from 2^63 on."""
+"""Number of the first stream of random numbers for noise on losses. Each step uses one such stream. The streams for
+noise on gradients begin at 2^63."""
 _FINE_NOISE = 31
-"""Log2, up to a factor of 2, of the most steps of the grid of losses in the noise's deviation."""
+"""Base-2 logarithm, up to a factor of 2 in its argument, of the largest ratio of the noise's standard deviation to the
+step of the grid of losses."""
 
 
 class MeanLoss(NamedTuple):
-    """A released mean of the clipped losses of some steps, and the standard deviation of the noise in it."""
+    """A released mean of the clipped losses of some steps. ``noise`` is the standard deviation of the mean's noise."""
 
     step: int
-    """The last of the steps."""
+    """Number of the last of these steps."""
     mean: float
     noise: float
 
 
 class LossSum:
-    """A step's sum of clipped losses in integers, and the means that were released so far.
+    """The integer sum of clipped losses of a step, and the means that were released so far.
 
-    ``divisor`` is the expected number of records of a step, and ``steps`` is how many there are in the run.
+    ``divisor`` is the expected number of records in a step, and ``steps`` is the number of steps of the run.
     """
 
     def __init__(
@@ -55,11 +58,11 @@ class LossSum:
         self.released: tuple[MeanLoss, ...] = ()
 
     def begin_step(self) -> None:
-        """Begins the sum of a step."""
+        """Sets the sum to zero for a new step."""
         self._total.zero_()
 
     def watch_losses(self, loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """Returns the loss function, changed so that this sum sees the losses of all records that it is called for."""
+        """Returns a loss function that calls ``loss_fn`` and also stores the losses of all records in this object."""
         self._seen.clear()
 
         def loss(model: Any, batch: Any) -> Any:
@@ -71,9 +74,10 @@ class LossSum:
         return loss
 
     def add_losses(self, records: int, places: Places | None) -> None:
-        """Clips and adds the losses of the last so many records that were seen; 0 for a loss that is not finite.
+        """Clips the stored losses of the last ``records`` records and adds them. A loss that is not finite counts as 0.
 
-        The loss function may have been called on zeros before, to see whether a way to sum serves their form.
+        With ``places`` the losses of records are taken from their places. Earlier stored losses are ignored, because
+        the loss function may have been called on zeros to test a way of computing gradients.
         """
         rows = torch.cat([each.reshape(-1) for each in self._seen]).to("cpu", torch.float64).numpy()
         self._seen.clear()
@@ -85,9 +89,9 @@ class LossSum:
         self._total += int(np.trunc(kept / self._grid).astype(np.int64).sum())
 
     def release_step(self, step: int, source: RandomSource, world: World) -> None:
-        """Releases the sum of a step, once and after the step was charged. The first rank adds the noise.
+        """Releases the sum of losses of a step. Call this once a step, after the step was charged.
 
-        Means over several steps are computed from released sums alone.
+        The first rank adds the noise. Means over several steps are computed from released sums alone.
         """
         if world.is_first:
             add_noise_to_sums([self._total], self._deviation, self._grid, source)
@@ -100,7 +104,7 @@ class LossSum:
             self._window.clear()
 
     def export_state(self) -> dict[str, Any]:
-        """Returns the released means and the open window, made of values that JSON has."""
+        """Returns the released means, and the sums of steps that have no mean yet, as values that JSON can hold."""
         return {"released": [list(each) for each in self.released], "window": list(self._window)}
 
     def check_state(self, given: Any) -> None:
@@ -113,7 +117,7 @@ class LossSum:
 
 
 def _read_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
-    """Reads the released means, and the sums of the steps that belong to no mean yet."""
+    """Returns the released means, and the sums of steps that have no mean yet, from a saved state."""
     try:
         check_entries("losses", given, ("released", "window"))
         released = read_value(tuple[tuple[int, float, float], ...], given["released"], "released")
@@ -125,9 +129,9 @@ def _read_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
 
 
 class _Watched(torch.autograd.Function):
-    """Shows losses to ``keep``, those of all records together where ``torch.func.vmap`` takes them side by side.
+    """A function that calls ``keep`` with losses. Under ``torch.func.vmap`` these are the losses of all records.
 
-    Further arguments are tensors that depend on the records, so that PyTorch finds their axis.
+    Further arguments are tensors that depend on the records, so that PyTorch finds the axis of the records.
     """
 
     @staticmethod
@@ -147,4 +151,4 @@ class _Watched(torch.autograd.Function):
 
 
 _watch: Any = _Watched.apply
-"""Shows losses to a function: (keep, losses, *tensors that depend on the records)."""
+"""Calls ``keep(losses)``. The arguments are (keep, losses, *tensors that depend on the records)."""

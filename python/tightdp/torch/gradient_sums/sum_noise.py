@@ -1,4 +1,4 @@
-"""The one place where PyTorch's sums get their noise."""
+"""The functions that add noise to the sums of PyTorch runs. No other code adds noise to them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from ...release.noisy_sums import add_noise
 
 
 def add_noise_to_sums(totals: list[Any], deviation: float, grid: float, source: RandomSource) -> None:
-    """Adds a step's noise to all of its integer sums in steps of ``grid``, in place."""
+    """Adds the noise of a step to its integer sums, in place. The sums are in units of ``grid``."""
     add_noise(totals, deviation, grid=grid, rng=source)
 
 
 def add_noise_share(stream: Any, deviation: float, flat: Any, start: int, end: int) -> None:
-    """Adds one process' share of a step's noise: that of the entries from ``start`` to ``end``, which the other
-    processes leave out."""
+    """Adds the share of one process of a step's noise.
+
+    This is the noise of the entries from ``start`` to ``end``, to which the other processes add none.
+    """
     add_rounded_normals(stream, deviation, flat[start:end].numpy(), start)

@@ -1,10 +1,10 @@
-"""The context in which records pass a model side by side.
+"""The context in which records pass a model side by side, under ``torch.func.vmap``.
 
-In it nothing is compiled, all coins are the run's, and masks are made without a look at their values.
+In this context nothing is compiled, all random draws are those of the run, and masks do not depend on values.
 
-``transformers`` reads whether a mask hides anything, and leaves out a mask that hides nothing. Under
-``torch.func.vmap`` no code can read values. So its functions that make masks are replaced, in its public registry of
-such functions, by ones that always make the whole mask.
+The library ``transformers`` checks whether a mask hides anything, and leaves out a mask that hides nothing. Under
+``torch.func.vmap`` no code can read values. So the library's functions that make masks are replaced by functions that
+always make the whole mask. The replacement uses the library's public registry of such functions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAKE_MASKS = ("sdpa", "eager")
 
 @contextmanager
 def run_side_by_side() -> Iterator[None]:
-    """Makes a context for ``torch.func.vmap`` over records."""
+    """Makes the context for ``torch.func.vmap`` over records."""
     _tell_transformers()
     token = _PASSING.set(True)
     try:
@@ -38,7 +38,7 @@ def run_side_by_side() -> Iterator[None]:
 
 
 def _tell_transformers() -> None:
-    """Registers the functions that make complete masks, if ``transformers`` is loaded and has the registry."""
+    """Registers functions that make whole masks, if ``transformers`` is loaded and has the registry."""
     masks: Any = getattr(sys.modules.get("transformers.masking_utils"), "ALL_MASK_ATTENTION_FUNCTIONS", None)
     for kind in () if masks is None else _MAKE_MASKS:
         if not hasattr(masks[kind], "makes_full_masks"):
@@ -46,7 +46,7 @@ def _tell_transformers() -> None:
 
 
 def _make_full_masks(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that makes masks as ``make`` does, and always whole ones while records pass side by side."""
+    """Returns a function that calls ``make``, and always makes whole masks while records pass side by side."""
 
     @functools.wraps(make)
     def make_full_mask(*arguments: Any, **options: Any) -> Any:

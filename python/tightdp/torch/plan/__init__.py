@@ -1,1 +1,1 @@
-"""Plan of a run: its steps, their noise and their charge; and the account that the run keeps of it."""
+"""The plan of a run, with its steps, their noise and their charge, and the account of what was charged so far."""

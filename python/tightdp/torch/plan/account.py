@@ -1,4 +1,4 @@
-"""The account of a run: frozen mechanisms, charged before any record is looked at."""
+"""The account of a run. It consists of mechanisms, and each is charged before its release is computed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ FAILED = "!"
 
 
 class Account:
-    """Account of the steps of a plan. It follows from mechanisms alone, never from an optimizer or a loader."""
+    """The account of the steps of a plan. It depends on mechanisms alone, and not on an optimizer or a loader."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._budget = FixedPlan(plan.mechanism * plan.steps)
         self.keep: Callable[..., object] = lambda steps, mark=".": None
-        """Called with the number of steps that were charged, before any of them is released."""
+        """Function that is called with the number of newly charged steps and their mark, before their release."""
         self.note: Callable[[list[list[float]]], object] = lambda shares: None
-        """Called with the share of norms and the noise multiplier of every epoch, if shares are released."""
+        """Function that is called with each epoch's share of norms and noise multiplier, if shares are released."""
         self.failures, self._accepted = 0, 0
         self.resumed = False
-        """Whether the run continues one that another object had saved."""
+        """Whether the run continues a run whose state was saved by another object."""
 
     @property
     def current_plan(self) -> Plan:
@@ -52,20 +52,20 @@ class Account:
         return before + (self.plan.mechanism,) * self.charged_steps
 
     def spend(self, steps: int = 1) -> None:
-        """Charges steps, or raises ``BudgetExceeded`` and charges nothing; atomic among threads."""
+        """Charges steps, or raises ``BudgetExceeded`` and charges nothing. The call is atomic among threads."""
         self._budget.spend(self.plan.mechanism, steps)
         self.keep(steps)
 
     @property
     def has_begun(self) -> bool:
-        """Whether a release was charged that looks at gradients."""
+        """Whether a release that depends on gradients was charged."""
         return self.charged_steps > 0
 
     @contextmanager
     def end_on_error(self) -> Iterator[None]:
-        """Ends the run if the body raises an error, which may be the trace of a record.
+        """Ends the run if the body raises an error, because the error may reveal something about a record.
 
-        Before the first charge an error ends nothing.
+        An error before the first charge does not end the run.
         """
         try:
             yield
@@ -85,21 +85,21 @@ class Account:
             )
 
     def accept_failures(self, number: int) -> None:
-        """Lets the run go on although errors ended it so often before."""
+        """Lets the run go on although ``number`` errors ended it before."""
         self.failures = self._accepted = max(number, self.failures)
 
     def export_state(self) -> dict[str, Any]:
-        """Returns the state from which a run can go on, made of values that JSON has."""
+        """Returns the state from which a run can go on, as values that JSON can hold."""
         return {"steps": self.charged_steps, "failures": self.failures}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
-        """Charges the steps that a saved state has and this account has not."""
+        """Charges the steps that a saved state has beyond those of this account. The state has ``steps`` steps."""
         if steps > self.charged_steps:
             self.spend(steps - self.charged_steps)
 
     @property
     def charged_so_far(self) -> Composition:
-        """The charge of the run if it ended now."""
+        """Charge of the run if the run ended now."""
         return self.plan.charge_after(self.charged_steps)
 
     def epsilon(self, delta: float | None = None, **options: Any) -> Bound:

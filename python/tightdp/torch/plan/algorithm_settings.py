@@ -1,4 +1,4 @@
-"""Algorithms by name, and the settings of those that have some: the dataclasses of ``tightdp.train``."""
+"""The names of algorithms, and the settings of AdaCliP and DPIS, which are dataclasses of ``tightdp.train``."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from ...gate.oracle import Public
 from ..adam import DPAdam
 
 Settings = AdaCliP | DPIS
-"""Algorithms that have settings."""
+"""Type of the settings of an algorithm, for the two algorithms that have settings."""
 ALGORITHMS = ("dp-sgd", "dp-adam", "adaclip", "dpis")
 """Names of the algorithms that ``make_private`` accepts."""
 # Names of the algorithms in statements and errors, by the type of their settings.
 TITLES = {AdaCliP: "AdaCliP", DPIS: "DPIS", type(None): "DP-SGD"}
 _ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer", "average", "spread")
-"""Fields of settings that ``make_private`` takes by itself, or that are the caller's: optimizers and averages."""
+"""Fields of settings that must keep their defaults. ``make_private`` has arguments for the first four, and the caller's
+training loop decides on the optimizer and on averages."""
 
 
 def choose_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
-    """Returns an algorithm's name and its settings, from the name or from the settings."""
+    """Returns the name and the settings of an algorithm, which is given by its name or by its settings."""
     if isinstance(algorithm, (AdaCliP, DPIS)):
         plain = {field.name: field.default for field in dataclasses.fields(algorithm)}
         for name in _ELSEWHERE:
@@ -42,7 +43,7 @@ def choose_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
 def check_algorithm(
     name: str, own: Settings | None, optimizer: Any, arithmetic: str, padded: bool, workers: Any
 ) -> None:
-    """Raises ValueError if an optimizer or another setting does not go with the algorithm."""
+    """Raises ValueError if the algorithm does not allow the optimizer or another setting."""
     if name == "dp-adam" and not isinstance(optimizer, DPAdam):
         raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
     if name == "adaclip" and isinstance(optimizer, DPAdam):
@@ -64,11 +65,14 @@ def check_algorithm(
 
 
 MOST_RECORDS = 10**12
-"""Largest private number of records that a run is planned for. The number of steps for it must be countable."""
+"""Largest number of records for which a run with a private number is planned.
+
+The number of steps for it must not exceed the largest count.
+"""
 
 
 def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm: tuple[float, ...]) -> Settings:
-    """Returns the settings with the batch size, the epochs and the norm bound of ``make_private``."""
+    """Returns the settings, completed by the batch size, the epochs and the norm bound of ``make_private``."""
     if len(max_norm) > 1:
         raise ValueError(f"max_norm must be one number for {TITLES[type(settings)]}, got {len(max_norm)}")
     said: dict[str, Any] = {"batch_size": batch_size, "epochs": epochs, "max_norm": max_norm[0]}
@@ -78,7 +82,7 @@ def fill_settings(settings: Settings, batch_size: float, epochs: float, max_norm
 
 
 def count_steps(records: int, batch_size: float, epochs: float) -> int:
-    """Returns the number of steps that so many epochs take. ValueError if they are too many to be counted."""
+    """Returns the number of steps in ``epochs`` epochs. ValueError if it exceeds the largest count."""
     turns = epochs * max(1.0, records / batch_size)
     if not turns <= _check.MAX_COUNT:
         raise ValueError(f"epochs must be fewer, or batch_size larger: there would be {turns:g} steps")
@@ -93,7 +97,7 @@ def plan_steps(
     public: Public,
     target: Target,
 ) -> RepeatedRelease:
-    """Returns the steps of a run; with ``settings``, of AdaCliP or DPIS, as ``tightdp.train`` plans them."""
+    """Returns the steps of a run. With ``settings`` of AdaCliP or DPIS, ``tightdp.train`` plans the steps."""
     count = count_steps(public.records, batch_size, epochs)
     if settings is not None:
         return dataclasses.replace(settings, noise_multiplier=noise_multiplier).compute_steps(public, target)

@@ -1,4 +1,4 @@
-"""Settings of a training loss that a run may release, and the noise multipliers that it takes."""
+"""Settings for releasing the training loss of a run, and the noise multipliers of losses and gradients."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from ... import _check
 from ...release import clipping
 
 _UPWARD = 1 + 2.0**-40
-"""Factor on both multipliers, larger than the roundings of their roots, quotients and products together."""
+"""Factor on both noise multipliers. It exceeds the combined rounding errors of computing and using them."""
 
 
 @dataclass(frozen=True)
 class LossRelease:
-    """Releases the mean training loss with noise, within the charge of the run.
+    """The settings for releasing the mean training loss with noise, within the charge of the run.
 
     Parameters
     ----------
-    bound : each record's loss is clipped to [-bound, bound]; in [1e-30, 1e30]
-    share : of what a step is charged, in (0, 1), for the loss. The noise on gradients grows by 1 / sqrt(1 - share). The
-        noise on a step's sum of losses has the deviation noise_multiplier * bound / sqrt(share)
-    every : over how many steps the mean is taken; None for an epoch
+    bound : bound on one record's loss, in [1e-30, 1e30]. The loss of each record is clipped to [-bound, bound]
+    share : the fraction of each step's charge that the loss gets, in (0, 1). The noise on gradients grows by the factor
+        1 / sqrt(1 - share). The noise on a step's sum of losses has the standard deviation
+        noise_multiplier * bound / sqrt(share)
+    every : number of steps over which a mean is taken; None for the steps of an epoch
 
     >>> LossRelease(5.0, share=0.1).loss_multiplier(1.0) > 3.16
     True
@@ -38,9 +39,9 @@ class LossRelease:
             _check.count("every", self.every)
 
     def gradient_multiplier(self, noise_multiplier: float) -> float:
-        """Returns the noise multiplier of the gradients if ``noise_multiplier`` is charged for both sums together."""
+        """Returns the noise multiplier of gradients, where ``noise_multiplier`` is charged for gradients and losses."""
         return noise_multiplier / math.sqrt(1 - self.share) * _UPWARD
 
     def loss_multiplier(self, noise_multiplier: float) -> float:
-        """Returns the noise multiplier of the losses if ``noise_multiplier`` is charged for both sums together."""
+        """Returns the noise multiplier of losses, where ``noise_multiplier`` is charged for gradients and losses."""
         return noise_multiplier / math.sqrt(self.share) * _UPWARD

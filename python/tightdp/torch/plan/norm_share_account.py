@@ -1,7 +1,8 @@
-"""DPIS whose share of norms is released: each epoch begins with a sum of norms, and its steps follow from that sum.
+"""The account of DPIS with a released share of norms.
 
-The sum is used as in ``tightdp.train``, and charged as there: one Renyi filter covers whatever the sums chose
-(docs/theory/dpis.md, section 4).
+The share of norms is the mean clipped norm of gradients, divided by the norm bound. Each epoch begins with the release
+of a noisy sum of norms, which decides the share and the noise of the epoch's steps. The sum is used and charged as in
+``tightdp.train``: one Renyi filter covers all sums and steps, whatever a sum decides (docs/theory/dpis.md, section 4).
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ from .plan import Plan
 
 
 class ShareAccount(Account):
-    """Account of sums of norms and steps, each charged before a record is looked at.
+    """The account of sums of norms and steps. Each is charged before its release is computed.
 
-    ``epochs`` has an entry for each epoch: the number of sums of norms that were charged ("sums": one, and one more for
-    each that was lost on its way), what the last of them chose ("share", "noise"), and the number of steps ("steps").
+    ``epochs`` has a dict for each epoch. "sums" is the number of charged sums of norms: one, and one more for each sum
+    that was lost by an error or a crash. "share" and "noise" are the share of norms and the noise multiplier that the
+    last sum chose. "steps" is the number of charged steps.
     """
 
     def __init__(self, plan: Plan, size: int) -> None:
@@ -56,7 +58,7 @@ class ShareAccount(Account):
 
     @property
     def charged_sums(self) -> int:
-        """Number of sums of norms that were charged."""
+        """Number of sums of norms charged so far."""
         return sum(epoch["sums"] for epoch in self.epochs)
 
     @property
@@ -70,7 +72,7 @@ class ShareAccount(Account):
 
     @property
     def must_release_share(self) -> bool:
-        """Whether a sum of norms is released before the next step."""
+        """Whether a sum of norms must be released before the next step."""
         last = self.epochs[-1] if self.epochs else {"steps": 0}
         return "share" not in last or last["steps"] == self.plan.steps_per_epoch
 
@@ -86,7 +88,7 @@ class ShareAccount(Account):
         return bool(self.epochs)
 
     def spend_sums(self, number: int = 1) -> None:
-        """Charges so many sums of norms."""
+        """Charges ``number`` sums of norms, for the current epoch or for a new one."""
         self._filter.spend(Gaussian(self.norm_noise), number)
         if not self.epochs or self.epochs[-1]["steps"]:
             self.epochs.append({"sums": 0, "steps": 0})
@@ -94,13 +96,13 @@ class ShareAccount(Account):
         self.keep(number, "n")
 
     def choose_from_sum(self, released: float) -> None:
-        """Chooses the share of norms and the noise of this epoch's steps from a released sum."""
+        """Chooses the share of norms and the noise multiplier of this epoch's steps from a released sum of norms."""
         self._follow_share(
             *self._choice.choose_share_and_noise(self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0])
         )
 
     def _follow_share(self, share: float, noise: float) -> None:
-        """Makes the plan of this epoch's steps from their share of norms and their noise multiplier."""
+        """Sets the plan of this epoch's steps, which have this share of norms and this noise multiplier."""
         settings = dataclasses.replace(self._settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
         if not made.noise_deviation <= clipping.find_largest_deviation("int64", made.grid_step):
@@ -113,9 +115,9 @@ class ShareAccount(Account):
         return {**super().export_state(), "epochs": [dict(epoch) for epoch in self.epochs]}
 
     def take_up(self, state: dict[str, Any], steps: int) -> None:
-        """Charges the sums of norms and the steps of a saved run, and restores the shares that it released.
+        """Charges the sums of norms and the steps of a saved run, and restores the run's released shares.
 
-        Raises ValueError if this account has charges of its own and the state has more steps.
+        Raises ValueError if this account already has charges and the saved run has more steps.
         """
         given = _check_epochs(state.get("epochs"), self.plan, steps)
         if self.epochs:
@@ -132,9 +134,9 @@ class ShareAccount(Account):
 def release_share(
     account: ShareAccount, world: World, source: RandomSource, look: Callable[[], npt.NDArray[np.float64]]
 ) -> None:
-    """Releases the sum of the norms that ``look`` returns, and chooses the settings of this epoch from it.
+    """Releases the noisy sum of the norms that ``look`` returns, and chooses the settings of this epoch from the sum.
 
-    All processes hold all norms and draw the noise alike, so each finds the same sum.
+    All processes hold all norms and draw the same noise, so all processes compute the same sum.
     """
     max_norm = account.plan.max_norm[0]
 
@@ -148,7 +150,7 @@ def release_share(
 
 
 class _SharedCharge:
-    """The account of all processes, with the interface of a gate's budget."""
+    """A budget for a gate, which charges the accounts of all processes together."""
 
     def __init__(self, account: ShareAccount, world: World) -> None:
         self._account, self._world = account, world
@@ -162,7 +164,7 @@ class _SharedCharge:
 
 
 def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
-    """Returns the epochs of a saved state. ValueError unless a run with that plan may have taken them."""
+    """Returns the epochs of a saved state. ValueError unless they are possible for a run with this plan."""
     most = plan.steps_per_epoch
     if not isinstance(given, list) or not all(isinstance(epoch, dict) for epoch in given):
         raise ValueError("state must hold the epochs of a run whose share of norms is released")
@@ -181,6 +183,6 @@ def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
 
 
 def make_account(plan: Plan, size: int) -> Account:
-    """Returns the account of a run with that plan that trains ``size`` numbers."""
+    """Returns the account of a run with this plan, which trains ``size`` numbers."""
     released = isinstance(plan.settings, DPIS) and plan.settings.norm_share is None
     return ShareAccount(plan, size) if released else Account(plan)

@@ -1,4 +1,4 @@
-"""The plan of a run: its releases, fixed before the first record is looked at."""
+"""The plan of a run: its releases, which are fixed before the first record is read."""
 
 from __future__ import annotations
 
@@ -34,85 +34,93 @@ from .algorithm_settings import MOST_RECORDS, Settings, count_steps, fill_settin
 from .loss_release import LossRelease
 
 LEAST_STEPS_BETWEEN_LOOKS = 100
-"""Least number of steps between two looks at whether a model or a data set keeps something of the records."""
+"""Least number of steps between two checks that neither the model nor the data set keeps anything of the records."""
 SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
-"""Ways to add gradients up, as the argument ``arithmetic`` of ``make_private`` names them."""
+"""Type of the argument ``arithmetic`` of ``make_private``, which says how gradients are added up."""
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
-"""The values of that argument."""
+"""Values of the argument ``arithmetic`` of ``make_private``."""
 _FINE_NOISE = 31
-"""Log2, up to a factor of 2, of the most steps of the grid of products in the noise's deviation. There one draw in 512
-takes the sampler's slow way (docs/theory/noise.md, section 5.2)."""
+"""Base-2 logarithm, up to a factor of 2 in its argument, of the largest ratio of the noise's standard deviation to the
+step of the grid of products. At this ratio, one draw in 512 takes the sampler's slow way (docs/theory/noise.md, section
+5.2)."""
 _HIDDEN_ROUNDING = 2.0**-9
-"""Smallest noise multiplier, over the root of the batch size, for which "auto" adds products. Each product rounds by
-2^-15 of the norm bound, and the roundings of a batch add up like random signs, so they stay below a 64th of the noise.
-With less noise "auto" forms gradients, which are cut at 2^-24 of the bound."""
+"""Smallest noise multiplier, divided by the square root of the batch size, for which "auto" adds products of integers.
+Each product has a rounding error of 2^-15 of the norm bound. The rounding errors of a batch add up like random signs,
+so their sum stays below a 64th of the noise. With less noise "auto" forms gradients, whose rounding error is 2^-24 of
+the norm bound."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``steps`` releases of ``mechanism``; if the number of records is private, after a release of that number.
+    """The plan of a run, which consists of ``steps`` releases of ``mechanism``.
 
-    ``records`` is the number of records for sampling and divisors: the public or the released one.
+    If the number of records is private, a noisy count of the records is released before the steps. ``records`` is the
+    number of records from which sampling probability and divisor follow. It is the public number or the noisy count.
     """
 
     records: int
     batch_size: float
     steps: int
     noise_multiplier: float
-    """Noise multiplier that a step is charged for, whether it releases gradients alone or losses too."""
+    """Noise multiplier for which a step is charged, both with and without a release of losses."""
     max_norm: tuple[float, ...]
-    """One bound for all parameters together, or one for each; 1 for AdaCliP, which divides gradients by their scale."""
+    """Norm bound for all parameters together, or a norm bound for each parameter. It is 1 for AdaCliP, which divides
+    gradients by their scale."""
     delta: float
     arithmetic: SumArithmetic
     count: Gaussian | None
     rest: ApproximateDP | None
-    """Charge of all steps together if earlier releases choose them: the number of records (docs/theory/exact.md,
-    section 5), or sums of norms (docs/theory/dpis.md, section 4). Otherwise None: each step is charged by itself."""
+    """Charge of all steps together, if earlier releases decide about the steps. Such a release is the number of records
+    (docs/theory/exact.md, section 5) or a sum of norms (docs/theory/dpis.md, section 4). Otherwise each step is charged
+    by itself, and this is None."""
     settings: Settings | None = None
-    """Settings of AdaCliP or DPIS; None for other algorithms."""
+    """Settings of AdaCliP or DPIS. For other algorithms this is None."""
     loss: LossRelease | None = None
-    """Release of a step's sum of losses beside the gradients; None if it is not released."""
+    """Settings for releasing losses together with the gradients. This is None if losses are not released."""
 
     @property
     def sampling_probability(self) -> float:
-        """Probability that a record takes part in a step; for DPIS, of a record with the largest norm.
+        """Probability that a record takes part in a step. For DPIS it is that of a record whose norm is at the bound.
 
-        Where DPIS releases the share of norms, it is the probability at the largest share.
+        If DPIS releases the share of norms, the probability is that for the largest share, 1.
         """
         share = self.settings.norm_share if isinstance(self.settings, DPIS) else None
         return min(1.0, self.batch_size / self.records / (share or 1.0))
 
     @property
     def divisor(self) -> float:
-        """Number by which sums are divided for a mean over records."""
+        """Number by which sums are divided to estimate a mean over records."""
         if isinstance(self.settings, DPIS):
             return self.sampling_probability * self.records
         return min(self.batch_size, float(self.records))
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which a record takes part once on average; for DPIS the steps between two sums of norms."""
+        """Number of steps in which a record takes part once on average. For DPIS, the number between sums of norms."""
         if isinstance(self.settings, DPIS):
             return self.steps // self.settings.epochs
         return max(1, math.ceil(self.records / self.batch_size))
 
     @property
     def steps_between_looks(self) -> int:
-        """Steps, at least an epoch, after which some records are tried again to see whether anything is kept."""
+        """Number of steps, at least an epoch, between two checks that nothing of the records is kept."""
         return max(self.steps_per_epoch, LEAST_STEPS_BETWEEN_LOOKS)
 
     @property
     def mechanism(self) -> Mechanism:
-        """The mechanism of one step; if DPIS releases the share of norms, that of a step with the largest share."""
+        """Mechanism of one step. If DPIS releases the share of norms, it is that of a step with the largest share."""
         return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability)
 
     @property
     def planned_steps(self) -> RepeatedRelease:
-        """Steps of the run as planned; if the share of norms is released, with the largest share."""
+        """The planned steps of the run. If DPIS releases the share of norms, they are planned for the largest share."""
         return RepeatedRelease(self.sampling_probability, self.noise_multiplier, self.steps)
 
     def choose_by_epoch(self, size: int) -> EpochSettings:
-        """Returns how the steps of each epoch follow from a released share of norms; ``size`` numbers are trained."""
+        """Returns the rule that chooses the steps of each epoch from a released sum of norms.
+
+        ``size`` is the number of trained numbers.
+        """
         assert isinstance(self.settings, DPIS) and self.rest is not None
         target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
         most = clipping.find_largest_deviation("int64", self.grid_step) / self.sensitivity * (1 - 2.0**-50)
@@ -120,7 +128,7 @@ class Plan:
 
     @property
     def charged(self) -> Composition:
-        """Charge of the whole run."""
+        """Charge of all releases of the run."""
         if self.rest is None:
             return self.mechanism * self.steps
         return self.rest * 1 if self.count is None else self.count + self.rest
@@ -133,30 +141,30 @@ class Plan:
 
     @property
     def sensitivity(self) -> float:
-        """L2 norm of what one record adds to the sums, rounded up."""
+        """Largest L2 norm that one record can add to the sums, rounded up."""
         return clipping.total_sensitivity([([], bound) for bound in self.max_norm])
 
     @property
     def grid_step(self) -> float:
-        """Step of the grid of the integer sums, a power of two."""
+        """Grid step of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
         return max(dense.choose_product_grid(self.max_norm[0]), grid_below(self.noise_deviation, _FINE_NOISE))
 
     @property
     def gradient_multiplier(self) -> float:
-        """Noise multiplier of the sums of gradients, larger than the charged one if losses are released too."""
+        """Noise multiplier of the sums of gradients. It exceeds ``noise_multiplier`` if losses are released too."""
         noise = self.noise_multiplier
         return noise if self.loss is None else self.loss.gradient_multiplier(noise)
 
     @property
     def noise_deviation(self) -> float:
-        """Standard deviation of the noise on every coordinate of the sums."""
+        """Standard deviation of the noise on each coordinate of the sums of gradients."""
         return self.gradient_multiplier * self.sensitivity
 
 
 def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
-    """Returns the checked norm bounds: one, or one for each of so many parameters."""
+    """Returns the checked norm bounds: a single one, or one for each of ``parameters`` parameters."""
     if not clipping.has_several_bounds(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
     found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
@@ -183,11 +191,11 @@ def plan(
     released: int | None = None,
     loss: LossRelease | None = None,
 ) -> Plan:
-    """Returns the plan for ``records`` records. Without ``public_size`` their number is released first, with noise.
+    """Returns the plan for ``records`` records. Without ``public_size`` a noisy count of the records is released first.
 
     ``pay`` is called with the charge before any release. ``own`` are the settings of AdaCliP or DPIS, and ``size`` is
-    the number of trained numbers. ``released`` is the number of records that a continued run released, and paid for,
-    before. ``loss`` says how training losses are released: by a share of each step, so that the charge stays the same.
+    the number of trained numbers. If a run is continued, ``released`` is its number of records, for which it was
+    charged already. ``loss`` has the settings for releasing losses, which use a share of the charge of each step.
     """
     target = Target.from_arguments(epsilon, delta)
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
@@ -200,7 +208,7 @@ def plan(
     bounds = (1.0,) if isinstance(own, AdaCliP) else max_norm
 
     def plan_for_records(records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        """Returns the plan for so many records. ValueError if they have no plan, for instance for too much noise."""
+        """Returns the plan for this number of records. ValueError if there is none, for instance for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
             batch = limit_batch(expected, records, turns)
@@ -220,7 +228,7 @@ def plan(
             text = wanted if noise_multiplier is None else given
             raise ValueError(text.format(noise=noise, arithmetic=how))
         if rest is not None:
-            made.choose_by_epoch(size).make_filter(made.planned_steps)  # refuses sums of norms that take everything
+            made.choose_by_epoch(size).make_filter(made.planned_steps)  # raises if sums of norms use up the budget
         return made
 
     if public_size is not None:
@@ -244,7 +252,7 @@ def plan(
     inner = Target(rest.nominal_epsilon, rest.nominal_delta)
     if settings is None:
         count_steps(MOST_RECORDS, expected, turns)
-    for tried in NUMBERS:  # refuses settings before the number is released
+    for tried in NUMBERS:  # refuses bad settings before the count is released
         plan_for_records(tried, noise, inner)
     if released is None:
         pay(count + rest)
@@ -264,7 +272,7 @@ def plan(
 
 
 def _warn_of_delta(made: Plan) -> None:
-    """Warns if delta is at least one over the number of records."""
+    """Warns if delta is at least 1 / (number of records)."""
     large = warn_of_large_delta(made.delta, made.records)
     if large:
         warnings.warn(f"{large} Choose a much smaller delta", stacklevel=4)

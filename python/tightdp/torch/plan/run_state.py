@@ -16,7 +16,7 @@ VERSION = 1
 
 
 def make_identity() -> str:
-    """Returns a random name for a run. By it an older state of the same run is told from that of another run."""
+    """Returns a random name for a run. The name tells an older state of this run from a state of another run."""
     return secrets.token_hex(16)
 
 
@@ -32,7 +32,7 @@ def _list_shapes(parameters: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def make_state(run: str, account: Account, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Returns the state of a run, made of values that JSON has: its name, plan, parameters and charges."""
+    """Returns the state of a run, as values that JSON can hold: its name, plan, parameters and charges."""
     return {
         "tightdp_run": VERSION,
         "run": run,
@@ -49,7 +49,7 @@ def read_record_count(given: Any) -> int:
 
 
 def read_identity(given: Any, label: str) -> str:
-    """Returns the name of a state's run. ValueError unless the state has the form that ``make_state`` gives it."""
+    """Returns the name of the run in a state. ValueError unless the state has the form that ``make_state`` returns."""
     if not isinstance(given, dict) or type(given.get("tightdp_run")) is not int or given["tightdp_run"] != VERSION:
         raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
     check_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
@@ -72,7 +72,7 @@ def restore_state(
     *,
     after_failure: bool = False,
 ) -> str:
-    """Charges the steps that the state has and the account has not. Returns the name of the state's run."""
+    """Charges the steps that a saved state has beyond those of the account. Returns the name of the saved run."""
     name, expected = read_identity(given, label), make_state(run, account, parameters)
     try:
         check_same(given["plan"], expected["plan"], "plan")

@@ -1,1 +1,1 @@
-"""The run: its steps, what it saves and takes up again, and the statement at its end."""
+"""The private training run: its steps, the checkpoint from which it continues, and the statement at its end."""

@@ -1,4 +1,4 @@
-"""A folder from which a run goes on. It has each charge, before the release, and the tensors that were saved last."""
+"""The checkpoint folder of a run. It holds each charge, written before the release, and the last saved tensors."""
 
 from __future__ import annotations
 
@@ -30,36 +30,37 @@ from ..plan.account import FAILED, Account
 FORMAT = 3
 """Number of the format of the folder's JSON files. A file of another format is refused."""
 SAVED = "s"
-"""Mark of the first tensors that were saved, in a checkpoint."""
+"""Mark, in the file of marks, that tensors were saved for the first time."""
 MOST_MARKS = 2**30
-"""Longest file of marks, in bytes. A mark is a byte, and a billion steps take days."""
+"""Largest size of the file of marks, in bytes. A mark is one byte, and a billion steps would take days."""
 _FILES = "run.json", "charged", "shares.json", "turns.json", "tensors.pt"
-"""Names of the files in a folder, except that of its lock."""
+"""Names of the files in a checkpoint folder, except the lock file."""
 _locks: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()
-"""The locks of the folders that this process holds."""
+"""The locks that this process holds, by the folder that each of them locks."""
 _holders: WeakValueDictionary[Path, Checkpoint] = WeakValueDictionary()
-"""The checkpoint that may write to each of these folders."""
+"""The only checkpoint that may write to a folder, for each folder that this process holds."""
 _marking = threading.Lock()
-"""Held while a mark is written or a folder is taken over, so that whoever takes it over has seen all marks."""
+"""Held while a mark is written or a folder is taken over, so that the run that takes it over reads all marks."""
 
 
 class Checkpoint:
-    """The files of one run. One process at a time holds a folder; a later run of the same process takes it over.
+    """The files of one run, in a folder that one process at a time can hold.
 
-    The process that made it holds the lock of the file ``lock``, and its forked children do not.
+    A later run of the same process takes the folder over. The process that made the checkpoint holds a lock on the
+    file ``lock``, and its forked children do not. The other files are:
 
-    ``run.json`` says which run it is and what it releases, and has the digest of ``tensors.pt``. ``charged`` has a byte
-    for each step that was charged, ".", for each sum of norms, "n", for each step that failed, "!", and for the first
-    tensors that were saved, "s": a step is charged once its byte is on the disk.
-    ``shares.json`` has the share of norms and the noise multiplier of each epoch where these are released.
-    ``tensors.pt`` has the model's and the optimizer's as they were saved last. With a ledger, ``turns.json`` names the
-    turns of this run, each with the number of charges before it, and the ledger knows the last charge and its turn: a
-    copy of the folder that falls behind is refused (docs/theory/filters.md, section 11).
+    - ``run.json``: which run it is and what it releases.
+    - ``charged``: marks of one byte. A charged step has the mark ".", a charged sum of norms "n", and a failed step
+      "!". The mark "s" says that tensors were saved for the first time. A step is charged once its mark is on the disk.
+    - ``shares.json``: the share of norms and the noise multiplier of each epoch, if the run releases shares of norms.
+    - ``tensors.pt``: the tensors of the model and the optimizer that were saved last.
+    - ``turns.json``, with a ledger: the turns of the run. A turn is the work of one ``Checkpoint`` object, and is
+      stored with the number of charges before it. The ledger stores the last charge and its turn, so that a copy of
+      the folder that falls behind another copy is refused (docs/theory/filters.md, section 11).
 
-    Each file is written beside its place and put there whole, so a crash leaves the one before. Only the user who
-    trains can read them, and a folder that is made here. Those of JSON have the digest of their values. A folder that
-    lacks a file, or has one that no run wrote, is refused by a ValueError that says which. Whoever can write all files
-    can make another folder that is whole: digests show damage, and not intent.
+    Every file but ``charged`` is written under another name and then renamed, so a crash leaves the previous version.
+    Only the user who trains can read the files, and also the folder if it is made here. Each JSON file has a digest of
+    its values. If a file is missing or was not written by a run, a ValueError names it.
     """
 
     def __init__(self, folder: Any, ledger: Ledger | None = None) -> None:
@@ -78,13 +79,13 @@ class Checkpoint:
             raise ValueError(
                 "checkpoint must not be in use: another process holds it, and may take its steps"
             ) from None
-        except (OSError, ValueError) as error:  # the second is of a zero in the path
+        except (OSError, ValueError) as error:  # ValueError is raised for a zero byte in the path
             raise ValueError(
                 f"checkpoint must be a folder that can be written, on a file system that has locks: {str(error)[:300]}"
             ) from None
         self._ledger, self._run = ledger, ""
         self._progress: Progress | None = None
-        """The last progress of this run that was written to the ledger or read from it."""
+        """The progress of this run that was last written to the ledger or read from the ledger."""
         self._turn, self._charges = "", 0
         self._saved: str | None = None
         """The digest of the tensors in the folder."""
@@ -92,9 +93,9 @@ class Checkpoint:
         """The marks that the folder had when it was read."""
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
-        """Returns the state of the run in the folder, as ``run_state.make_state`` made it; None if it has none.
+        """Returns the state, as ``run_state.make_state`` makes it, of the run in the folder; None if there is no run.
 
-        ValueError unless that run was begun with the same ``about``.
+        Raises ValueError unless the run in the folder was begun with the same ``about``.
         """
         self._check_files()
         self._seen = self._read_marks() if self._has_file("charged") else b""
@@ -120,7 +121,7 @@ class Checkpoint:
         return {**found, "epochs": self._read_epochs()} if "epochs" in state else found
 
     def begin_run(self, state: dict[str, Any], about: dict[str, Any]) -> None:
-        """Makes the folder that of a run which was paid for, and has taken no step."""
+        """Writes the files of a new run, which was charged to its ledger and has taken no step."""
         with _marking:
             self._check_unchanged(not self._has_file("run.json"))
             self._put_file("charged", lambda path: path.touch())
@@ -129,7 +130,7 @@ class Checkpoint:
             self._put_values("run.json", {"about": about, "state": state, "tensors": []})
 
     def record_charges(self, account: Account, run: str) -> None:
-        """Records here whatever the account charges from now on; no run that was made before may write here."""
+        """Records all further charges of the account in the folder, in which earlier runs may not write any more."""
         with _marking:
             self._check_unchanged(self._read_marks() == self._seen)
             _holders[self.folder] = self
@@ -139,9 +140,9 @@ class Checkpoint:
         account.keep, account.note = self.charge, self.record_shares
 
     def charge(self, steps: int, mark: str = ".") -> None:
-        """Returns once so many steps more, or what else the mark stands for, are on the disk and then in the ledger.
+        """Writes ``steps`` marks to the disk, and then the new number of charges to the ledger. A failure is no charge.
 
-        In this order: the folder that goes on is never behind its ledger, wherever the process is killed.
+        The disk comes first, so that the folder is never behind its ledger, whenever the process is killed.
         """
         self._write_marks(mark * steps)
         if mark == FAILED:
@@ -153,7 +154,7 @@ class Checkpoint:
             self._progress = now
 
     def _write_marks(self, marks: str) -> None:
-        """Returns once the marks are on the disk, and whoever takes the folder afterwards finds them there."""
+        """Writes the marks to the disk. A run that takes the folder over after this call has returned reads them."""
         with _marking:
             self._check_held()
             file = os.open(self.folder / "charged", os.O_WRONLY | os.O_APPEND)
@@ -162,15 +163,15 @@ class Checkpoint:
                 os.fsync(file)
             finally:
                 os.close(file)
-            self._check_held()  # with the file of the lock gone, another process may have read the marks before
+            self._check_held()  # if the lock file is gone, another process may have read too few marks
 
     def record_shares(self, shares: list[list[float]]) -> None:
-        """Returns once the share and the noise multiplier of each epoch are on the disk."""
+        """Writes the share of norms and the noise multiplier of each epoch to the disk."""
         self._check_held()
         self._put_values("shares.json", shares)
 
     def save(self, steps: int, tensors: dict[str, Any], most: int) -> None:
-        """Puts the tensors of the run after so many steps on the disk, in at most so many bytes."""
+        """Writes the tensors after ``steps`` steps to the disk. ValueError if they take more than ``most`` bytes."""
         self._check_held()
         found = {"run": self._run, "steps": steps, **tensors}
 
@@ -189,7 +190,7 @@ class Checkpoint:
             self._write_marks(SAVED)
 
     def read_tensors(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns what the run saved last, which has these entries; None where it saved nothing."""
+        """Returns the tensors that the run saved last, which must have these entries; None if it saved none."""
         if not self._has_file("tensors.pt"):
             return None
         try:
@@ -201,7 +202,7 @@ class Checkpoint:
                 found = torch.load(file, map_location="cpu", weights_only=True)
             check_entries("it", found, ("run", "steps", *entries))
             name, steps = read_value(str, found["run"], "run"), read_value(int, found["steps"], "steps")
-        except Exception as error:  # whatever other versions of PyTorch make of it
+        except Exception as error:  # a damaged file may cause any error in PyTorch
             raise self._make_refusal("tensors.pt", error) from None
         if name != run or steps < 0:
             raise ValueError("checkpoint must hold the tensors of its own run, got those of another")
@@ -216,7 +217,7 @@ class Checkpoint:
         self._put_values("run.json", {"about": about, "state": state, "tensors": known})
 
     def _read_marks(self) -> bytes:
-        """Returns the file of marks. ValueError if it is missing, too long or has other bytes than marks."""
+        """Returns the content of the file of marks. ValueError if it is missing or too long, or has other bytes."""
         try:
             marks = read_bytes(self.folder / "charged", MOST_MARKS)
         except FileNotFoundError:
@@ -231,19 +232,18 @@ class Checkpoint:
         return self._read_marks().count(b".")
 
     def _read_charges(self) -> bytes:
-        """Returns the marks of charges, that is of steps and of sums of norms, without the others."""
+        """Returns the marks of charged steps and charged sums of norms, without all other marks."""
         return self._read_marks().translate(None, f"{FAILED}{SAVED}".encode())
 
-    def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
-        """Returns what the run has in common with those that go on with it, the state in which it began, and the
-        digests that ``tensors.pt`` may have."""
-        check_entries("values", plain, ("about", "state", "tensors"))
+    def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns the settings that a run must share to continue the saved run, and the saved run's first state."""
+        check_entries("values", plain, ("about", "state"))
         check_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
         run_state.read_identity(plain["state"], "state")
         return plain["about"], plain["state"], read_value(tuple[str, ...], plain["tensors"], "tensors")
 
     def _read_turns(self) -> tuple[tuple[int, str], ...]:
-        """Returns the turns of this run, each with the number of charges before it."""
+        """Returns the turns of this run, each as the number of charges before it and its name."""
         turns: tuple[tuple[int, str], ...] = self._read_values(
             "turns.json", lambda plain: read_value(tuple[tuple[int, str], ...], plain, "values")
         )
@@ -252,7 +252,7 @@ class Checkpoint:
         return turns
 
     def _check_newest(self, run: Any) -> None:
-        """Raises ValueError unless the last release of this run in the ledger was made by this folder's turns."""
+        """Raises ValueError unless a turn of this folder made the last release of the run that the ledger knows."""
         if self._ledger is None:
             return
         self._progress = last = self._ledger.read_progress(run)
@@ -268,7 +268,7 @@ class Checkpoint:
             )
 
     def _read_epochs(self) -> list[dict[str, Any]]:
-        """Returns ``ShareAccount.epochs`` of the run in the folder, whose share of norms is released."""
+        """Returns ``ShareAccount.epochs`` of the run in the folder, which releases its shares of norms."""
         marks = self._read_charges()
         if marks.startswith(b"."):
             raise self._make_refusal("charged", "an epoch must begin with a sum of norms")
@@ -279,7 +279,7 @@ class Checkpoint:
         shares = self._read_shares() if self._has_file("shares.json") or taken else ()
         if not len(taken) <= len(shares) <= len(found):
             raise self._make_refusal("shares.json", f"it has {len(shares)} shares for {len(found)} epochs")
-        for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps gets another share
+        for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps releases a new share
             epoch |= {"share": share, "noise": noise}
         return found
 
@@ -290,7 +290,7 @@ class Checkpoint:
         return shares
 
     def _read_values(self, name: str, build: Callable[[Any], Any]) -> Any:
-        """Returns ``build(values)`` of the values that ``_put_values`` wrote. ValueError for any other file."""
+        """Returns ``build(values)`` for the values that ``_put_values`` wrote. ValueError for any other file."""
 
         def read_checked(plain: Any) -> Any:
             check_format(plain, "format", FORMAT, "a run")
@@ -309,14 +309,15 @@ class Checkpoint:
             raise self._make_refusal(name, error) from None
 
     def _put_values(self, name: str, values: Any) -> None:
-        """Writes values with their format and their digest to a file of JSON."""
-        self._put_file(name, lambda path: path.write_bytes(_format_values(values)))
+        """Writes values, with the number of the format and a digest of the values, to a JSON file."""
+        text = json.dumps({"format": FORMAT, "digest": compute_digest(values), "values": values}, indent=1)
+        self._put_file(name, lambda path: path.write_text(text))
 
     def _has_file(self, name: str) -> bool:
         return (self.folder / name).exists()
 
     def _check_files(self) -> None:
-        """Raises ValueError for a folder, a pipe or a device in the place of a file, or of one that will be written."""
+        """Raises ValueError if a folder, a pipe or a device has the name of a file that is read or will be written."""
         for name in _FILES:
             for each in (name, f"{name}.new"):
                 if self._has_file(each):
@@ -342,19 +343,19 @@ class Checkpoint:
             raise RuntimeError("this run's checkpoint was taken over by a later run: continue with that one")
 
     def _put_file(self, name: str, write: Callable[[Path], Any]) -> None:
-        """Writes a file beside its place, flushes it to the disk and puts it in its place."""
+        """Writes a file under a temporary name, flushes it to the disk and then renames it to ``name``."""
         new = self.folder / f"{name}.new"
         new.unlink(missing_ok=True)
-        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # before there is anything to read
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # readable by the user alone from the start
         write(new)
         _flush_to_disk(new)
         os.replace(new, self.folder / name)
-        if sys.platform != "win32":  # which has no way to flush a folder: a name may be lost when the power is
+        if sys.platform != "win32":  # Windows cannot flush a folder: a power cut may lose the new name
             _flush_to_disk(self.folder)
 
     def _make_refusal(self, name: str, damage: object = None) -> ValueError:
-        """Returns the error of a file that is missing, or that is damaged."""
-        what = "is missing" if damage is None else f"is damaged: {str(damage)[:500] or type(damage).__name__}"
+        """Returns the error for a missing file, or with ``damage`` for a damaged one."""
+        what = "is missing" if damage is None else f"is damaged: {str(damage)[:500]}"
         return ValueError(
             f"checkpoint must be a folder with all files that its run wrote: {name} {what}. Put the file back as it "
             f"was, or make another run in an empty folder, which is charged anew. Nothing was spent"
@@ -375,7 +376,7 @@ def _format_values(values: Any) -> bytes:
 
 
 def _hold_folder(folder: Path) -> FileLock:
-    """Returns the lock of a folder, which this process may hold already. BlockingIOError if another one holds it."""
+    """Returns the lock of a folder, acquired if needed. BlockingIOError if another process holds the lock."""
     known = _locks.get(folder)
     lock = known if known is not None and known.is_held else FileLock(folder / "lock")
     _locks[folder] = lock
@@ -383,7 +384,7 @@ def _hold_folder(folder: Path) -> FileLock:
 
 
 def _flush_to_disk(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows flushes what it may write to
+    file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows flushes only files opened for writing
     try:
         os.fsync(file)
     finally:

@@ -54,21 +54,22 @@ from . import run_statement
 from .saved_run import SavedRun
 
 LossFunction = Callable[[Any, Any], Any]
-"""(model, collated batch) -> one loss for each record, shape (records,)."""
+"""Function of a model and a collated batch that returns one loss for each record, of shape (records,)."""
 Parts = Iterator[tuple[Any, int]]
-"""Collated records and their number, physical batch by physical batch."""
+"""Iterator over physical batches: for each, its collated records and the number of these records."""
 
 
 class PrivateRun:
-    """Private training of a model, which stays as it is: ``make_private`` makes it.
+    """The private training of a model. ``make_private`` makes the run, and does not wrap the model.
 
-    ``loader`` yields Poisson batches, an epoch each time it is iterated. ``step`` clips each record's gradient, adds
-    them up, adds noise once and lets the optimizer step. Only what the optimizer is given leaves a step: gradients of
-    parameters that have noise. No loss and no batch size is returned.
+    ``loader`` yields Poisson batches, and one iteration over it is an epoch. ``step`` clips the gradient of each
+    record, adds up the clipped gradients, adds noise once, and lets the optimizer take a step. The optimizer gets noisy
+    gradients of the parameters and nothing else from a step. A step returns no loss and no batch size.
 
-    A step is charged before its records are looked at. If it fails on its way, for want of memory or by an error of
-    ``loss_fn``, it stays charged, nothing was released, and parameters and gradients are as before. But that it failed
-    may be the trace of a record, so it ends the run: ``AfterFailure`` and ``load_state_dict`` tell how to go on.
+    A step is charged before its sums are computed. If the step then fails, because memory runs out or ``loss_fn``
+    raises an error, it stays charged, nothing is released, and parameters and gradients are as before. The failure
+    itself may reveal something about a record, and therefore it ends the run. ``AfterFailure`` and ``load_state_dict``
+    say how such a run can go on.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class PrivateRun:
             plan.loss, plan.noise_multiplier, plan.divisor, plan.steps_per_epoch, plan.steps
         )  # fmt: skip
         self._learned: dict[str, MomentsState | LossSum] = {}
-        """Values, learned from releases alone, that last from step to step beside the model and the optimizer."""
+        """Parts of the run's state besides the model and the optimizer. They were computed from releases alone."""
         if self._moments is not None:
             self._learned["moments"] = MomentsState(self._moments)
         if self._losses is not None:
@@ -110,7 +111,7 @@ class PrivateRun:
 
     @property
     def model(self) -> Any:
-        """The model itself."""
+        """The model that is trained."""
         return self._model
 
     @property
@@ -120,7 +121,7 @@ class PrivateRun:
 
     @property
     def loader(self) -> RunLoader:
-        """Poisson batches, an epoch each time it is iterated. The account is that of its batches alone."""
+        """The loader of Poisson batches. One iteration is an epoch, and the account holds for these batches alone."""
         return self._loader
 
     @property
@@ -134,12 +135,12 @@ class PrivateRun:
 
     @property
     def privacy_(self) -> Bound:
-        """Bound on epsilon at ``delta`` of all planned steps: it holds whenever the run ends."""
+        """Bound on the epsilon of all planned steps at ``delta``. The bound holds whenever the run ends."""
         return self.charged_.epsilon(self.delta)
 
     @property
     def charged_(self) -> Composition:
-        """Charge of the run: all planned steps."""
+        """Charge of the run, which covers all planned steps."""
         return self.plan.charged
 
     @property
@@ -149,36 +150,36 @@ class PrivateRun:
 
     @property
     def steps_(self) -> int:
-        """Steps charged so far, of ``plan.steps``."""
+        """Number of steps charged so far, at most ``plan.steps``."""
         return self._account.charged_steps
 
     def epsilon(self, delta: float | None = None, **options: Any) -> Bound:
-        """Bound on epsilon so far, at ``delta`` or the run's own. Options are those of ``Composition.epsilon``.
+        """Bounds epsilon for the steps charged so far. The options are those of ``Composition.epsilon``.
 
-        It is what a run of so many steps costs if their number was fixed in advance. A run that is stopped in the light
-        of its releases has ``privacy_``.
+        The default of ``delta`` is the run's own. The bound is valid if the number of steps was fixed in advance. For a
+        run that is stopped because of what it released, the valid bound is ``privacy_``.
         """
         return self._account.epsilon(delta, **options)
 
     @property
     def losses_(self) -> tuple[MeanLoss, ...]:
-        """The mean losses that were released so far, if ``make_private`` was told to release them."""
+        """The mean losses released so far; an empty tuple if ``make_private`` got no ``release_loss``."""
         return () if self._losses is None else self._losses.released
 
     @property
     def ways_(self) -> dict[str, str]:
         """Names the way in which each parameter's gradients, or their norms, were computed in the last step.
 
-        It is as private as the records, because the sizes of a batch decide it.
+        The sizes of a batch decide these ways, and so they are as private as the records.
         """
         return {} if self._sums is None else dict(self._sums.gradient_ways)
 
     @property
     def statement_(self) -> Statement:
-        """The statement: what the bound covers, what it rests on and what lies outside.
+        """The statement of the run: what the bound covers, what it assumes and what it leaves out.
 
-        It has the hash of ``model.state_dict()`` as that is now, and the data set's name: the ledger's, or the type of
-        ``dataset``.
+        The statement has the hash of the current ``model.state_dict()`` and the name of the data set. That name is
+        the ledger's name of the data set, or without a ledger the type of ``dataset``.
         """
         numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
@@ -193,11 +194,11 @@ class PrivateRun:
     def step(self, loss_fn: LossFunction, batch: Batch) -> None:
         """Takes one private step on a fresh batch of ``loader``.
 
-        ``loss_fn(model, batch)`` gets collated records and returns one loss for each, shape (records,). A loss that is
-        not finite, or has such a gradient, contributes nothing.
+        ``loss_fn(model, batch)`` gets collated records and returns one loss for each record, of shape (records,). A
+        record contributes nothing if its loss or its gradient is not finite.
 
-        Raises ``BudgetExceeded`` when the plan is used up, and ``ValueError`` or ``TypeError`` for what cannot be
-        trained privately: nothing is charged then.
+        Raises ``BudgetExceeded`` if all planned steps were taken, and ``ValueError`` or ``TypeError`` if the model,
+        the optimizer or the batch does not allow private training. Nothing is charged in these cases.
         """
         model_checks.check_loss_fn(loss_fn)
         if torch.is_inference_mode_enabled():
@@ -218,7 +219,7 @@ class PrivateRun:
             self._finished += 1
 
     def _look_and_release(self, loss_fn: LossFunction, parameters: dict[str, Any], batch: Batch) -> Iterable[Any]:
-        """Computes the sums over a batch, and returns estimates of the mean gradient, with noise."""
+        """Computes the sums over a batch, and returns noisy estimates of the mean gradient."""
         with self._world.run_together("the first records"):
             before, parts = batch._read_before_draw(), self._move_parts(batch.parts())
             looks = None if before is None else self._move_parts(before)
@@ -259,9 +260,9 @@ class PrivateRun:
         return released
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
-        """Takes the steps that are left. ``callback`` gets the steps so far and their total after each.
+        """Takes the remaining steps. After each, ``callback`` gets the number of charged steps and of planned steps.
 
-        It may read ``losses_``, whose last entry is the training loss that was released last.
+        The callback may read ``losses_``, whose last entry is the mean training loss that was released last.
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
@@ -275,13 +276,14 @@ class PrivateRun:
         return self
 
     def audit(self, loss_fn: LossFunction, records: int = 16, tried: int = 4) -> Audit:
-        """Measures how far one record moves the sums before noise, on the first ``records`` of the data set.
+        """Measures how far one record moves the sums before noise, on the first ``records`` records of the data set.
 
-        Each of the last ``tried`` of them is left out, put in front of the others, in their middle or at their end, and
-        left out again, with the same coins: through the data set, the collation, the model and the loss, up to the
-        sums of clipped gradients. Each of the three times has other coins. If a record moves the sums too far, the
-        audit says where that arose, from what was read and from copies of the model. Nothing is charged and nothing
-        is released: what it finds is as private as the records. Try it on made-up records of the same form.
+        The audit tries each of the last ``tried`` of these records. It computes the sums without the record, with the
+        record before the others, in their middle or after them, and without the record again, all with the same coins.
+        These sums take the whole way: the data set, the collation, the model, the loss and the clipping. Each of the
+        three positions has coins of its own. If a record moves the sums too far, the audit compares what was read and
+        what copies of the model return, and says where the difference arose. Nothing is charged and nothing is
+        released. The result is as private as the records, so use made-up records of the same form.
         """
         model_checks.check_loss_fn(loss_fn)
         n = min(_check.count("records", records, least=2), len(self.loader.dataset))
@@ -305,10 +307,11 @@ class PrivateRun:
         return self.loader.read_alone(rows, AUDIT_READS - trial)
 
     def save(self) -> None:
-        """Saves the model and the optimizer in the checkpoint that ``make_private`` was given; ``fit`` does each epoch.
+        """Saves the model and the optimizer in the checkpoint of ``make_private``. ``fit`` calls this every epoch.
 
-        Steps need not be saved: each is in the checkpoint before it releases anything. A run that goes on after a crash
-        has the parameters that were saved last, and only the steps that were not charged.
+        The charges of steps need no call of ``save``: each is in the checkpoint before its step releases anything. A
+        run that goes on after a crash starts from the parameters that were saved last. It takes only the steps that
+        were not charged yet.
         """
         if not self.has_checkpoint:
             raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
@@ -318,17 +321,17 @@ class PrivateRun:
             self._saved.save_tensors(self.steps_, tensors, self._tensor_file_limit)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the account, to be saved beside the model's and the optimizer's own state."""
+        """Returns the state of the account, to be saved together with the states of the model and the optimizer."""
         return {
             **run_state.make_state(self._identity, self._account, self._check_parameters()), **self._export_learned()
         }  # fmt: skip
 
     def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
-        """Continues from a saved account. ValueError for another plan, model or version; nothing is spent then.
+        """Continues from a saved account. ValueError, and no charge, for another plan, model or format of the state.
 
         Steps that were charged stay charged: a run that is ahead of ``state`` does not go back. Batches and noise are
-        drawn anew. ``after_failure`` allows the state of a run that an error ended: that it came may tell of a record,
-        and the statement says that the run went on.
+        drawn anew. ``after_failure`` allows the state of a run that an error ended. Such an error may reveal something
+        about a record, and the statement says that the run went on after it.
         """
         self._check_owner()
         before = self.steps_
@@ -344,11 +347,11 @@ class PrivateRun:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether ``make_private`` was given a checkpoint, where ``save`` puts the model and the optimizer."""
+        """Whether ``make_private`` got a checkpoint, in which ``save`` puts the model and the optimizer."""
         return self._saved.exists
 
     def _collect_tensors(self) -> dict[str, Any]:
-        """Returns the state of the run without its account. All of it was computed from releases."""
+        """Returns the state of the run without its account. All of this state was computed from releases."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **self._export_learned()}
 
     def _export_learned(self) -> dict[str, Any]:
@@ -369,22 +372,25 @@ class PrivateRun:
 
     @property
     def _tensor_file_limit(self) -> int:
-        """Longest file of saved tensors: 64 times the model, for what an optimizer keeps, and released losses."""
+        """Largest size of the file of saved tensors, in bytes.
+
+        It allows 64 times the size of the model, for the state of the optimizer, and 64 bytes a step for losses.
+        """
         tensors = (value for value in self.model.state_dict().values() if isinstance(value, torch.Tensor))
         model = sum(int(each.numel() * each.element_size()) for each in tensors)
         return 64 * model + 64 * self.plan.steps + 2**26
 
     def _load_tensors(self, found: dict[str, Any]) -> None:
-        """Restores tensors that ``_collect_tensors`` returned for this run. ValueError if they are those of another."""
+        """Restores what ``_collect_tensors`` returned. ValueError if it belongs to another model or optimizer."""
         try:
             self._import_learned(found)
             self.model.load_state_dict(found["model"])
             self.optimizer.load_state_dict(found["optimizer"])
-        except Exception as error:  # whatever other values make of PyTorch's readers
+        except Exception as error:  # other values may cause any error in PyTorch
             raise ValueError(f"checkpoint must be of this model and optimizer: {str(error)[:2000]}") from None
 
     def _check_parameters(self) -> dict[str, Any]:
-        """Returns the parameters that are trained. ValueError if they may not be trained, or changed during the run."""
+        """Returns the trained parameters. ValueError if they cannot be trained privately or changed during the run."""
         found = model_checks.find_trained_parameters(self.model, self.optimizer)
         apart = len(self.plan.max_norm) > 1 or isinstance(self.plan.settings, AdaCliP)
         if apart and self._names and tuple(found) != self._names:
@@ -406,7 +412,7 @@ class PrivateRun:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
     def _move_parts(self, parts: Parts) -> Parts:
-        """Yields the parts on the model's device. ValueError if one has another structure than the first."""
+        """Yields the parts on the model's device. ValueError if a part has another structure than the first one."""
         device = find_device(self.model)
         for part, records in parts:
             found = collated_batch.describe_structure(part)
@@ -420,21 +426,21 @@ class PrivateRun:
 
     @contextmanager
     def _run_isolated_pass(self, loss_fn: LossFunction, *, values: bool = True) -> Iterator[LossFunction]:
-        """Yields the loss function for one pass of records through the model, which must keep nothing of them.
+        """Yields the loss function for one pass of records through the model.
 
-        The global generators are seeded for this pass.
+        The global generators are seeded for this pass. An error is raised if the model keeps anything of the records.
         """
         number = next(self._passes)
         with check_unchanged(self.model, self._copies, values=values), self._seed_pass(number):
             yield seed_loss_function(loss_fn, self._coins.make_common_seed(number))
 
     def _seed_pass(self, number: int) -> AbstractContextManager[None]:
-        """Makes a context in which the global generators have the seeds of that pass."""
+        """Makes a context in which the global generators have the seeds of the pass with this number."""
         seed = self._coins.make_model_seed(number, self._world.rank)
         return seed_pass(find_device(self.model), seed, self._coins.make_common_seed(number))
 
     def _look_at_norms(self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch) -> Any:
-        """Computes the norms of all records for DPIS, renews the bounds by them and returns them."""
+        """Computes the gradient norms of all records for DPIS, renews the bounds from them and returns the norms."""
         with self._world.run_together("the norms of all records"):
             sums = self._begin_sums(parameters)
             assert isinstance(sums, (ExactUnits, OnePassUnits))
@@ -447,10 +453,11 @@ class PrivateRun:
     def _test_first_record(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
     ) -> tuple[Parts, Parts | None]:
-        """Tests the model on the first records: the account must hold for it, and its gradients must be clippable.
+        """Tests on the first records that the account holds for the model, and that its gradients can be clipped.
 
-        It returns the parts as they were. ``new`` says that nothing was tested before. If the step has no records, the
-        first record of the data set is used, so that the first step is refused whatever was drawn.
+        Returns ``parts`` and ``looks`` with the tested part put back. ``new`` says that these parameters were not
+        tested before. If the step has no records, the first record of the data set is tested instead. So whether an
+        unsuitable model is refused at the first step does not depend on the draw.
         """
         first = parts if looks is None else looks
         with self._seed_pass(next(self._passes)):
@@ -466,25 +473,25 @@ class PrivateRun:
         return (first, None) if looks is None else (parts, first)
 
     def _look_at_gradients(self, loss_fn: LossFunction, sums: Sums, part: Any, records: int, *, new: bool) -> None:
-        """Refuses gradients that depend on the records before, and, if ``new``, gradients that are wrong."""
+        """Raises an error if a gradient depends on earlier records or, with ``new``, if a gradient is wrong."""
         singles = take_singles(part, records)
         order = draw_look_order(len(singles), self._coins.make_common_seed(LOOK_READS - self.steps_))
         find = partial(self._find_gradient, loss_fn, sums)
         found = check_gradients_repeat(find, singles, order)
         if new:
-            if not sums.is_one_by_one:  # whose gradients are those of autograd
+            if not sums.is_one_by_one:  # one by one, gradients are those of autograd anyway
                 plain = partial(self._find_plain_gradient, loss_fn, sums)
                 check_against_autograd(find, plain, self.model, singles, found, self.plan.arithmetic)
             warn_of_no_gradient(found)
 
     def _find_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any) -> list[Any]:
-        """Returns the gradient of a record as the sums compute it, with the same coins each time."""
+        """Returns the gradient of a record, computed in the way of ``sums``, with the same coins at each call."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(0))
         with check_unchanged(self.model, self._copies), self._seed_pass(0):
             return sums.find_gradients(self.model, loss, one, 1)
 
     def _find_plain_gradient(self, loss_fn: LossFunction, sums: Sums, one: Any, number: int = 0) -> Any:
-        """Returns the gradient of a record by plain back-propagation, with the coins of that pass, and its rounding."""
+        """Returns a record's gradient by plain back-propagation with the coins of pass ``number``, and its rounding."""
         loss = seed_loss_function(loss_fn, self._coins.make_common_seed(number))
         with check_unchanged(self.model, self._copies), self._seed_pass(number), run_uncompiled():
             found, rounding = find_plain_gradient(self.model, loss, sums.parameters, one)
@@ -492,9 +499,9 @@ class PrivateRun:
         return [torch.zeros_like(p)[None] if g is None else g[None] for p, g in pairs], rounding
 
     def _take_with_same_coins(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
-        """Returns the function that adds up the parts of a trial of an audit.
+        """Returns the function that adds up the clipped gradients of one trial of an audit.
 
-        Its coins are those of the trial: each record that has the same place has the same.
+        The coins follow from the number of the trial: in every call with that number, a place has the same coins.
         """
         sums, device = self._sum_maker.make_plain(parameters), find_device(model)
 
@@ -509,7 +516,7 @@ class PrivateRun:
         return take_parts
 
     def _begin_sums(self, parameters: dict[str, Any]) -> Sums:
-        """Returns empty sums: those that were tested, or new ones if the data set has no records yet."""
+        """Returns sums that are set to zero: the tested ones, or new ones if the data set has no records yet."""
         known = self._sums
         sums = (
             known if known is not None and known.is_made_for(parameters) else self._sum_maker.make_step_sums(parameters)
@@ -522,7 +529,7 @@ class PrivateRun:
         return sums.release_mean_gradient(self._make_noise_source())
 
     def _make_noise_source(self) -> RandomSource:
-        """Returns the noise stream of the step that was charged last. A released number of records has the first."""
+        """Returns the noise stream of the step charged last. If records were counted, the count has the first."""
         return self._key.make_source_at(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
     def _list_step_facts(self, batch: Any) -> dict[str, Fact]:
@@ -537,7 +544,7 @@ class PrivateRun:
         }
 
     def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
-        """Gives the optimizer the released gradients and no others: one that someone else left would have no noise."""
+        """Gives the optimizer the released gradients alone: a gradient that other code left there has no noise."""
         for group in self.optimizer.param_groups:
             for p in group["params"]:
                 p.grad = None
@@ -547,7 +554,7 @@ class PrivateRun:
 
     @contextmanager
     def _exclude_others(self) -> Iterator[None]:
-        """Lets the body take the only step under way, on the process that made the run. RuntimeError otherwise."""
+        """Raises RuntimeError if another step of the run is under way, or if another process made the run."""
         self._check_owner()
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("a step of this run is under way, in another thread or in loss_fn: take one at a time")

@@ -1,4 +1,4 @@
-"""Settings of ``make_private`` that belong together, as frozen objects."""
+"""Frozen dataclasses that group related settings of ``make_private``, and the checks of these settings."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..plan.loss_release import LossRelease
 
 @dataclass(frozen=True)
 class Batches:
-    """Settings by which the records of a step are read and go through the model.
+    """Settings for reading the records of a step and for passing them through the model.
 
     Parameters
     ----------
-    physical_size : the largest number of records that go through the model at once. A step adds up the gradients of as
-        many such physical batches as it needs. None for a whole batch
-    padded : whether all physical batches have the same shape, and each record is put at a random place in one of them,
-        independently of the others. It is for the exact arithmetic and for products. No bit of a record's gradient
-        then depends on other records, provided that PyTorch's kernels compute each row from its contents and its
-        position alone. The price is computation on empty places: twice as many rows if a batch has
-        ``8 * physical_size`` records, and 1.4 times as many if it has ``32 * physical_size``
+    physical_size : the largest number of records that go through the model at once. These records are a physical batch,
+        and a step adds up the gradients of as many physical batches as it needs. None for the whole batch at once
+    padded : whether all physical batches have the same shape. Each record then draws a random row (its place) in a
+        physical batch, independently of the other records. No bit of a record's gradient then depends on other records,
+        provided that PyTorch's kernels compute each row from its contents and its position alone. It must be False for
+        ``arithmetic="float"``. Empty places are computed too: the model processes twice as many rows if a batch has
+        ``8 * physical_size`` records, and 1.4 times as many if a batch has ``32 * physical_size`` records
         (docs/theory/training.md, section 8). If ``physical_size`` is None, a physical batch has 8 to 64 places
-    collate_fn : like the argument of ``torch.utils.data.DataLoader``, but it is called with a list of one record and
-        must return only dense tensors with one row. So nothing of a record can enter another. Records of equal shape
-        go through the model together. Pad them to a fixed length if all shall go together
-    options : options of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``. Accepted are those that decide
-        where and when records are read, but neither which nor in what order (``SAFE_OPTIONS`` in
-        ``poisson_loader.py``)
+    collate_fn : like the argument of ``torch.utils.data.DataLoader``, but called with a list of one record. It must
+        return only dense tensors with one row, so that no part of a record can enter another record. Records of equal
+        shape go through the model together. To let all records go together, pad them to a fixed length
+    options : options of ``torch.utils.data.DataLoader``, such as ``{"num_workers": 2}``. Accepted are the options that
+        decide where and when records are read. Options that could change which records are read, or their order, are
+        refused (``SAFE_OPTIONS`` in ``poisson_loader.py``)
 
     >>> Batches(physical_size=64, options={"num_workers": 2}).physical_size
     64
@@ -55,16 +55,17 @@ class Batches:
 
 @dataclass(frozen=True)
 class AfterFailure:
-    """A checkpoint's folder from which a run may go on although an error ended it.
+    """The folder of a checkpoint from which a run may go on although an error ended the run.
 
-    The error itself may reveal something about a record. So the run's statement says that the run went on after it.
+    The error itself may reveal something about a record. Therefore the statement says that the run went on after an
+    error.
     """
 
     folder: str | os.PathLike[str]
 
 
 def check_batches(batches: Any) -> Batches:
-    """Returns the settings of batches, which are the default ones for None."""
+    """Returns the checked settings of batches; for None the default settings."""
     batches = Batches() if batches is None else batches
     if not isinstance(batches, Batches):
         raise TypeError(f"batches must be a Batches of tightdp.torch, got {batches!r}")
@@ -72,13 +73,13 @@ def check_batches(batches: Any) -> Batches:
 
 
 def split_checkpoint(checkpoint: Any) -> tuple[Any, bool]:
-    """Returns the folder of a checkpoint, and whether its run may go on after a failure."""
+    """Returns the folder of a checkpoint, and whether a run that an error ended may go on from the folder."""
     after_failure = isinstance(checkpoint, AfterFailure)
     return (checkpoint.folder if after_failure else checkpoint), after_failure
 
 
 def check_loss_release(given: Any, algorithm: Any) -> LossRelease | None:
-    """Returns the checked settings of the release of losses, or None."""
+    """Returns the checked settings for releasing losses, or None if losses are not released."""
     if given is not None and not isinstance(given, LossRelease):
         raise TypeError(f"release_loss must be a LossRelease of tightdp.torch or None, got {given!r}")
     if given is not None and (algorithm == "dpis" or isinstance(algorithm, DPIS)):

@@ -1,6 +1,6 @@
-"""The statement of a run: what its bound covers, rests on and leaves out.
+"""The statement of a run: what its bound covers, assumes and leaves out.
 
-The texts below are sentences of statements about the assumptions of a bound, each for some kinds of runs.
+The texts below describe the assumptions of a bound. Each text is part of the statements of some kinds of runs.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ _RESUMED = (
 
 
 def hash_model(model: Any) -> str | None:
-    """Returns the hash of a model's ``state_dict``; None where it holds more than tensors, or parameters are spread
-    over processes, none of which has them all."""
+    """Returns the hash of a model's ``state_dict``, or None if there is no hash.
+
+    There is none if the ``state_dict`` holds other values than tensors, or if parameters are sharded over processes.
+    """
     state = model.state_dict()
     if any(is_sharded(each) or not isinstance(each, torch.Tensor) for each in state.values()):
         return None
@@ -79,8 +81,11 @@ def make_statement(
     *, padded: bool = False, failures: int = 0, resumed: bool = False, hashed: str | None = None,
     dataset: str | None = None,
 ) -> Statement:  # fmt: skip
-    """Returns the statement of a run that trains so many numbers, with the hash of its model's ``state_dict`` and the
-    name of its data set. ``run`` is the run's name, under which the ledger was charged."""
+    """Returns the statement of a run.
+
+    ``parameters`` is the number of trained numbers, ``hashed`` the hash of the model's ``state_dict``, and ``dataset``
+    the name of the data set, which is used if there is no ledger.
+    """
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
     if isinstance(plan.settings, DPIS) and plan.settings.norm_share is None:

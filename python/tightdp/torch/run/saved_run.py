@@ -1,4 +1,4 @@
-"""The checkpoint of a run as all its processes see it. The first process has the files."""
+"""The checkpoint of a run, for all processes of the run. Only the first process reads and writes the files."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .checkpoint import Checkpoint
 
 
 class SavedRun:
-    """The run that the folder of ``make_private`` holds, if it was given one.
+    """The run in the checkpoint folder of ``make_private``; without a folder, an object that saves nothing.
 
-    ``files`` are those of the first process, and ``about`` is what a run must have in common with the one in the
-    folder to go on with it.
+    ``files`` is the checkpoint on the first process, and None on the other processes. ``about`` has the settings that
+    a new run must share with the run in the folder to continue that run.
     """
 
     def __init__(self, world: World, folder: Any, files: Checkpoint | None, about: dict[str, Any]) -> None:
         self.exists = folder is not None
-        """Whether the run has a folder, on whichever process."""
+        """Whether the run has a folder. The value is the same on all processes."""
         self._world, self._files, self._about = world, files, about
         self._state: Any = world.run_on_first("the checkpoint", self._read) if self.exists else None
         self._own_name: str = world.run_on_first("the name of the run", run_state.make_identity)
@@ -39,9 +39,9 @@ class SavedRun:
         return self._own_name if self._state is None else run_state.read_identity(self._state, "checkpoint")
 
     def take_up(self, account: Account, parameters: dict[str, Any], *, after_failure: bool) -> str:
-        """Returns the run's name: of the one in the folder, whose charges the account gets, or of one that begins.
+        """Continues the run in the folder or begins a new run, and returns the name of that run.
 
-        Whatever the account charges from now on is recorded there.
+        If the folder has a run, its charges are added to the account. All further charges are recorded in the folder.
         """
         name = self._own_name
         if self._state is not None:
@@ -61,13 +61,13 @@ class SavedRun:
         self._files.record_charges(account, name)
 
     def read_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
-        """Returns the tensors that the run of that name saved last, on the first process; None if it saved nothing.
+        """Returns the tensors that the run of this name saved last, on the first process; None if it saved nothing.
 
-        Their file must have these entries and at most so many bytes.
+        The file must have these entries and at most ``most`` bytes.
         """
         return None if self._files is None else self._files.read_tensors(name, entries, most)
 
     def save_tensors(self, steps: int, tensors: dict[str, Any], most: int) -> None:
-        """Saves the tensors of the run after so many steps, on the first process, in at most so many bytes."""
+        """Saves the run's tensors after ``steps`` steps, on the first process, in a file of at most ``most`` bytes."""
         if self._files is not None:
             self._files.save(steps, tensors, most)

@@ -1,6 +1,6 @@
-"""AdaCliP over exact sums: gradients are centred and scaled coordinate by coordinate before they are clipped.
+"""The exact sums of AdaCliP, which centres and scales gradients coordinate by coordinate before it clips them.
 
-Centre and scale come from past releases, by the estimates of ``tightdp.train`` (docs/theory/adaclip.md).
+The centre and the scale are estimated from past releases, as in ``tightdp.train`` (docs/theory/adaclip.md).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ def make_moments(plan: Plan, size: int) -> Moments:
 
 
 class MomentsState:
-    """Running moments as a part of a run's state. They were learned from releases alone."""
+    """The running moments as a part of a run's state. They are learned from releases alone."""
 
     def __init__(self, moments: Moments) -> None:
         self._moments = moments
 
     def export_state(self) -> dict[str, Any]:
-        """Returns copies of the centre and the variance, as tensors."""
+        """Returns tensors with copies of the centre and the variance."""
         now = self._moments
         return {"center": torch.from_numpy(now.center.copy()), "variance": torch.from_numpy(now.variance.copy())}
 
     def check_state(self, given: Any) -> None:
-        """Raises ValueError unless ``given`` has finite moments of the numbers that are trained."""
+        """Raises ValueError unless ``given`` has finite moments, one for each trained number."""
         for name, expected in self.export_state().items():
             found = given.get(name) if isinstance(given, dict) else None
             if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != expected.dtype:
@@ -53,7 +53,10 @@ class MomentsState:
 
 
 class CenteredSums(ExactSums):
-    """Integer sums of clip((g - center) / scale, 1)."""
+    """The integer sums of clip((g - center) / scale, 1) over the gradients g of records.
+
+    clip(x, 1) shortens x to the norm 1 if it is longer. The division is coordinate by coordinate.
+    """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], learned: Moments) -> None:
         super().__init__(plan, parameters)
@@ -70,7 +73,7 @@ class CenteredSums(ExactSums):
         )  # fmt: skip
 
     def estimate_mean_gradient(self, totals: list[Any]) -> list[Any]:
-        """Returns estimates of the mean gradient, and lets the moments learn from them. It is called once a step."""
+        """Returns estimates of the mean gradient, and updates the moments by them. Call this once a step."""
         noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid_step
         gradient = torch.from_numpy(self._moments.learn_from_release(self._scale * noisy))
         parts = torch.split(gradient, [total.numel() for total in totals])

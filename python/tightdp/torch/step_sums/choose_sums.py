@@ -1,4 +1,4 @@
-"""Exact sums in whichever way a record's form allows: products of one backward pass, or rows of ``torch.func``."""
+"""The exact sums that use one backward pass where the form of records allows it, and ``torch.func`` elsewhere."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from ..randomness.global_generators import find_device, seed_pass
 
 
 class AutoSums(ProductSums):
-    """Integer sums of clipped gradients, on the grid of products.
+    """The integer sums of clipped gradients, on the grid of products.
 
-    The way of adding follows from a record's form: the structure, the types and the shapes of its tensors. It is tried
-    on a record of zeros of that form, so that no value and no other record decides how a record's gradient is rounded
+    Gradients are computed in one of two ways: by one backward pass, or by ``torch.func``. The form of a record decides
+    which, that is the structure, the types and the shapes of its tensors. One backward pass is tried on a record of
+    zeros of the same form. So neither values nor other records decide how a record's gradient is rounded
     (docs/theory/exact-products.md, section 7).
     """
 
@@ -41,7 +42,7 @@ class AutoSums(ProductSums):
         return PerExampleGradients(model, loss_fn, self._parameters).join_rows(batch, records)
 
     def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
-        """Adds the clipped gradients of a physical batch, in the way that serves the form of its records."""
+        """Adds the clipped gradients of a physical batch, computed in the way that suits the form of its records."""
         if self._is_one_pass_form(model, loss_fn, batch, records):
             return super().add(model, loss_fn, batch, records, places)
         batch, records, weights = fill_places(places, batch, records)
@@ -63,13 +64,13 @@ class AutoSums(ProductSums):
                 with seed_pass(find_device(model), 0, 0):
                     super().check(model, loss_fn, zeros, 1)
                 self._served[form] = True
-            except Exception:  # of the user's code on zeros, or because one pass cannot clip this form
+            except Exception:  # the user's code fails on zeros, or one pass cannot clip this form
                 self._served[form] = False
         return self._served[form]
 
 
 def resolve_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
-    """Returns the arithmetic, with "auto" resolved by the algorithm, the bounds and the types of the layers."""
+    """Returns the arithmetic. For "auto" the algorithm, the bounds and the types of the layers decide."""
     if arithmetic != "auto":
         return arithmetic
     try:

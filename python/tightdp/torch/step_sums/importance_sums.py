@@ -1,4 +1,8 @@
-"""The sums of DPIS: unit vectors of the gradients of the candidates that are taken (docs/theory/dpis.md)."""
+"""The sums of DPIS, which add up unit vectors of gradients (docs/theory/dpis.md).
+
+The terms are C g / |g|, where g is the gradient of a record and C the norm bound. A step draws candidates, and takes
+some of them.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,13 @@ from ..onepass.clipping import CLIPPING_SLACK, OnePassSums
 from ..plan.plan import Plan
 
 LEAST_NORM = 1e-100
-"""Smallest number that the kernel accepts as an addition to norms before it divides by them."""
+"""Number that the kernel adds to norms before it divides by them. It is the smallest that the kernel accepts."""
 Norms = npt.NDArray[np.float64]
 """Norms of the gradients of some records."""
 
 
 class ExactUnits(ExactSums):
-    """Integer sums of C g / |g| over the candidates that are taken."""
+    """The integer sums of C g / |g| over the candidates that the step takes."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
         super().__init__(plan, parameters)
@@ -43,7 +47,7 @@ class ExactUnits(ExactSums):
 
 
 class OnePassUnits(OnePassSums):
-    """Float sums of C g / |g| over the candidates that are taken, without gradients of single records."""
+    """The float sums of C g / |g| over the candidates that the step takes, without forming single gradients."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any], candidates: Candidates) -> None:
         super().__init__(plan, parameters)
@@ -63,7 +67,7 @@ class OnePassUnits(OnePassSums):
 
 
 def _select_records(weights: Any) -> Any:
-    """Returns an index of the rows that belong to records, and not to copies in empty places."""
+    """Returns an index of the rows that are records, and not copies in empty places."""
     return slice(None) if weights is None else weights > 0
 
 

@@ -1,4 +1,4 @@
-"""Chooses the sums that a step makes, once for a run, by its plan."""
+"""Chooses, by the plan of a run, which sums each of its steps computes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .choose_sums import AutoSums
 from .importance_sums import ExactUnits, OnePassUnits
 
 _PLAIN: dict[str, Any] = {"auto": AutoSums, "float": OnePassSums, "products": ProductSums}
-"""Classes of sums of clipped gradients, by arithmetic. All others form single gradients (``ExactSums``)."""
+"""Classes of sums of clipped gradients, by arithmetic. For all other arithmetics the class is ``ExactSums``."""
 
 
 class SumMaker:
-    """Makes the sums of a run: of clipped gradients, or what AdaCliP (``moments``) or DPIS (``candidates``) adds up."""
+    """A maker of the sums of a run. ``moments`` are those of AdaCliP and ``candidates`` those of DPIS, or else None."""
 
     def __init__(self, plan: Plan, moments: Moments | None, candidates: Candidates | None) -> None:
         self._plan, self._moments, self._candidates = plan, moments, candidates
