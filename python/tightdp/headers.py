@@ -16,7 +16,7 @@ def get_include() -> str:
     >>> dp.get_include().endswith("include")
     True
     """
-    return str(Path(_core.__file__).parent / "include")
+    return str(Path(core_file).parent / "include")
 
 
 def get_cmake_dir() -> str:

@@ -27,7 +27,7 @@ class RandomSource(ABC):
     """
 
     @abstractmethod
-    def stream(self) -> _core.RandomStream:
+    def stream(self) -> RandomStream:
         """Returns a stream that no other call of this source uses.
 
         >>> dp.Philox(1).stream() is not None
@@ -35,7 +35,7 @@ class RandomSource(ABC):
         """
 
     def stream_for_device(self) -> RandomStream:
-        """A stream that no other call of this source uses, for draws on a device."""
+        """Returns a stream that no other call of this source uses, for draws on a device."""
         return self.stream()
 
     def normal(self, size: Size, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:

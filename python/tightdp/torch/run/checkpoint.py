@@ -235,9 +235,12 @@ class Checkpoint:
         """Returns the marks of charged steps and charged sums of norms, without all other marks."""
         return self._read_marks().translate(None, f"{FAILED}{SAVED}".encode())
 
-    def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the settings that a run must share to continue the saved run, and the saved run's first state."""
-        check_entries("values", plain, ("about", "state"))
+    def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
+        """Returns the settings that a run must share to continue the saved run, and the saved run's first state.
+
+        The third value holds the digests that ``tensors.pt`` may have.
+        """
+        check_entries("values", plain, ("about", "state", "tensors"))
         check_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
         run_state.read_identity(plain["state"], "state")
         return plain["about"], plain["state"], read_value(tuple[str, ...], plain["tensors"], "tensors")
