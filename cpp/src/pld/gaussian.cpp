@@ -22,7 +22,7 @@ constexpr std::int64_t kMostPieces = 1 << 17;
 // Exponent below which an exponential underflows to 0, even after rounding of the exponent.
 constexpr double kNothing = -760;
 // The work of a piece, in units, and that of a cell in pieces or of a tail beside its pieces.
-constexpr std::int64_t kPieceUnits = 20, kWideUnits = 250;
+constexpr std::int64_t kPieceUnits = 20, kWideUnits = 100;
 // Length from which an interval's normal mass is a difference of two tails: the smaller is at most .62 of the larger.
 constexpr double kLong = 0.5;
 
