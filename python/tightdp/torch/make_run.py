@@ -164,7 +164,7 @@ def make_private(
         poisson_loader.check_dataset(dataset)
         book = open_ledger(ledger) if world.is_first else None
         files = Checkpoint(folder, book) if world.is_first and folder is not None else None
-        # Options are refused before the number of records is released.
+        # This refuses bad options before the number of records is released.
         poisson_loader.PoissonLoader(dataset, 1.0, **_list_reader_options(batches))
     about = {
         "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_of(book)

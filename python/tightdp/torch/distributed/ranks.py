@@ -15,11 +15,12 @@ import torch.distributed as dist
 from ..randomness.process_group import Fact, World
 
 _FACTS = 10
-"""Numbers in a message of ``run_together``: one length for all calls, so that ranks whose calls differ can tell."""
+"""Length of the messages of ``run_together``. It is the same for all calls, so that ranks whose calls differ can detect
+this."""
 
 
 class Ranks(World):
-    """The processes of a group. Every method but the properties is called by all ranks, in the same order."""
+    """The processes of a group. All ranks must call the methods, but not the properties, in the same order."""
 
     shares = True
 
@@ -31,12 +32,12 @@ class Ranks(World):
 
     @contextmanager
     def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Compares calls, errors and facts of all ranks after the body (``World.run_together``)."""
+        """Runs the body, and then compares calls, errors and facts of all ranks (``World.run_together``)."""
         try:
             yield
             said = [_digest_fact(fact()) for fact in facts.values()]
         except Exception:
-            with suppress(RuntimeError):  # the error of this rank is the one to see
+            with suppress(RuntimeError):  # the rank's own error is the one to raise
                 self._exchange_numbers([_digest_fact(what), 1])
             raise
         found = self._exchange_numbers([_digest_fact(what), 0, *said])
@@ -60,7 +61,7 @@ class Ranks(World):
         return json.loads(self.broadcast_bytes(found))
 
     def broadcast_bytes(self, data: bytes) -> bytes:
-        """Returns the bytes of the first rank, on every rank."""
+        """Returns the first rank's ``data`` on every rank."""
         size = torch.tensor([len(data)], device=self._device)
         self._call_group(partial(dist.broadcast, size, group=self._group, group_src=0))
         held = torch.empty(int(size), dtype=torch.uint8, device=self._device)
@@ -71,12 +72,12 @@ class Ranks(World):
         return bytes(held.cpu().numpy())
 
     def copy_of_first(self, tensors: list[Any]) -> None:
-        """Puts the values of the first rank into tensors of the same shapes, in place."""
+        """Copies the values of the first rank into the tensors of every rank, in place."""
         for tensor in tensors:
             plain = tensor.detach().to(self._device).contiguous().reshape(-1)
-            held = plain.view(torch.uint8) if plain.numel() else plain  # as bytes, which every backend can send
+            held = plain.view(torch.uint8) if plain.numel() else plain  # every backend can send bytes
             self._call_group(partial(dist.broadcast, held, group=self._group, group_src=0))
-            if plain.data_ptr() != tensor.data_ptr():  # it was copied on the way
+            if plain.data_ptr() != tensor.data_ptr():  # ``plain`` is a copy
                 with torch.no_grad():
                     tensor.copy_(plain.view(tensor.shape))
 
@@ -88,7 +89,7 @@ class Ranks(World):
             integers.copy_(held)
 
     def _exchange_numbers(self, numbers: list[int]) -> list[list[int]]:
-        """Returns the numbers of every rank."""
+        """Sends the numbers to all ranks, and returns those of every rank, padded with zeros."""
         own = torch.tensor(numbers + [0] * (_FACTS - len(numbers)), device=self._device)
         found = [torch.empty_like(own) for _ in range(self.size)]
         self._call_group(partial(dist.all_gather, found, own, group=self._group))
@@ -105,7 +106,7 @@ class Ranks(World):
             raise RuntimeError(f"{_LOST}: {self._lost}")
 
 
-# The beginning of errors after a process was lost; the first error of the group follows.
+# The beginning of error messages after a process was lost. The first error of the group follows it.
 _LOST = (
     "a rank was lost, or did not answer in the time that init_process_group was given. This rank releases nothing "
     "more: start all of them again, from a checkpoint. The cause"
@@ -119,13 +120,13 @@ def _digest_fact(fact: object) -> int:
 
 
 def join_processes(distributed: Any) -> World:
-    """Returns the processes that the argument ``distributed`` of ``make_private`` stands for, checked."""
+    """Returns the processes that train, from the checked argument ``distributed`` of ``make_private``."""
     if distributed is False:
         return World()
     ready = dist.is_available() and dist.is_initialized()
     if distributed is None:
         return Ranks() if ready else World()
-    if dist.is_available() and distributed is dist.GroupMember.NON_GROUP_MEMBER:  # new_group gives it to the others
+    if dist.is_available() and distributed is dist.GroupMember.NON_GROUP_MEMBER:  # new_group gives it to outsiders
         raise ValueError("distributed must be a process group that this process is in")
     if distributed is True or (dist.is_available() and isinstance(distributed, dist.ProcessGroup)):
         if not ready:

@@ -1,4 +1,4 @@
-"""A run of several ranks."""
+"""The run of several ranks that train one model together."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .ranks import Ranks
 
 
 class SharedRun(PrivateRun):
-    """``PrivateRun`` on several ranks: all call its methods alike, and each adds its share to every step.
+    """A ``PrivateRun`` on several ranks. All ranks make the same calls, and each computes its share of every step.
 
-    The guarantee of ``PrivateRun`` holds for the releases of all ranks together, if they hold the same records in the
-    same order and nobody else reads what they send (docs/theory/training.md, section 6).
+    The guarantee of ``PrivateRun`` holds for the releases of all ranks together. It requires that all ranks hold the
+    same records in the same order, and that nobody else reads what they send (docs/theory/training.md, section 6).
     """
 
     def __init__(self, *parts: Any, world: Ranks, **options: Any) -> None:
@@ -27,7 +27,7 @@ class SharedRun(PrivateRun):
         self._ranks = world
 
     def _restore_saved(self) -> None:
-        """Gives all ranks the model of the first one, and what its checkpoint saved."""
+        """Gives all ranks the model of the first rank, and the tensors that the first rank's checkpoint saved."""
         with self._world.run_together("the checkpoint"):
             super()._restore_saved()
         self._ranks.copy_of_first([*self.model.parameters(), *self.model.buffers()])
@@ -41,9 +41,10 @@ class SharedRun(PrivateRun):
                 self._load_tensors({**found, "model": self.model.state_dict()})
 
     def _release_sums(self, sums: Sums) -> Iterable[Any]:
-        """Returns the same estimates as on one process, with the noise of the step's stream.
+        """Returns noisy estimates of the mean gradient, the same as on one process.
 
-        Each rank adds the noise of its share of the elements, and then the sums of all ranks are added up.
+        All noise is from the stream of the step. Each rank adds the noise of its share of the elements, and then the
+        sums of all ranks are added up.
         """
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))

@@ -1,7 +1,8 @@
 """A run whose model is sharded by FSDP2 (``torch.distributed.fsdp.fully_shard``).
 
 Between steps a rank holds its shards of the parameters and of the optimizer's state. A step gathers the parameters once
-and puts whole ones in their places. So shares of the batch of any size, empty ones too, need no further exchange.
+and puts whole parameters in the places of sharded ones. So ranks need not exchange parameters again during the step,
+even if their shares of the batch differ in size or are empty.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from .ranks import Ranks
 from .run import SharedRun
 
 _FSDP = "torch.distributed.fsdp"
-"""The module of FSDP2, whose hooks are taken off during a step."""
+"""Name of the module of FSDP2, whose hooks are removed during a step."""
 
 
 class ShardedRun(SharedRun):
-    """``SharedRun`` with sharded parameters: the same batches, the same noise and the same guarantee."""
+    """A ``SharedRun`` with sharded parameters. It has the same batches, noise and guarantee."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._whole: dict[str, Any] = {}
-        """The whole parameters that are trained, during a step; otherwise empty."""
+        """Whole trained parameters by name, during a step. Between steps the dict is empty."""
         self._held: dict[int, Any] = {}
-        """A whole parameter for each sharded one, by its identity; without memory between steps."""
+        """Whole parameters by the identity of the sharded one. Between steps they have no memory."""
         super().__init__(*arguments, **options)
 
     def step(self, loss_fn: Any, batch: Any) -> None:
-        self._check_owner()  # before ranks are asked for their parts
+        self._check_owner()  # comes before the exchange of shards
         with self._gather_parameters():
             super().step(loss_fn, batch)
 
@@ -46,7 +47,7 @@ class ShardedRun(SharedRun):
 
     @contextmanager
     def _gather_parameters(self) -> Iterator[None]:
-        """Puts whole parameters in the places of sharded ones for the body, and takes off the hooks of FSDP2."""
+        """Puts whole parameters in the places of sharded ones for the body, and removes the hooks of FSDP2."""
         trained = self._check_parameters()
         modules = list(self.model.modules())
         places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded(p)]
@@ -81,13 +82,13 @@ class ShardedRun(SharedRun):
         return whole
 
     def _set_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
-        """Gives the optimizer of each rank its shard of what was released."""
+        """Gives the optimizer of each rank the rank's shard of the released gradients."""
         sharded = {name: self._sharded[name] for name in parameters}
         parts = (_take_local_part(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
         super()._set_gradients(sharded, parts)
 
     def _collect_tensors(self) -> dict[str, Any]:
-        """Returns whole tensors, as a run without sharding does. All ranks gather them, in the same order."""
+        """Returns whole tensors, as a run without sharding does. All ranks gather the tensors in the same order."""
         reshard_model(self.model)
         return dict(_gather_tensors(super()._collect_tensors()))
 
@@ -101,7 +102,7 @@ class ShardedRun(SharedRun):
         super()._load_tensors({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
 
     def _restore_saved(self) -> None:
-        """Gives each rank its own part of what the checkpoint of the first one saved."""
+        """Gives each rank its own shards of the tensors that the first rank's checkpoint saved."""
         reshard_model(self.model)
         file = BytesIO()
         with self._world.run_together("the checkpoint"):
@@ -115,14 +116,14 @@ class ShardedRun(SharedRun):
 
 
 def reshard_model(model: Any) -> None:
-    """Puts sharded parameters back in their places: FSDP2 leaves whole ones after a forward pass."""
+    """Puts sharded parameters back in their places, because FSDP2 leaves whole ones after a forward pass."""
     for module in model.modules():
         if hasattr(module, "reshard") and hasattr(module, "unshard"):
             module.reshard()
 
 
 def check_sharding(model: Any, world: World) -> bool:
-    """Tells whether the model is sharded. ValueError if it is sharded over others than the processes that train it."""
+    """Tells whether the model is sharded. ValueError if it is sharded over other processes than those that train."""
     reshard_model(model)
     meshes = {p.device_mesh.size() for p in model.parameters() if is_sharded(p)}
     if meshes and (not isinstance(world, Ranks) or meshes != {world.size}):
@@ -134,7 +135,7 @@ def check_sharding(model: Any, world: World) -> bool:
 
 
 def _take_local_part(p: Any, whole: Any) -> Any:
-    """Returns this rank's part of a tensor that has the shape of a sharded parameter; anything else unchanged."""
+    """Returns this rank's shard of a tensor in the shape of a sharded parameter. Other values stay unchanged."""
     if not is_sharded(p) or not isinstance(whole, torch.Tensor) or whole.shape != p.shape:
         return whole
     from torch.distributed.tensor import distribute_tensor
@@ -143,7 +144,7 @@ def _take_local_part(p: Any, whole: Any) -> Any:
 
 
 def _gather_tensors(found: Any) -> Any:
-    """Returns a nest of dicts, lists and tuples with whole tensors in host memory for the sharded ones."""
+    """Returns a nest of dicts, lists and tuples, with each sharded tensor replaced by a whole one in host memory."""
     if isinstance(found, dict):
         return {key: _gather_tensors(value) for key, value in found.items()}
     if isinstance(found, (list, tuple)):

@@ -1,1 +1,1 @@
-"""Checks of the model and of the code that reads records, before anything is charged."""
+"""Checks of the model and of the code that reads records. They run before anything is charged."""

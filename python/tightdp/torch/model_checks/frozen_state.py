@@ -9,18 +9,19 @@ from typing import Any
 import torch
 
 Copies = dict[tuple[str, str], tuple[Any, int, Any]]
-"""Each buffer with its version and its copy, by module and name."""
+"""Buffers by the path of their module and their name. Each has its version and a copy."""
 
 
 @contextmanager
 def check_unchanged(model: Any, copies: Copies | None = None, *, values: bool = True) -> Iterator[None]:
     """Restores buffers that changed in the body. Raises ValueError if a buffer, a parameter or a gradient changed.
 
-    A buffer with something of the records in it would be released without noise, and what one record leaves for the
-    next makes the next depend on it. A parameter that was changed in place cannot be put back: the error says so.
-    ``copies`` are those of the last call: a buffer that is still the same is not copied again. Values are compared too,
-    because a write around PyTorch does not count a tensor's version up. ``values=False`` leaves the values of
-    parameters out: where PyTorch takes records side by side, no value of a record can be written to a parameter.
+    A changed buffer may depend on records. It would be released without noise, and would make the gradients of later
+    records depend on earlier ones. A parameter that was changed in place cannot be restored, and the error says so.
+    ``copies`` has the copies from earlier calls, so that an unchanged buffer is not copied again. Values are compared
+    too, because a write that bypasses PyTorch does not increase the version of a tensor. ``values=False`` does not
+    compare the values of parameters. This is for ``torch.func.vmap``, under which no value of a record can be written
+    to a parameter.
     """
     copies = {} if copies is None else copies
     for place, buffer in _list_buffers(model).items():
@@ -66,7 +67,7 @@ def _list_buffers(model: Any) -> dict[tuple[str, str], Any]:
 
 
 def _restore_buffers(model: Any, before: Copies) -> list[str]:
-    """Restores buffers that changed and removes new ones. Returns the names of both."""
+    """Restores changed buffers and removes new ones. Returns the names of these buffers."""
     changed = []
     for path, module in model.named_modules():
         for name, now in list(module._buffers.items()):
@@ -83,7 +84,7 @@ def _restore_buffers(model: Any, before: Copies) -> list[str]:
 
 
 def _remove_new_gradients(before: list[tuple[Any, Any, Any]]) -> bool:
-    """Removes gradients that parameters did not have before. Returns whether there were any."""
+    """Removes changed or new gradients of parameters. Returns whether there were any."""
     changed = [p for p, grad, version in before if p.grad is not grad or _read_gradient_version(grad) != version]
     for p in changed:
         p.grad = None
@@ -103,21 +104,21 @@ def _read_gradient_version(grad: Any) -> int:
 
 
 def _is_unchanged_buffer(x: Any, version: int, copy: Any) -> bool:
-    """Tells whether a buffer equals its copy. If it has no plain memory, as a sparse one, only its version tells."""
+    """Tells whether a buffer equals its copy. For a buffer without plain memory, only the version is compared."""
     if x._version != version or x.layout is not torch.strided:
         return bool(x._version == version)
     return bool(torch.equal(_view_bytes(x), _view_bytes(copy)))
 
 
 def _sum_words(p: Any) -> int:
-    """Returns the sum of a parameter's memory in words of 64 bits. It reads some 10 GB/s and needs no copy."""
+    """Returns a checksum of a parameter's memory: the sum of its 64-bit words. The sum needs no copy and is fast."""
     flat = _view_bytes(p)
     whole = len(flat) // 8 * 8 if flat.data_ptr() % 8 == 0 else 0
     return int(flat[:whole].view(torch.int64).sum()) ^ int(flat[whole:].sum())
 
 
 def _view_bytes(x: Any) -> Any:
-    """Returns the memory of a tensor, or of this rank's part of one, as bytes."""
+    """Returns the memory of a tensor as bytes. For a sharded tensor it is the memory of this rank's shard."""
     x = x.detach()
     x = x.to_local() if hasattr(x, "to_local") else x
     return x.contiguous().view(-1).view(torch.uint8)

@@ -1,4 +1,4 @@
-"""GroupNorm in the places of batch norms, which mix the records of a batch."""
+"""Replaces batch norms, which mix the records of a batch, by GroupNorm."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _BATCH_NORMS: Any = torch.nn.modules.batchnorm._BatchNorm
 
 
 def replace_batch_norm(model: Any, groups: int = 32) -> Any:
-    """Puts a GroupNorm in the place of each batch norm, and returns the model, which is changed in place.
+    """Replaces each batch norm by a GroupNorm, and returns the model, which is changed in place.
 
-    The new layers use the weight and bias parameters of the old ones, so an existing optimizer stays valid. The running
-    statistics are dropped, because they come from other records. A model that was trained with them has to be trained
-    again. The number of groups is the largest common divisor of ``groups`` and the number of channels that leaves at
-    least two channels in each group.
+    The new layers use the weight and bias parameters of the old layers, so an existing optimizer stays valid. The
+    running statistics of the old layers are dropped, because they come from other records. A model that was trained
+    with these statistics has to be trained again. The number of groups is the largest common divisor of ``groups`` and
+    the number of channels that leaves at least two channels in each group.
 
-    If the model is itself a batch norm, the layer that takes its place is returned. Raises TypeError
-    unless the model is a module, and ValueError for a batch norm that waits for its first batch to know its channels.
+    If the model itself is a batch norm, the new layer is returned. Raises TypeError unless the model is a module.
+    Raises ValueError for a lazy batch norm, which learns its number of channels only from the first batch.
 
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 48, 3), torch.nn.BatchNorm2d(48), torch.nn.ReLU())
@@ -54,9 +54,9 @@ def _make_group_norm(name: str, old: Any, groups: int) -> Any:
 
 
 def _count_groups(groups: int, channels: int) -> int:
-    """Returns the largest common divisor that leaves two channels in a group.
+    """Returns the largest common divisor that leaves at least two channels in a group.
 
-    A channel alone in its group would be normalized to 0.
+    A group of a single channel may normalize its values to 0.
     """
     common = math.gcd(groups, channels)
     return max((d for d in range(1, common + 1) if common % d == 0 and d < channels), default=1)

@@ -1,4 +1,4 @@
-"""Checks that refuse, by name, models and optimizers that cannot be trained privately, before any record is read."""
+"""Checks, made before any record is read, that a model and an optimizer can be trained privately."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 from ..batches import collated_batch
 
 _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
-"""Base class of all batch norms, synchronised and lazy ones included."""
+"""Base class of all batch norms, including synchronised and lazy ones."""
 _LAZY: Any = torch.nn.modules.lazy.LazyModuleMixin
-"""Base class of modules that make their parameters at their first batch."""
+"""Base class of modules that create their parameters when they get their first batch."""
 _SPECTRAL: Any = torch.nn.utils.parametrizations._SpectralNorm
-"""The parametrization that estimates a spectral norm, and improves the estimate with every batch."""
+"""Class of the parametrization by a spectral norm. It improves its estimate of the norm with every batch."""
 _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Types of parameters that can be trained."""
 
@@ -42,7 +42,7 @@ def check_types(model: Any, optimizer: Any) -> None:
 
 
 def check_modules(model: Any) -> None:
-    """Raises ValueError for a module that mixes the records of a batch, or keeps what it saw of them."""
+    """Raises ValueError for a module that mixes the records of a batch, or stores something of the records."""
     for name, module in model.named_modules():
         kind, label = type(module).__name__, name or "the model itself"
         if isinstance(module, _BATCH_NORMS) and module.training:
@@ -92,9 +92,9 @@ def is_sharded(p: Any) -> bool:
 
 
 def find_trained_parameters(model: Any, optimizer: Any) -> dict[str, Any]:
-    """Returns the parameters that are trained, by name. ValueError unless the optimizer holds exactly those.
+    """Returns the trained parameters by name. ValueError unless the optimizer holds all of them, and no foreign ones.
 
-    A parameter that the optimizer lacks would take part in clipping and get noise for nothing, and never move.
+    A trained parameter that the optimizer lacks would add to the norms and get noise, but would never change.
     """
     known = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -130,7 +130,7 @@ def _is_foreign_hook(hook: Any) -> bool:
 
 
 def check_settings(optimizer: Any) -> None:
-    """Raises ValueError for a setting of the optimizer that makes parameters NaN or infinite."""
+    """Raises ValueError for a setting of the optimizer that would make parameters NaN or infinite."""
     for group in optimizer.param_groups:
         for name, value in group.items():
             for each in value if isinstance(value, tuple) else (value,):
@@ -140,9 +140,9 @@ def check_settings(optimizer: Any) -> None:
 
 
 def check_finite(parameters: Iterable[tuple[str, Any]]) -> None:
-    """Raises ValueError for a parameter whose gradients would not be finite, so that no record would contribute.
+    """Raises ValueError for a parameter that is not finite, since no record would then have a finite gradient.
 
-    A frozen parameter may be infinite, as masks are.
+    A frozen parameter may have infinite values, as masks do, but no NaN.
     """
     for name, p in parameters:
         held = p.detach().to_local() if is_sharded(p) else p.detach()
@@ -156,7 +156,7 @@ def check_finite(parameters: Iterable[tuple[str, Any]]) -> None:
 
 
 def check_used(unused: Iterable[str]) -> None:
-    """Raises ValueError if the loss does not depend on some parameters; ``unused`` are their names."""
+    """Raises ValueError if there are parameters on which the loss does not depend. ``unused`` has their names."""
     names = list(unused)
     if names:
         raise ValueError(
@@ -167,7 +167,7 @@ def check_used(unused: Iterable[str]) -> None:
 
 
 def check_loss_fn(loss_fn: Any) -> None:
-    """Raises TypeError unless ``loss_fn`` is a function, and for those of PyTorch, which get outputs and targets."""
+    """Raises TypeError unless ``loss_fn`` is a function. PyTorch's losses are refused: they get outputs and targets."""
     of_torch = getattr(loss_fn, "__module__", "") in ("torch.nn.functional", "torch.nn.modules.loss")
     if not callable(loss_fn) or of_torch:
         kind = getattr(loss_fn, "__name__", type(loss_fn).__name__)

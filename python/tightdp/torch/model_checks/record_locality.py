@@ -1,4 +1,4 @@
-"""Measures how far one record moves the sums before noise. The account takes this to be at most the norm bound."""
+"""Measures how far one record moves the sums before noise. The account assumes at most the norm bound."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from ..batches.record_reader import AloneRead, describe_form, group_forms, join_
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
-"""Tolerances in norm bounds. The first is for float sums. The second is for exact sums of single gradients, whose last
-bits may depend on the other records of a physical batch."""
+"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums of single
+gradients, whose last bits may depend on the other records of a physical batch."""
 
 PlacedPart = tuple[Any, int, Places | None]
-"""Collated records of one form, their number, and their places among more; None if they fill all places."""
+"""Collated records of one form, the number of these records, and their places (None if they fill all places)."""
 Read = Callable[[RecordIndices, int], list[AloneRead]]
-"""Reads records, each alone, with coins by its index and the number of a trial."""
+"""Function that reads each record alone. The coins follow from the record's index and the number of a trial."""
 Take = Callable[[list[PlacedPart], int], list[Any]]
-"""Adds up the clipped gradients of parts, with coins by the place in a part and the number of a trial."""
+"""Function that adds up the clipped gradients of parts. The coins follow from the places in a part and the number of a
+trial."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Findings of ``PrivateRun.audit``, in units of the norm bound.
+    """The findings of ``PrivateRun.audit``, with distances in units of the norm bound.
 
-    ``moved`` says for each record that was tried how far the sums with it are from those without it, at most 1 where
-    the account is right. ``kept`` says how far the sums without it are from themselves after it was there: 0 unless
-    something was kept of it. Where one of them is larger, ``arose`` says in which code: "dataset", "collate_fn",
-    "model", "loss_fn", or "model or loss_fn" where a copy of the model does not tell. ``no_gradient`` says that the
-    gradients of all records were zero or not finite. All of it is as private as the records.
+    ``moved`` has, for each tried record, the distance between the sums with the record and without it. The distance is
+    at most 1 if the account is right. ``kept`` has the distance between the sums without the record before and after
+    the record was there. This distance is 0 unless something of the record was kept. If a distance is too large,
+    ``arose`` names the code that caused it: "dataset", "collate_fn", "model", "loss_fn", or "model or loss_fn" if a
+    copy of the model does not tell which. ``no_gradient`` says that the gradients of all records were zero or not
+    finite. All findings are as private as the records.
     """
 
     moved: tuple[float, ...]
@@ -46,7 +48,7 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Whether no record moved the sums by more than the account says, and none was kept."""
+        """Whether no record moved the sums by more than the account assumes, and nothing of a record was kept."""
         return _is_as_accounted(max(self.moved), max(self.kept), self.arithmetic)
 
     def __str__(self) -> str:
@@ -59,13 +61,13 @@ class Audit:
 
 
 def _is_as_accounted(moved: float, kept: float, arithmetic: str) -> bool:
-    """Tells whether a record moved the sums by at most the norm bound and left nothing, up to the tolerance."""
+    """Tells whether a record moved the sums by at most the norm bound and left no trace, up to the tolerance."""
     slack = ROUNDING if arithmetic == "float" else LAST_BITS
     return moved <= 1 + slack and kept <= slack
 
 
 class _Trial:
-    """Some records, read without one of them, with it at a place among them, and without it again."""
+    """A trial of an audit. It reads records without the tried record, with it at position ``at``, and without again."""
 
     def __init__(
         self, read: Read, others: RecordIndices, tried: int, at: int, number: int, *, one_by_one: bool
@@ -74,12 +76,12 @@ class _Trial:
         self._at, self._number = at, number
         self._without, self._among, self._again = (read(rows, number) for rows in (others, everyone, others))
         forms = [describe_form(one.batch) for one in self._among]
-        # If records go one after the other, each is a part by itself, since then all parts have the same coins.
+        # If records go one after the other, each record is a part of its own. All parts then have the same coins.
         self._groups = [[i] for i in range(len(forms))] if one_by_one else group_forms(forms)
         self._forms = forms[:at] + forms[at + 1 :]
 
     def measure_record(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
-        """Returns how far the record moves the sums and what it leaves in them, and whether any sum is not zero."""
+        """Returns how far the record moves the sums, how far it moves later sums, and whether any sum is not zero."""
         before = take(self._place_others(self._without), self._number)
         there = take([self._join_group(self._among, group) for group in self._groups], self._number)
         after = take(self._place_others(self._again), self._number)
@@ -87,7 +89,7 @@ class _Trial:
         return _measure_distance(plan, before, there), _measure_distance(plan, before, after), some
 
     def find_faulty_reader(self) -> str:
-        """Returns the code that made something else of another record, "dataset" or "collate_fn"; "" if neither did."""
+        """Returns the code that read other records differently: "dataset", "collate_fn", or "" if neither did."""
         among = self._among[: self._at] + self._among[self._at + 1 :]
         times = list(zip(self._without, among, self._again, strict=True))
         if any(not one.raw == other.raw == last.raw for one, other, last in times):
@@ -97,9 +99,9 @@ class _Trial:
         return ""
 
     def _place_others(self, reads: list[AloneRead]) -> list[PlacedPart]:
-        """Returns the parts without the record that is tried. Each other record keeps its place, and so its coins.
+        """Returns the parts without the tried record. Each other record keeps its place, and therefore its coins.
 
-        If the form of a record has changed, it has no place to keep, and the parts are those of a step.
+        If the form of a record has changed, records cannot keep their places, and are grouped anew.
         """
         forms = [describe_form(one.batch) for one in reads]
         if forms != self._forms:
@@ -107,7 +109,7 @@ class _Trial:
         return [found for group in self._groups for found in self._leave_out(reads, group)]
 
     def _leave_out(self, reads: list[AloneRead], group: list[int]) -> Iterator[PlacedPart]:
-        """Yields a part without the record that is tried; nothing if that record is alone in it."""
+        """Yields a part without the tried record; nothing if the part has no other record."""
         where = [place for place, i in enumerate(group) if i != self._at]
         if where:
             batch, records, _ = self._join_group(reads, [group[k] - (group[k] > self._at) for k in where])
@@ -120,10 +122,11 @@ class _Trial:
 def audit_records(
     read: Read, take: Take, copy_model: Callable[[bool], Take], plan: Plan, rows: RecordIndices, tried: int
 ) -> Audit:
-    """Tries each of the last ``tried`` rows in front of the others, in their middle and at their end, with other coins
-    each time.
+    """Tries each of the last ``tried`` records before the other records, in their middle and after them.
 
-    ``copy_model(outputs)`` takes records through a model as it was before the audit, for its outputs or its losses.
+    Each of these three trials has its own coins. ``copy_model(outputs)`` returns a function that takes records through
+    a copy of the model, made before the audit. Its loss is computed from the outputs of the model alone if ``outputs``
+    is True, and is that of the user otherwise.
     """
     last, moved, kept, arose, some = len(rows) - 1, [], [], "", False
     places = sorted({0, len(rows) // 2, last})
@@ -142,10 +145,10 @@ def audit_records(
 
 
 def _find_faulty_computation(trial: _Trial, plan: Plan, copy_model: Callable[[bool], Take]) -> str:
-    """Returns "model" if the outputs of a copy move too far, and "loss_fn" if its losses alone do."""
+    """Returns "model" if a copy's outputs depend too much on the record, and "loss_fn" if only its losses do."""
     try:
         outputs, losses = (trial.measure_record(plan, copy_model(outputs))[:2] for outputs in (True, False))
-    except Exception:  # of the user's code, or of sums that do not serve the outputs
+    except Exception:  # the user's code fails, or the sums cannot use the outputs
         return "model or loss_fn"
     if not _is_as_accounted(*outputs, plan.arithmetic):
         return "model"
@@ -153,17 +156,17 @@ def _find_faulty_computation(trial: _Trial, plan: Plan, copy_model: Callable[[bo
 
 
 def copy_if_possible(model: Any) -> Any:
-    """Returns a copy of the model, or the model itself where it holds something that cannot be copied."""
+    """Returns a copy of the model, or the model itself if it holds something that cannot be copied."""
     try:
         return copy.deepcopy(model)
-    except Exception:  # of whatever the user's modules hold
+    except Exception:  # modules of the user may raise any error
         return model
 
 
 def make_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Returns a loss function: the sum of squares of the model's outputs when ``loss_fn`` calls it.
+    """Returns a loss function whose loss is the sum of squares of the model's outputs.
 
-    It gets one record at a time.
+    The new function calls ``loss_fn`` to get these outputs, with one record at a time.
     """
 
     def loss(model: Any, batch: Any) -> Any:
@@ -183,7 +186,7 @@ def make_output_loss(loss_fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
 
 
 def _list_floats(x: Any) -> list[Any]:
-    """Returns the tensors of real numbers in a model's outputs."""
+    """Returns the floating-point tensors in a model's outputs."""
     if isinstance(x, torch.Tensor):
         return [x] if x.is_floating_point() else []
     inner = x.values() if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else ()
@@ -191,7 +194,7 @@ def _list_floats(x: Any) -> list[Any]:
 
 
 def _measure_distance(plan: Plan, one: list[Any], other: list[Any]) -> float:
-    """Returns the L2 distance of two sums in norm bounds; with several bounds, the largest one."""
+    """Returns the L2 distance of two sums divided by the norm bound; with several bounds, the largest such ratio."""
     squares = [float((a - b).square().sum()) for a, b in zip(one, other, strict=True)]
     if len(plan.max_norm) == 1:
         return math.sqrt(sum(squares)) / plan.max_norm[0]

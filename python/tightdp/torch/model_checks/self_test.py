@@ -1,6 +1,6 @@
-"""Tests of a model on the first records of a run, for errors that the types of its modules do not show.
+"""Tests of a model on the first records of a run. They find errors that the types of the model's modules do not show.
 
-They release nothing, and their errors are meant for whoever holds the data.
+The tests release nothing. Their error messages are meant for a person who may see the data.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from . import model_checks
 from .frozen_state import check_unchanged
 
 TRIED_RECORDS = 4
-"""Number of records whose gradients are computed and compared, three times each."""
+"""Number of records whose gradients are computed three times each and compared."""
 FINE, COARSE = 2.0**-8, 2.0**-4
-"""Largest relative differences of a gradient when a model's operations are done in another order. The first is for
-float32 on the host, where some terms cancel. The second is for half precision and for devices, whose products may have
-as few digits."""
+"""Largest relative differences of a gradient if a model's operations are computed in another order. The first is for
+float32 on the host, where some terms cancel. The second is for half precision and for devices, where products may have
+as few digits as in half precision."""
 _LAST_BITS, _OTHER_ORDER = 2.0**-20, 1e-4
-"""Largest relative differences of a gradient when the same operations are repeated. The first is for the host, where
-memory may be aligned in other ways. The second is for devices, whose threads add in any order."""
+"""Largest relative differences of a gradient if the same operations are repeated. The first is for the host, where the
+alignment of memory may differ. The second is for devices, whose threads add in any order."""
 
 Gradient = list[Any]
-"""The gradient of one record, a tensor for each parameter."""
+"""Gradient of one record, as a tensor for each parameter."""
 Pass = Callable[[Any], Gradient]
-"""Takes a batch of one record through the model, with the same coins each time."""
+"""Function that returns the gradient for a batch of one record, with the same coins in each call."""
 PlainPass = Callable[..., tuple[Gradient, float]]
-"""Takes a record, and the number of a seed (0 by default), by plain back-propagation; returns the rounding too."""
+"""Function that returns a record's gradient by plain back-propagation, and the gradient's relative rounding error. The
+arguments are the record and the number of a seed, by default 0."""
 
 
 def check_first_record(model: Any, loss_fn: Any, parameters: dict[str, Any], batch: Any, records: int) -> None:
-    """Raises ValueError if a parameter takes no part in the loss, or if the model keeps what it saw.
+    """Raises ValueError if the loss does not depend on a parameter, or if the model keeps something of a record.
 
-    A model is called on zeros first: it may make something at first use, such as a table, which then does not depend on
-    records. Whatever it keeps afterwards is refused.
+    The model is called on zeros first. At this first use it may make something, such as a table, that does not depend
+    on records. Anything that it keeps from a later call is refused.
     """
     tensors, rebuild = collated_batch.split_records(batch, records)
     with check_unchanged(model), run_uncompiled(), suppress(Exception):
@@ -51,9 +52,10 @@ def check_first_record(model: Any, loss_fn: Any, parameters: dict[str, Any], bat
 
 
 def find_plain_gradient(model: Any, loss_fn: Any, parameters: dict[str, Any], one: Any) -> tuple[list[Any], float]:
-    """Returns the gradient of a record by plain back-propagation, and how much of it another order may change.
+    """Returns the gradient of a record by plain back-propagation, and a relative rounding error.
 
-    The gradient has None for a parameter that takes no part in the loss.
+    Computing in another order may change the gradient by this rounding error. The gradient has None for a parameter on
+    which the loss does not depend.
     """
     losses = model_checks.check_losses(loss_fn(model, one), 1)
     rounding = _estimate_rounding(losses)
@@ -61,7 +63,7 @@ def find_plain_gradient(model: Any, loss_fn: Any, parameters: dict[str, Any], on
 
 
 def _estimate_rounding(losses: Any) -> float:
-    """Returns ``COARSE`` if the losses are on a device or something was cast on the way to them; otherwise ``FINE``."""
+    """Returns ``COARSE`` if the losses are on a device or their computation casts types; otherwise ``FINE``."""
     ahead, seen = [losses.grad_fn], {None}
     while ahead:
         node = ahead.pop()
@@ -76,17 +78,18 @@ def _estimate_rounding(losses: Any) -> float:
 
 
 def take_singles(batch: Any, records: int) -> list[Any]:
-    """Returns a few records, each as a batch of one. If there is a single record, one of zeros is added."""
+    """Returns a few records, each as a batch of one. If there is a single record, a record of zeros is added."""
     tensors, rebuild = collated_batch.split_records(batch, records)
     found = [rebuild([tensor[i : i + 1] for tensor in tensors]) for i in range(min(records, TRIED_RECORDS))]
     return found if len(found) > 1 else [*found, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])]
 
 
 def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> list[Gradient | None]:
-    """Returns the gradient of each record, None of one that is not finite.
+    """Returns the gradient of each record, or None in the place of a gradient that is not finite.
 
-    ValueError unless a record has the same gradient, with the same coins, whenever its turn comes in ``order``. On a
-    device whose sums depend on the order in which threads come, it may differ by a little.
+    The gradients are computed in the given order, in which a record occurs several times. Raises ValueError unless a
+    record has the same gradient, with the same coins, at each occurrence. On a device whose sums depend on the order
+    of threads, a small difference is allowed.
     """
     found: dict[int, Gradient | None] = {}
     for i in order:
@@ -106,9 +109,10 @@ def check_against_autograd(
 ) -> None:
     """Raises ValueError if the gradients of all records differ too much from those of plain back-propagation.
 
-    ``find_plain`` takes a record through the model alone, with the same coins. Where coins are drawn in another order,
-    the comparison is made again with modules in eval mode; it is left out where they still are drawn there. One record
-    that agrees is enough: the gradient of another may be all rounding.
+    ``find_plain`` takes a record through the model alone, with the same coins. If the gradients depend on coins, which
+    the two ways may draw in different orders, they are compared again with modules in eval mode. If they depend on
+    coins in eval mode too, there is no comparison. Agreement for one record is enough, because the gradient of another
+    record may consist of rounding errors.
     """
     distance = _find_least_distance(found, map(find_plain, singles))
     if distance and any(_has_random_gradient(find_plain, one) for one in singles):
@@ -127,7 +131,7 @@ def check_against_autograd(
 
 
 def warn_of_no_gradient(found: list[Gradient | None]) -> None:
-    """Warns if no record that was looked at has a gradient."""
+    """Warns if no tested record has a gradient that is finite and not zero."""
     if all(gradient is None or not any(bool(g.any()) for g in gradient) for gradient in found):
         warnings.warn(
             "the gradients of all records that were looked at are zero or not finite: the model would learn from noise "
@@ -142,15 +146,15 @@ def _keep_if_finite(gradient: Gradient) -> Gradient | None:
 
 
 def _is_repeated(one: Gradient, other: Gradient) -> bool:
-    """Tells whether two gradients of one record differ by no more than a repetition of the same operations may."""
+    """Tells whether two gradients of a record differ by at most what repeating the same operations may change."""
     little = _LAST_BITS if one[0].device.type == "cpu" else _OTHER_ORDER
     return _gradient_distance(one, other) <= little * _gradient_length(one)
 
 
 def _find_least_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
-    """Returns the smallest distance of a record's two gradients, relative to the longer one.
+    """Returns the smallest distance, over records, of a record's two gradients, relative to the longer one.
 
-    It is 0 if the distance is within the rounding for one of the records, or if no record has gradients to compare.
+    The result is 0 if the distance is within the rounding error for some record, or if no gradients can be compared.
     """
     found = []
     for a, (b, rounding) in zip(one, other, strict=True):
@@ -169,14 +173,14 @@ def _gradient_length(gradient: Gradient) -> float:
 
 
 def _has_random_gradient(find_plain: PlainPass, one: Any) -> bool:
-    """Tells whether a record's gradient changes with the seed."""
+    """Tells whether the gradient of a record changes with the seed."""
     first, second = (_keep_if_finite(find_plain(one, number)[0]) for number in (0, 1))
     return first is not None and second is not None and not _is_repeated(first, second)
 
 
 @contextmanager
 def _set_eval_flags(model: Any) -> Iterator[None]:
-    """Puts modules in eval mode for the body, without calling a method of theirs, and restores each afterwards."""
+    """Puts all modules in eval mode for the body, without calling their methods, and then restores them."""
     before = {module: module.training for module in model.modules()}
     try:
         for module in before:

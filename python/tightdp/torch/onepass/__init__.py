@@ -1,6 +1,7 @@
-"""Clipping in one backward pass: norms of records' gradients without the gradients, then weighted sums.
+"""Clipping in one backward pass: the norms of gradients are computed without the gradients, and then weighted sums.
 
-Book-keeping (Bu, Wang, Zha and Karypis 2022, arXiv:2210.00038). Calls that use a trained parameter are recorded on the
-way forward. One backward pass yields the gradients of their outputs and nothing else. From these and the inputs come
-the norms, and then the sums of clipped gradients. Sums are of floats: arithmetic is idealised.
+The method is called book-keeping (Bu, Wang, Zha and Karypis 2022, arXiv:2210.00038). The forward pass records the calls
+that use a trained parameter. One backward pass computes only the gradients of the outputs of these calls. These
+gradients and the inputs of the calls give the norms, and then the sums of clipped gradients. Sums of floats are
+idealised in the account, and ``products.py`` computes exact sums.
 """

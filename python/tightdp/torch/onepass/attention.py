@@ -1,4 +1,4 @@
-"""Attention: ``nn.MultiheadAttention`` taken apart into linear layers, and PyTorch's kernel for all records at once."""
+"""Attention: ``nn.MultiheadAttention`` as linear layers, and PyTorch's attention kernel for all records at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .call_rules import Unsupported
 from .record_axis import RecordAxis
 
 Linear = Callable[[Any, Any, Any], Any]
-"""A linear layer: (input, weight, bias) -> output."""
+"""Function that computes a linear layer from (input, weight, bias)."""
 
 
 def compute_self_attention(
@@ -23,9 +23,10 @@ def compute_self_attention(
     k_proj_weight: Any = None, v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Returns what ``torch.nn.functional.multi_head_attention_forward`` does for self-attention.
+    """Returns the result of ``torch.nn.functional.multi_head_attention_forward`` for self-attention.
 
-    Arrays are (positions, records, width) there, whatever ``batch_first`` says; here the records come first.
+    Arguments and results have the shape (positions, records, width) for any ``batch_first``. Inside this function the
+    axis of records comes first.
     """
     if query is not key or key is not value or use_separate_proj_weight:
         raise Unsupported("only self-attention is supported: attention(x, x, x), with one matrix for all three")
@@ -58,11 +59,11 @@ def compute_attention_kernel(
     axis: RecordAxis, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
-    """Computes attention of all records by one call of PyTorch's function. ``torch.func.vmap`` calls it for each one.
+    """Computes attention of all records by one call of PyTorch's kernel, which ``torch.func.vmap`` would call for each.
 
-    The records go to the first axis of the kernel, along which it treats everything apart, together with the other axes
-    that a record has before its heads. The kernel cannot draw dropout for each record by itself. So attention with
-    dropout is computed from products and a softmax.
+    The kernel treats the entries along its first axis independently. The records are put along this axis, together with
+    any other axes of a record before its heads. The kernel cannot draw dropout separately for each record. So attention
+    with dropout is computed from products and a softmax.
     """
     if dropout_p > 0:
         return _compute_with_dropout(query, key, value, attn_mask, dropout_p, is_causal, **options)
@@ -83,7 +84,7 @@ def _compute_with_dropout(
     query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """Returns what PyTorch's function returns, from products, a softmax and a dropout that each record draws itself."""
+    """Returns the result of PyTorch's kernel, from products, a softmax and separate dropout for each record."""
     if enable_gqa:
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
@@ -93,6 +94,6 @@ def _compute_with_dropout(
         scores = _apply_mask(scores, ~attn_mask if attn_mask.dtype == torch.bool else attn_mask)
     nothing = (scores == -math.inf).all(
         -1, keepdim=True
-    )  # positions with nothing to attend to: PyTorch's function is 0 there
+    )  # positions with nothing to attend to, where PyTorch's result is 0
     weights = scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
     return torch.nn.functional.dropout(weights, dropout_p) @ value

@@ -1,4 +1,4 @@
-"""Types that the rules about calls share."""
+"""Types for the rules of calls, which say how a function with a trained parameter is computed and clipped."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 from .factors import Factors
 
 Parts = list[tuple[Any, Factors]]
-"""Parameters, each with the gradients of records by it."""
+"""List of parameters, each with the factors of the records' gradients by this parameter."""
 
 
 @dataclass
 class Use:
-    """A call of one of PyTorch's functions, for all records at once."""
+    """A computed call of one of PyTorch's functions, for all records at once."""
 
     output: Any
-    """Output that PyTorch computed. It is not a view, because the gradient is taken here."""
+    """Output of PyTorch for all records. It is not a view, because gradients by this tensor are computed."""
     shape: tuple[int, ...]
     """Shape of one record's output."""
     parts: Callable[[Any], Parts]
-    """The gradients of records by the parameters in the call, given the gradient of ``output``."""
+    """Function that gets the gradient by ``output``, and returns the gradients by the parameters in the call."""
 
 
 Rule = Callable[..., Use]
-"""Gets an array of the inputs of all records, shape (records, ...), and the other arguments of a function, and computes
-the function; or raises ``Unsupported``."""
+"""Function that computes a call of a function of PyTorch, or raises ``Unsupported``. Its arguments are an array of the
+inputs of all records, of shape (records, ...), and the other arguments of PyTorch's function."""
 
 
 class Unsupported(Exception):
-    """Why a use of a parameter cannot be clipped in one pass."""
+    """The error for a use of a parameter that cannot be clipped in one pass. Its message says why."""

@@ -1,6 +1,6 @@
-"""Functions of PyTorch that a trained parameter may go through, and the factors of each record's gradient there.
+"""Functions of PyTorch through which a trained parameter may go, and the factors of each record's gradient for them.
 
-Each function here takes an array of the inputs of all records, and computes what its namesake in PyTorch does.
+Each function ``use_...`` takes an array of the inputs of all records, and computes the PyTorch function of that name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .factors import GradientRows, OuterProducts
 
 
 def use_linear(x: Any, weight: Any, bias: Any = None) -> Use:
-    """Computes a linear layer: weight x + bias at every position."""
+    """Computes a linear layer, weight x + bias at every position."""
     rows = _flatten_positions(x)
 
     def parts(g: Any) -> Parts:
@@ -35,7 +35,7 @@ def use_matmul(x: Any, other: Any) -> Use:
 
 
 def use_addmm(x: Any, input: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Use:
-    """Computes b + x W, which GPT-2 writes as ``torch.addmm``."""
+    """Computes b + x W as ``torch.addmm`` does, which GPT-2 uses."""
     if beta != 1 or alpha != 1 or input.ndim != 1:
         raise Unsupported("addmm is supported with a vector to add, and with beta = alpha = 1")
     rows = _flatten_positions(x)
@@ -70,7 +70,7 @@ def use_embedding(
     x: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Use:  # fmt: skip
-    """Computes an embedding. The gradient of row i is the sum of errors at the positions that have the word i."""
+    """Computes an embedding. The gradient of row i is the sum of the output's gradients at the positions of word i."""
     if max_norm is not None or scale_grad_by_freq:
         raise Unsupported("max_norm changes the table in place, and scale_grad_by_freq counts over the batch")
 
@@ -89,7 +89,7 @@ def use_embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: Any = None,
 ) -> Use:  # fmt: skip
-    """Computes sums or means of the embeddings in a bag. Each word gets the gradient of its bag, or its share of it."""
+    """Computes sums or means of the embeddings in a bag. Each word gets its bag's gradient, or for means a share."""
     if offsets is not None or x.ndim < 3:
         raise Unsupported("bags are supported as the rows of an input with two axes, without offsets")
     if mode not in ("sum", "mean") or per_sample_weights is not None:
@@ -121,7 +121,7 @@ def use_rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = N
 
 
 def _make_affine_use(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> Use:
-    """Returns the use of a norm layer, weight * normal + bias over the last axes, whose output was computed."""
+    """Returns the use of a norm layer, weight * normal + bias over the last axes, with the output ``found``."""
 
     def parts(g: Any) -> Parts:
         each: Parts = []
@@ -168,4 +168,4 @@ RULES: dict[Any, tuple[Rule, int, str]] = {
     torch.Tensor.mm: (use_matmul, 0, "self"),
     torch.Tensor.__matmul__: (use_matmul, 0, "self"),
 }
-"""A rule for each function, with the place and the name of the argument that depends on the records."""
+"""Rules by function. Each comes with the position and the name of the argument that depends on the records."""

@@ -1,4 +1,4 @@
-"""Sums of clipped gradients over a step, by one backward pass for each physical batch."""
+"""The sums of clipped gradients over a step, with one backward pass for each physical batch."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from .record_axis import RecordAxis, differentiate_losses
 from .recorder import Call, Recorder, refuse_call
 
 CLIPPING_SLACK = 2.0**-17
-"""Relative amount that is taken off the norm bound for the rounding of norms and sums in float32: 128 of its units
-2^-24."""
+"""Relative amount by which the norm bound is lowered, to allow for the rounding of norms and sums in float32. It is 128
+times 2^-24, the unit roundoff of float32."""
 LONGEST_GRADIENT = 2.0**40
-"""Longest gradient that is clipped, in norm bounds. A longer one, or one that is not finite, counts as 0: its weight
-could be so small that float32 no longer holds it to full precision, and rounding might double it."""
+"""Largest norm of a gradient that is clipped, as a multiple of the norm bound. A longer gradient, or one that is not
+finite, counts as 0. The weight of a longer gradient could be so small that float32 does not hold it to full precision,
+and rounding might double the weight."""
 CHECKED_RECORDS = 5
-"""Number of records of the first batch that go through the model before a step, to see whether it can be clipped."""
+"""Number of records that go through the model before a step, to check that its gradients can be clipped."""
 _LARGEST_SUM = 2.0**60
-"""Largest sum, in steps of the grid. Noise would be lost in a larger one."""
+"""Largest absolute value of a sum, in steps of the grid. Noise would be lost in a larger value."""
 
 
 class OnePassSums(Sums):
-    """Float sums of clipped gradients."""
+    """The sums of clipped gradients in floating point."""
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
         wide = [torch.promote_types(p.dtype, torch.float32) for p in parameters.values()]
@@ -48,7 +49,7 @@ class OnePassSums(Sums):
         return self._ways
 
     def check(self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int) -> None:
-        """Raises ValueError for a use of a parameter that cannot be clipped in one pass."""
+        """Raises ValueError if one pass cannot clip the gradients for some use of a parameter."""
         few = min(records, CHECKED_RECORDS)
         tensors, rebuild = collated_batch.split_records(batch, records)
         self._find_factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
@@ -72,7 +73,7 @@ class OnePassSums(Sums):
     def _find_factors(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
     ) -> dict[int, Factors]:
-        """Returns the factors of the records' gradients. ValueError if these do not make up the whole gradients."""
+        """Returns the factors of the records' gradients. ValueError if they do not account for the whole gradients."""
         axis = RecordAxis(records)
         recorder = Recorder(self._parameters, axis)
 
@@ -87,7 +88,7 @@ class OnePassSums(Sums):
             return self._collect_factors(recorder.calls, found)
 
     def _collect_factors(self, calls: list[Call], found: Any) -> dict[int, Factors]:
-        """Returns the factors of each parameter that the losses depend on, by the parameter's number."""
+        """Returns the factors of each parameter on which the losses depend, by the number of the parameter."""
         numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
         uses: dict[int, list[Factors]] = {}
         for call, g in zip(calls, found, strict=True):
@@ -104,11 +105,11 @@ class OnePassSums(Sums):
 
     @torch.no_grad()
     def _add_factors(self, factors: dict[int, Factors], records: int, weights: Any = None) -> None:
-        """Clips the gradients of records and adds them. A record whose weight is 0 is left out."""
+        """Clips the gradients of records and adds them to the totals, without records of weight 0."""
         bounds = self._plan.max_norm
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
         if weights is not None:
-            zero[torch.from_numpy(weights == 0).to(zero.device)] = math.inf  # as a gradient that is not finite
+            zero[torch.from_numpy(weights == 0).to(zero.device)] = math.inf  # like a gradient that is not finite
         if len(bounds) == 1:
             self._add_with_joint_norm(factors, bounds[0], zero)
         else:
@@ -116,10 +117,11 @@ class OnePassSums(Sums):
                 self._add_with_joint_norm({i: each}, bounds[i], zero)
 
     def _add_with_joint_norm(self, factors: dict[int, Factors], bound: float, zero: Any) -> None:
-        """Clips gradients by their norm over all these parameters, and adds them. Sums of squares begin at ``zero``.
+        """Clips gradients by their norm over all parameters in ``factors``, and adds them.
 
-        The rows of the largest convolution are made last, some records at a time. By then the norms lack only these
-        rows, so each piece can be clipped, added and forgotten at once.
+        The sums of squares begin at ``zero``. The gradients of the largest convolution are formed last, for some
+        records at a time. By then its squares are the only missing part of the norms. So each piece can be clipped,
+        added and deleted at once.
         """
         largest = max((each.weight.numel() for each in factors.values() if _is_streamed(each)), default=0)
         last = next((i for i, each in factors.items() if _is_streamed(each) and each.weight.numel() == largest), None)
@@ -135,9 +137,9 @@ class OnePassSums(Sums):
         self._ways |= {names[i]: each.way for i, each in factors.items()}
 
     def _add_streamed(self, convolved: Any, squares: Any, bound: float, total: Any) -> Iterator[Any]:
-        """Adds the rows of a convolution piece by piece, and yields the weights that clip each piece.
+        """Adds the gradients of a convolution piece by piece, and yields the clip factors of each piece.
 
-        ``squares`` are the squared norms of the records over all other parameters.
+        ``squares`` has, for each record, the squared norm of its gradient by all other parameters.
         """
         start = 0
         for rows in convolved.yield_pieces():
@@ -148,7 +150,7 @@ class OnePassSums(Sums):
             yield weights
 
     def _weigh_gradients(self, norms: Any, bound: float) -> Any:
-        """Returns the factors that clip gradients of these norms; 0 for a norm beyond what floats can clip."""
+        """Returns the clip factors for these norms. The factor is 0 for a norm that is too large to be clipped."""
         weights = (bound * (1 - CLIPPING_SLACK) / norms).clamp(max=1.0)
         return torch.where(norms <= LONGEST_GRADIENT * bound, weights, torch.zeros_like(weights))
 
@@ -156,9 +158,10 @@ class OnePassSums(Sums):
         return [total.to("cpu", torch.float64, copy=True) for total in self._totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
-        """Returns the sums truncated to steps of the plan's grid, as one vector and in the shapes of the parameters.
+        """Returns the sums in whole grid steps, truncated: as one vector, and in the shapes of the parameters.
 
-        A sum that is not finite counts as 0, and more than 2^60 steps count as 2^60: noise would be lost there.
+        A sum that is not finite counts as 0. Absolute values above 2^60 steps are set to 2^60 steps, because noise
+        would be lost in larger values.
         """
         flat, parts = make_integer_sums(self._parameters)
         for part, total in zip(parts, self.convert_to_floats(), strict=True):
@@ -177,5 +180,5 @@ class OnePassSums(Sums):
 
 
 def _is_streamed(factors: Factors) -> TypeGuard[ConvolutionFactors]:
-    """Tells whether these are factors of a convolution whose rows are made piece by piece."""
+    """Tells whether these are factors of a convolution whose gradients are formed piece by piece."""
     return isinstance(factors, ConvolutionFactors) and factors.is_streamed

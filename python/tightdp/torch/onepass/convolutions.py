@@ -1,4 +1,4 @@
-"""Convolutions of one, two or three axes: gradients of records, and sums of them, by convolutions."""
+"""Convolutions of one, two or three axes. Convolutions also compute the gradients of records and their sums."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from .call_rules import Parts, Unsupported, Use
 from .factors import GradientRows, OuterProducts
 
 PIECE_ENTRIES = 1 << 19
-"""Largest number of entries of gradient rows that are made at once: 2 MB of float32, which a cache holds until they are
+"""Largest number of entries of gradients that are formed at once. These 2 MB of float32 stay in a cache until they are
 added."""
 
 
 @dataclass
 class ConvolutionFactors:
-    """Gradients by the weight of a convolution of ``input``, from those of its output ``g``.
+    """The gradients by the weight of a convolution of ``input``, where ``g`` is the gradient by its output.
 
-    One convolution, with a group for each record, makes the rows of several records. ``yield_pieces`` makes the rows of
-    a few records at a time, for a sum that is added to meanwhile. Otherwise all rows are kept between norms and sums.
-    If they do not fit into memory, or patches of the input are much smaller, norms come from the patches or from a few
-    rows at a time, and sums from PyTorch's own backward convolution.
+    One convolution with a group for each record computes the gradients (rows) of several records. ``yield_pieces``
+    computes the rows of a few records at a time, so that each piece can be added to a sum before the next. Without it,
+    all rows are kept from the computation of norms to that of sums. This is not done if all rows are too large for
+    memory, or if patches of the input take much less computation. Then norms come from patches or from a few rows at a
+    time, and PyTorch's own backward convolution computes sums.
     """
 
     input: Any
     g: Any
     weight: Any
     settings: Any
-    """Stride, padding and dilation, a list of a number for each axis."""
+    """Stride, padding and dilation, each as a list with a number for each axis."""
     groups: int
     way: str = "materialised"
     kept: GradientRows | None = None
@@ -49,7 +50,7 @@ class ConvolutionFactors:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether rows are made piece by piece (``yield_pieces``)."""
+        """Whether rows are computed piece by piece (``yield_pieces``)."""
         return self.way != "ghost norm"
 
     def yield_pieces(self) -> Iterator[GradientRows]:
@@ -59,7 +60,7 @@ class ConvolutionFactors:
             yield GradientRows(self._compute_rows(x, g))
 
     def squared_norms(self) -> Any:
-        """Returns squared norms, rounded up, in the ``way`` of these factors. The first way keeps the rows."""
+        """Returns squared norms, rounded up, computed in the given ``way``. The way "materialised" keeps the rows."""
         if self.way == "materialised":
             self.kept = GradientRows(self.gradient_rows())
             return self.kept.squared_norms()
@@ -86,7 +87,7 @@ class ConvolutionFactors:
     def _compute_rows(self, x: Any, g: Any) -> Any:
         """Returns the gradients of some records by one convolution that has a group for each record."""
         records, (outputs, *rest) = len(g), self.weight.shape
-        each = self.weight.new_empty(1).expand(records * outputs, *rest)  # its shape is what counts
+        each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only its shape matters
         found = self._compute_weight_gradient(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
         return found.view(records, outputs, *rest)
 

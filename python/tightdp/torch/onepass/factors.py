@@ -1,7 +1,7 @@
-"""The gradients of records by one parameter, kept as products of factors or as rows.
+"""The gradients of records by one parameter, stored as factors of products or as formed gradients (rows).
 
-Every method is about a batch of records. Norms are rounded up by the most that float32 may lose, also where terms
-cancel or squares underflow: by about a millionth of the sum of a record's terms without their signs
+Every method is for a batch of records. Norms are rounded up by the largest possible error of float32, also where terms
+cancel or squares underflow. The amount is about a millionth of the sum of the absolute values of a record's terms
 (docs/theory/clipping.md, section 5).
 """
 
@@ -14,27 +14,27 @@ import torch
 
 
 class Factors(Protocol):
-    """Gradients of a batch of records by one parameter."""
+    """The gradients of a batch of records by one parameter."""
 
     way: str
-    """Name of the way in which norms are computed, which ``PrivateRun.ways_`` shows."""
+    """Name, shown by ``PrivateRun.ways_``, of the way in which norms are computed."""
 
     def squared_norms(self) -> Any:
-        """Returns squared norms, rounded up, shape (records,), in float64."""
+        """Returns the squared norms of the gradients, rounded up, in float64, of shape (records,)."""
 
     def add_weighted(self, weights: Any, total: Any) -> None:
-        """Adds the sum of records' gradients times their ``weights`` to ``total``, of the parameter's shape.
+        """Adds the sum of the records' gradients times their ``weights`` to ``total``.
 
-        A record of weight 0 adds nothing, whatever its gradient.
+        ``total`` has the shape of the parameter. A record of weight 0 adds nothing, even if its gradient is NaN.
         """
 
     def gradient_rows(self) -> Any:
-        """Returns the gradients, shape (records, *shape)."""
+        """Returns the gradients, of shape (records, *shape)."""
 
 
 @dataclass
 class GradientRows:
-    """Gradients as they are, shape (records, *shape)."""
+    """The formed gradients ``values``, of shape (records, *shape)."""
 
     values: Any
     way: str = "materialised"
@@ -52,10 +52,11 @@ class GradientRows:
 
 @dataclass
 class OuterProducts:
-    """Sums over positions t of products l_t r_t^T, laid out as the parameter.
+    """The gradients as sums over positions t of products l_t r_t^T, in the layout of the parameter.
 
-    ``left`` has shape (records, positions, m), or (records, positions) of indices of ones in m places; ``right`` has
-    shape (records, positions, n). The parameter has m n entries.
+    ``right`` has the vectors r_t, in the shape (records, positions, n). ``left`` has the vectors l_t, in the shape
+    (records, positions, m). If each l_t is a unit vector, ``left`` may instead have the indices of the ones, in the
+    shape (records, positions). The parameter has m n entries.
     """
 
     left: Any
@@ -68,14 +69,14 @@ class OuterProducts:
         return bool(self.left.ndim == 2)
 
     def squared_norms(self) -> Any:
-        """Returns sum_st (l_s . l_t)(r_s . r_t), rounded up (docs/theory/clipping.md, section 5)."""
+        """Returns the sum over positions s, t of (l_s . l_t)(r_s . r_t), rounded up (docs/theory/clipping.md, section 5)."""
         if self.right.shape[1] == 1:
             right = _bound_squared_norms(self.right[:, 0])
             return right if self.is_sparse else _bound_squared_norms(self.left[:, 0]) * right
         return _bound_squared_sum([self])
 
     def add_weighted(self, weights: Any, total: Any) -> None:
-        """Adds the weighted gradients as one product of matrices, or to the rows of the indices."""
+        """Adds the weighted gradients, by one product of matrices or, for indices, to the rows with these indices."""
         right = clear_unweighted(self.right, weights)
         total = total.view(self.m, right.shape[2])
         right, weights = right.to(total.dtype), weights.to(total.dtype)[:, None, None]
@@ -83,7 +84,7 @@ class OuterProducts:
             total.index_add_(0, self.left.reshape(-1), (right * weights).reshape(-1, right.shape[2]))
             return
         left = clear_unweighted(self.left, weights.view(-1)).to(total.dtype)
-        if left.shape[2] < right.shape[2]:  # the smaller one is scaled
+        if left.shape[2] < right.shape[2]:  # scales the smaller factor
             left = left * weights
         else:
             right = right * weights
@@ -91,14 +92,14 @@ class OuterProducts:
 
     def gradient_rows(self) -> Any:
         if not self.is_sparse:
-            dtype = torch.promote_types(self.left.dtype, self.right.dtype)  # autocast narrows the error alone
+            dtype = torch.promote_types(self.left.dtype, self.right.dtype)  # autocast may narrow one of the factors
             return self.left.transpose(1, 2).to(dtype) @ self.right.to(dtype)
         found = self.right.new_zeros(len(self.right), self.m, self.right.shape[2])
         return found.scatter_add_(1, self.left[:, :, None].expand_as(self.right), self.right)
 
 
 def compute_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
-    """Returns inner products of records' gradients, shape (records,): sum_st (l_s . l'_t)(r_s . r'_t)."""
+    """Returns inner products of two gradients of each record: sum_st (l_s . l'_t)(r_s . r'_t), of shape (records,)."""
     right = _widen_tensor(one.right) @ _widen_tensor(other.right).transpose(1, 2)
     if one.is_sparse and other.is_sparse:
         left = (one.left[:, :, None] == other.left[:, None, :]).to(right.dtype)
@@ -115,15 +116,15 @@ def compute_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
 _ULP = 2.0**-24
 """Largest relative rounding error of one operation in float32."""
 _SMALLEST = 2.0**-126
-"""Smallest normal float32: a product that underflows errs by at most as much."""
+"""Smallest normal float32. The error of a product that underflows is at most this number."""
 
 
 def _bound_squared_sum(parts: list[OuterProducts]) -> Any:
-    """Returns an upper bound on |sum l_t r_t^T|^2 over all parts, although inner products round, cancel or underflow.
+    """Returns an upper bound on |sum l_t r_t^T|^2 over all parts, even if inner products round, cancel or underflow.
 
-    A product of (l_s . l_t), m terms, and (r_s . r_t), n terms, errs by (m + n + few) units of |l_s||l_t||r_s||r_t|,
-    and the sum of these units over all s, t is the square of sum |l_t||r_t|. Underflow adds at most m or n times the
-    smallest float.
+    (l_s . l_t) has m terms, and (r_s . r_t) has n terms. The error of their product is at most (m + n + a few) 2^-24
+    |l_s||l_t||r_s||r_t|. The sum of |l_s||l_t||r_s||r_t| over all s and t is the square of sum |l_t||r_t|. Underflow
+    adds at most m or n times the smallest normal float.
     """
     m, n = (0 if all(part.is_sparse for part in parts) else parts[0].m), parts[0].right.shape[2]
     estimate = sum(compute_inner_products(part, part) for part in parts)
@@ -143,13 +144,13 @@ def _bound_squared_sum(parts: list[OuterProducts]) -> Any:
 
 
 def _row_norms(x: Any) -> Any:
-    """Returns norms of rows, shape (records, positions), in float64, with an allowance for squares that underflow."""
+    """Returns norms of rows in float64, of shape (records, positions), raised to allow for squares that underflow."""
     return torch.linalg.vector_norm(x, dim=2, dtype=_widen_dtype(x.dtype)).double() + (x.shape[2] * _SMALLEST) ** 0.5
 
 
 @dataclass
 class SummedProducts:
-    """Gradients of a parameter that is used several times, each ``OuterProducts`` in the same layout."""
+    """The gradients by a parameter that is used several times. Each part is ``OuterProducts`` in the same layout."""
 
     parts: list[OuterProducts]
     way: str = "ghost norm of several uses"
@@ -168,20 +169,21 @@ class SummedProducts:
 def widen_half(x: Any) -> Any:
     """Returns ``x`` in float32 if it is in half precision.
 
-    In half precision a gradient times its weight may vanish or double, or exceed the bound by the weight's rounding.
+    In half precision the product of a gradient and its weight may become zero or double. It may also exceed the norm
+    bound because of the rounding of the weight.
     """
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 MOST_ROW_ENTRIES = 1 << 23
-"""Largest number of entries of one parameter's gradient rows: 32 MB of float32. If there are more, norms come from
+"""Largest number of entries of formed gradients by one parameter: 32 MB of float32. For more entries, norms come from
 factors."""
 
 
 def plan_factors(parts: list[Factors], shape: Any) -> Factors:
-    """Joins all uses of one parameter, in the way that takes fewer products.
+    """Joins the gradients of all uses of one parameter, as factors or as rows, whichever takes fewer multiplications.
 
-    For each record, norms from factors take positions^2 (m + n) products, and rows take positions m n.
+    For each record, norms from factors take positions^2 (m + n) multiplications. Rows take positions m n.
     """
     outer = [part for part in parts if isinstance(part, OuterProducts)]
     if len(outer) < len(parts):
@@ -195,7 +197,7 @@ def plan_factors(parts: list[Factors], shape: Any) -> Factors:
 
 
 def _add_rows(parts: list[Factors], shape: Any) -> GradientRows:
-    """Returns the sum of the rows of all uses of a parameter."""
+    """Returns the gradients by a parameter, summed over all uses of the parameter."""
     rows = parts[0].gradient_rows()
     for part in parts[1:]:
         rows = rows + part.gradient_rows().reshape(rows.shape)
@@ -203,11 +205,12 @@ def _add_rows(parts: list[Factors], shape: Any) -> GradientRows:
 
 
 _RUN = 64
-"""Number of squares that are added in float32, which may round by as many units. Longer sums are added in float64."""
+"""Number of squares that are added in float32, with a relative error of at most this many units 2^-24. Longer sums are
+added in float64."""
 
 
 def _bound_squared_norms(flat: Any) -> Any:
-    """Returns squared norms of rows, rounded up, in float64: (records, n) to (records,)."""
+    """Returns squared norms, rounded up, in float64, of rows of shape (records, n)."""
     whole = flat.shape[1] // _RUN * _RUN
     pieces = [flat[:, :whole].unflatten(1, (-1, _RUN)), flat[:, None, whole:]]
     found = sum(_row_norms(piece).square().sum(1) for piece in pieces if piece.numel())

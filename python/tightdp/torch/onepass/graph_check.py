@@ -1,4 +1,4 @@
-"""Checks that the losses depend on the parameters through the recorded calls alone."""
+"""Checks that the losses depend on the parameters only through the recorded calls."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from .recorder import Call
 def check_calls_complete(losses: Any, parameters: dict[str, Any], calls: list[Call]) -> None:
     """Raises ValueError unless the recorded calls account for the whole gradient.
 
-    It follows every path of PyTorch's graph from the losses to a parameter. A path that avoids all calls is a use that
-    was not recorded, such as one by a tensor that was made of the parameter before. Values and roundings decide
-    nothing. Privacy does not rest on this check: a use that was not recorded is not in the sum.
+    The function follows every path from the losses to a parameter in PyTorch's graph. A path without a recorded call is
+    a use that was not recorded, for example of a tensor that was computed from the parameter earlier. The result does
+    not depend on values or roundings. Privacy does not rely on this check, because a use that was not recorded adds
+    nothing to the sum.
     """
     names = {id(p): name for name, p in parameters.items()}
     before = {call.edge.node: call.before for call in calls}
@@ -25,7 +26,7 @@ def check_calls_complete(losses: Any, parameters: dict[str, Any], calls: list[Ca
         if node in before:
             ahead += before[node]
             continue
-        name = names.get(id(getattr(node, "variable", None)))  # of a leaf: the tensor that it stands for
+        name = names.get(id(getattr(node, "variable", None)))  # a leaf node has its tensor as ``variable``
         if name is not None:
             raise ValueError(
                 f"model must be one that is clipped in one pass: {name} is used in a way that was not seen, such as by "

@@ -1,4 +1,4 @@
-"""Layers of PyTorch that one pass cannot clip, recognised by their types before any record is looked at."""
+"""Refuses layers of PyTorch that one pass cannot clip, by their types, before any record is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn.utils.parametrize import ParametrizationList
 
-# The alternatives that an error proposes.
+# Alternatives that an error message proposes.
 _EXACT = 'arithmetic="exact", which takes more modules, or "one-by-one", which takes any'
 _INSTEAD: tuple[tuple[Any, str], ...] = (
     (torch.nn.PReLU, f"LeakyReLU, or {_EXACT}"),
@@ -18,13 +18,13 @@ _INSTEAD: tuple[tuple[Any, str], ...] = (
     (torch.nn.RNNBase, _EXACT),
     (torch.nn.RNNCellBase, _EXACT),
 )
-"""Kinds of layers whose parameters go through functions without a rule (``calls.py``), and what to use."""
+"""Types of layers whose parameters go through functions without a rule (``calls.py``), and what to use instead."""
 
 
 def check_layers(model: Any) -> None:
-    """Raises ValueError for a layer of PyTorch with parameters to train that one pass cannot clip.
+    """Raises ValueError for a layer of PyTorch that has trained parameters and that one pass cannot clip.
 
-    Other uses of parameters show when records go through the model (``recorder.py``).
+    Other uses of parameters are checked when records go through the model (``recorder.py``).
     """
     for name, module in model.named_modules():
         if not any(p.requires_grad for p in module.parameters()):
@@ -39,9 +39,9 @@ def check_layers(model: Any) -> None:
 
 
 def _find_alternative(module: Any) -> str | None:
-    """Returns what to use in the place of a layer; None if the layer may be right."""
+    """Returns what to use instead of a layer; None unless the layer is known to be unsupported."""
     if any(type(each).__module__ == "torch.nn.utils.parametrizations" for each in _list_parametrizations(module)):
-        return _EXACT  # those of the user may go through rules
+        return _EXACT  # parametrizations of the user may go through rules
     if isinstance(module, torch.jit.ScriptModule):
         return f"it without torch.jit.script, or {_EXACT}"
     if not getattr(type(module).forward, "__module__", "").startswith("torch.nn.modules."):
@@ -53,5 +53,5 @@ def _find_alternative(module: Any) -> str | None:
 
 
 def _list_parametrizations(module: Any) -> tuple[Any, ...]:
-    """Returns the modules in a list of parametrizations, such as ``weight_norm``; empty for any other module."""
+    """Returns the modules in a list of parametrizations, such as ``weight_norm``. It is empty for other modules."""
     return tuple(module) if isinstance(module, ParametrizationList) else ()

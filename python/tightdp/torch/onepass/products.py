@@ -1,4 +1,4 @@
-"""Exact sums from one backward pass: each record adds a product of integers (docs/theory/exact-products.md)."""
+"""The exact sums from one backward pass, to which records add products of integers (docs/theory/exact-products.md)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from .clipping import OnePassSums
 from .factors import Factors, OuterProducts, SummedProducts
 
 MOST_HELD_ENTRIES = 1 << 24
-"""Largest number of entries of gradient rows at once (64 MB of float32), unless a single record needs more."""
+"""Largest number of entries of gradients in memory at once: 64 MB of float32. A single record may need more."""
 CACHED_ENTRIES = 1 << 22
-"""Largest number of entries of rows at once for more than ``LEAST_PRODUCT_RECORDS`` records: 16 MB of float32, which a
-cache holds until they are added. Measured on a convolutional network of 26,000 parameters: a sixth faster."""
+"""Largest number of entries of gradients in memory at once, if they are of more than ``LEAST_PRODUCT_RECORDS`` records.
+These 16 MB of float32 stay in a cache until they are added. A convolutional network of 26,000 parameters trained a
+sixth faster with this limit."""
 LEAST_PRODUCT_RECORDS = 8
-"""Number of records from which a product of matrices pays. Measured on a transformer of 3 million parameters: with
-fewer records at a time a step takes a tenth longer."""
+"""Smallest number of records for which a product of matrices is worthwhile. On a transformer of 3 million parameters,
+fewer records at a time made a step a tenth longer."""
 
 
 class ProductSums(IntegerSums, OnePassSums):
-    """Integer sums of clipped gradients. A gradient that is a product of two vectors is not formed.
+    """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed.
 
-    A linear layer that a record goes through once has the gradient r x^T. It becomes a product of integers whose norm
-    is at most the bound, in exact arithmetic. Any other gradient is formed, and is the product of itself and 1.
+    A linear layer through which a record goes once has the gradient r x^T, where x is the layer's input and r the
+    gradient by its output. It becomes a product of vectors of integers. The record's clipped gradient then has at most
+    the bound as its norm, in exact arithmetic. Any other gradient is formed, and is treated as its product with 1.
     """
 
     def __init__(self, plan: Plan, parameters: dict[str, Any]) -> None:
@@ -42,7 +44,10 @@ class ProductSums(IntegerSums, OnePassSums):
 
     @torch.no_grad()
     def _add_products(self, factors: dict[int, Factors], records: int, weights: Any) -> dict[str, str]:
-        """Adds the records whose weight is not 0, by default all. Returns the way of each parameter, by name."""
+        """Adds the clipped gradients of records of positive weight, by default of all records.
+
+        Returns the way in which gradients were computed, by the name of the parameter.
+        """
         step = 1
         while step < records and self._count_entries(factors, 2 * step) <= (
             CACHED_ENTRIES if step >= LEAST_PRODUCT_RECORDS else MOST_HELD_ENTRIES
@@ -56,15 +61,15 @@ class ProductSums(IntegerSums, OnePassSums):
         return {names[i]: "product" if _is_product(each) else "materialised" for i, each in factors.items()}
 
     def _count_entries(self, factors: dict[int, Factors], records: int) -> int:
-        """Returns the number of entries in the gradient rows of so many records."""
+        """Returns the number of entries in the formed gradients of ``records`` records."""
         return sum(_count_formed_entries(each, self._totals[i].numel(), records) for i, each in factors.items())
 
     def _add_slice(self, factors: dict[int, Factors], taken: Any) -> None:
-        """Clips the gradients of some records and adds those that ``taken`` says, by default all, to the totals."""
+        """Clips the gradients of some records and adds them to the totals. ``taken`` is a mask of records, or None."""
         totals = {i: self._totals[i] for i in factors}
         words = {}
         for i, each in factors.items():
-            if _is_sparse(each):  # only the rows of words that occur are formed
+            if _is_sparse(each):  # forms only rows of words that occur
                 words[i], left = torch.unique(each.left, return_inverse=True)
                 factors = factors | {i: OuterProducts(left, each.right, len(words[i]))}
                 totals[i] = torch.zeros(len(words[i]), each.right.shape[2], dtype=torch.int64)
@@ -78,27 +83,27 @@ class ProductSums(IntegerSums, OnePassSums):
 
 
 def _is_product(factors: Factors) -> bool:
-    """Tells whether each record's gradient is a product of two vectors."""
+    """Tells whether the gradient of each record is a product of two vectors."""
     return isinstance(factors, OuterProducts) and not factors.is_sparse and factors.right.shape[1] == 1
 
 
 def _is_sparse(factors: Factors) -> TypeGuard[OuterProducts]:
-    """Tells whether an embedding may leave out words that do not occur.
+    """Tells whether the rows of words that do not occur may be left out of an embedding's gradient.
 
-    With rows of a multiple of 16 entries, all others are added up in the same lanes as before.
+    The kernel adds squares in 16 lanes. If a row has a multiple of 16 entries, the other rows stay in their lanes.
     """
     return isinstance(factors, OuterProducts) and factors.is_sparse and factors.right.shape[2] % 16 == 0
 
 
 def _count_formed_entries(factors: Factors, size: int, records: int) -> int:
-    """Returns the entries of the rows that are formed of one parameter with ``size`` entries, for so many records."""
+    """Returns the number of entries of formed gradients by a parameter of ``size`` entries, over all records."""
     if _is_sparse(factors):
         size = min(size, records * factors.right[0].numel())
     return 0 if _is_product(factors) else records * size
 
 
 def _slice_records(factors: Factors, some: slice) -> Factors:
-    """Returns the factors of some of the records."""
+    """Returns the factors for the records in the slice ``some``."""
     if isinstance(factors, SummedProducts):
         return SummedProducts([_slice_records(part, some) for part in factors.parts])  # type: ignore[misc]
     held: Any = factors
@@ -107,11 +112,11 @@ def _slice_records(factors: Factors, some: slice) -> Factors:
 
 
 _BY_RECORD = {"values", "left", "right", "input", "g"}
-"""Fields of factors whose first axis is that of the records."""
+"""Names of the fields of factors whose first axis is the axis of records."""
 
 
 def _find_operands(factors: Factors) -> tuple[dense.Array, dense.Array]:
-    """Returns inputs and errors, whose products are the gradients."""
+    """Returns inputs and errors, the vectors whose products are the gradients."""
     if isinstance(factors, OuterProducts) and _is_product(factors):
         return _to_numpy(factors.right[:, 0]), _to_numpy(factors.left[:, 0])
     rows = factors.gradient_rows()

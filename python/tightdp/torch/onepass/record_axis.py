@@ -1,7 +1,7 @@
-"""The axis along which ``torch.func.vmap`` holds the records of a batch, and the one way to their arrays.
+"""The axis of ``torch.func.vmap`` along which the records of a batch lie, and access to the arrays of all records.
 
 ``torch.func.vmap`` shows a model a batch of one record, and computes every operation for all records at once. So row k
-of whatever the model computes is a function of record k, in every batch (docs/theory/clipping.md, section 5).
+of every result of the model is a function of record k alone (docs/theory/clipping.md, section 5).
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from .call_rules import Unsupported
 
 
 class RecordAxis:
-    """Takes ``records`` records through a model, each alone, and computes on the arrays of all of them."""
+    """The axis of ``records`` records. It takes each through a model alone, and computes on arrays of all of them."""
 
     def __init__(self, records: int) -> None:
         self.records = records
-        self._numbers: Any = None  # of the records: a tensor that each of them has, so that PyTorch finds their axis
+        self._numbers: Any = None  # a number for each record, by which PyTorch finds their axis
 
     def take_records(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any]
     ) -> Any:
-        """Returns ``then(losses)`` of the losses of all records, shape (records,). Each record is a batch by itself.
+        """Returns ``then(losses)`` for the losses of all records, of shape (records,). Each record is a batch of one.
 
-        ``then`` is called while records are still apart, because checkpoints compute a second time on the way back.
+        ``then`` is called inside ``torch.func.vmap``, because activation checkpoints repeat computations in the
+        backward pass.
         """
         tensors, rebuild = collated_batch.split_records(batch, self.records)
         found, losses = [], []
@@ -68,9 +69,10 @@ class RecordAxis:
     ) -> Any:
         """Calls ``function`` with the arrays of all records, and returns its array as the tensor of one record.
 
-        There is an array for each of ``tensors``, whose first axis is that of the records. A tensor that all records
-        share is repeated, without memory. ``shared`` are the other arguments of ``function``. Raises ``Unsupported`` if
-        one of these depends on the records, or inside another transform of ``torch.func``.
+        ``function`` gets an array for each of ``tensors``, whose first axis is the axis of records. A tensor that all
+        records share is expanded along this axis, which takes no memory. ``shared`` are the other arguments of
+        ``function``. Raises ``Unsupported`` if one of ``shared`` depends on the records. It is also raised inside
+        another transform of ``torch.func``.
         """
 
         def apply_function(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
@@ -85,7 +87,7 @@ class RecordAxis:
         return _apply(apply_function, self._numbers, tensors, shared)
 
     def has_own(self, x: Any) -> bool:
-        """Tells whether each record has its own ``x``."""
+        """Tells whether ``x`` differs by record, that is whether ``x`` has the axis of records."""
         found: list[bool] = []
 
         def note_axis(dims: Any, *_: Any) -> Any:
@@ -96,7 +98,7 @@ class RecordAxis:
         return found[0]
 
     def has_gradient(self, x: Any) -> bool:
-        """Tells whether ``x`` depends on trained parameters, which PyTorch does not say of a tensor of one record."""
+        """Tells whether ``x`` depends on trained parameters. ``x.requires_grad`` does not say so under vmap."""
         found: list[bool] = []
 
         def note_gradient(array: Any) -> Any:
@@ -108,7 +110,7 @@ class RecordAxis:
 
 
 class _ArrayFunction(torch.autograd.Function):
-    """A function with a rule for ``torch.func.vmap``, which gets the arrays of all records. It has no other."""
+    """A function that works only under ``torch.func.vmap``, where its rule gets the arrays of all records."""
 
     @staticmethod
     def forward(rule: Any, numbers: Any, tensors: Any, shared: Any) -> Any:
@@ -116,7 +118,7 @@ class _ArrayFunction(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keeps nothing: gradients are those of the operations in the rule."""
+        """Keeps nothing, because gradients come from the operations in the rule."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -132,21 +134,21 @@ class _ArrayFunction(torch.autograd.Function):
 
 
 _ArrayFunction.forward.__signature__ = inspect.signature(_ArrayFunction.forward)  # type: ignore[attr-defined]
-"""PyTorch asks for the signature at each call. Stored, it saves half of the time of a call."""
+"""Signature of ``forward``, for which PyTorch asks in each call. Storing it halves the time of a call."""
 _apply: Any = _ArrayFunction.apply
-"""Calls a rule with arrays: (rule, a number for each record, tensors, shared arguments)."""
+"""Calls a rule with arrays. The arguments are (rule, a number for each record, tensors, shared arguments)."""
 
 
 _run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
-"""PyTorch's back-propagation, without leaving the mode that records.
+"""PyTorch's back-propagation, which keeps the function mode of the recorder active.
 
-``torch.autograd.grad`` leaves the mode. Then the activations that a checkpoint computes a second time differ from the
-recorded ones, and PyTorch refuses them.
+``torch.autograd.grad`` turns the mode off. Then the activations that a checkpoint computes again differ from those of
+the forward pass, and PyTorch raises an error.
 """
 
 
 def differentiate_losses(losses: Any, of: list[Any]) -> Any:
-    """Returns the gradient of the sum of the losses by each tensor, None for one that they do not depend on."""
+    """Returns the gradient of the sum of the losses by each tensor; None if the losses do not depend on the tensor."""
     if not of:
         return ()
     total = losses.sum()

@@ -1,8 +1,8 @@
-"""The forward pass, seen from the trained parameters: every call that one of them goes through.
+"""Records every call of the forward pass through which a trained parameter goes.
 
-PyTorch shows all calls of its functions to a mode. So what is recorded are functions, not modules: a parameter that
-several modules share, or that the model uses without a module, is seen like any other. A use that cannot be clipped in
-one pass is refused, and none is overlooked.
+PyTorch passes all calls of its functions to a ``TorchFunctionMode``. So functions are recorded, and not modules. A
+parameter that several modules share, or that the model uses without a module, is recorded like any other parameter. A
+use that cannot be clipped in one pass is refused.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ _SPREAD = {
     for name in ("add", "sub", "mul", "div", "true_divide", "__radd__", "__rsub__", "__rmul__")
     if hasattr(where, name)
 }
-"""Functions that work coordinate by coordinate, in which a parameter is repeated for each record."""
+"""Functions that work coordinate by coordinate. A parameter in them is repeated for each record."""
 # Functions that return a view of a vector of parameters.
 _VIEWS = {torch.Tensor.flatten, torch.flatten, torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.unsqueeze}
-# Functions that transpose a parameter, in place of which the error proposes F.linear.
+# Functions that transpose a parameter. The error message proposes F.linear instead.
 _TRANSPOSED = (torch.Tensor.T, torch.Tensor.mT, torch.Tensor.t, torch.Tensor.transpose, torch.t, torch.transpose)
 _FOR_ALL_RECORDS: dict[Any, Callable[..., Any]] = {
     F.scaled_dot_product_attention: compute_attention_kernel,
     F.max_pool2d: compute_max_pool2d,
 }
-"""Functions that PyTorch computes much faster for all records at once than by ``torch.func.vmap``."""
+"""Functions that are computed for all records at once, much faster than by ``torch.func.vmap``."""
 _REFUSED = {"register_hook", "register_post_accumulate_grad_hook", "resize_", "resize_as_", "set_"}
-"""Names of functions that reach gradients or memory of all records."""
+"""Names of functions that would access gradients or memory of all records, and are refused."""
 
 
 Kind = tuple[str, tuple[str, ...]]
-"""The name of a function, and the names of the parameters that go through it."""
+"""Name of a function, and the names of the parameters that go through it."""
 
 
 @dataclass
 class Call:
-    """A recorded call. The gradient of its output, or of one of its arguments, is taken at ``edge``."""
+    """A recorded call. At ``edge`` the backward pass computes the gradient by its output or by an argument."""
 
     edge: Any
     parts: Callable[[Any], Parts]
     inputs: list[tuple[Any, int]]
-    """Tensors that ``parts`` reads, and their versions at the call."""
+    """Tensors that ``parts`` reads, each with its version at the time of the call."""
     kind: Kind
     before: list[Any]
-    """Nodes of PyTorch's graph that made the call's arguments, other than the parameters in it."""
+    """Nodes of PyTorch's graph that computed the arguments of the call, except the parameters in it."""
 
     @property
     def has_unchanged_inputs(self) -> bool:
@@ -64,7 +64,7 @@ class Call:
 
 
 class Recorder(TorchFunctionMode):
-    """Records the calls that ``parameters`` go through while records are taken through a model, each alone."""
+    """A context that records the calls with ``parameters``, while each record goes through a model alone."""
 
     def __init__(self, parameters: dict[str, Any], axis: RecordAxis) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Recorder(TorchFunctionMode):
         self._axis, self._stopped = axis, False
 
     def stop_recording(self) -> list[Call]:
-        """Stops recording and returns the calls. Calls that a checkpoint repeats on the way back are not recorded."""
+        """Stops recording and returns the calls. Calls that a checkpoint repeats in the backward pass are left out."""
         self._stopped = True
         for call in self.calls:
             if not call.has_unchanged_inputs:
@@ -107,7 +107,7 @@ class Recorder(TorchFunctionMode):
             raise refuse_call(
                 self._name_call(func, used), f"it is no function whose gradients are known for each record{instead}"
             )
-        return found  # a shape, a dtype, a constant
+        return found  # such as a shape, a dtype or a constant
 
     def _name_call(self, func: Any, used: list[Any]) -> Kind:
         return resolve_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)
@@ -116,13 +116,13 @@ class Recorder(TorchFunctionMode):
         return self.__torch_function__(F.linear, (), (input, weight, bias))
 
     def _apply_rule(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
-        """Computes a call by the rule for its function, on the arrays of all records, and records it."""
+        """Computes a call by the rule for its function, on the arrays of all records, and records the call."""
         rule, place, name = RULES[func]
         input = args[place] if place < len(args) else kwargs.pop(name)
         trained = {id(p) for p in used}
 
         def compute_use(x: Any, rest: Any, kwargs: Any) -> Any:
-            """Computes and records the call, where ``x`` is the array of the input that depends on the records."""
+            """Computes and records the call. ``x`` is the array of the argument that depends on the records."""
             if id(input) in trained:
                 self._record_each(func, x, input)
             use = rule(x, *rest, **kwargs)
@@ -136,7 +136,7 @@ class Recorder(TorchFunctionMode):
         return self._axis.compute_on_arrays(compute_use, (input,), ((*args[:place], *args[place + 1 :]), kwargs))
 
     def _repeat_parameter(self, func: Any, args: Any, kwargs: Any, used: list[Any]) -> Any:
-        """Computes a call with the parameter repeated for each record, so that it has a gradient for each."""
+        """Computes a call with the parameter repeated for each record, so that each record has its own gradient."""
         others = [x for x in args[:2] if isinstance(x, torch.Tensor) and id(x) not in self._names]
         if len(used) != 1 or (func in _SPREAD and not (len(others) == 1 and self._axis.has_own(others[0]))):
             raise Unsupported("its other argument is not an array of records")
@@ -144,7 +144,7 @@ class Recorder(TorchFunctionMode):
         return func(*(each if a is used[0] else a for a in args), **kwargs)
 
     def _record_each(self, func: Any, each: Any, p: Any) -> Any:
-        """Records the array of a parameter that is repeated for each record, where its gradients are taken."""
+        """Records the array of a parameter that is repeated for each record. Gradients by the array are computed."""
         self._record_call(func, each, lambda g: [(p, GradientRows(g))], [p], [], [])
         return each
 
@@ -168,7 +168,7 @@ def refuse_call(kind: Kind, why: str) -> ValueError:
 
 
 def _is_view_of_vector(func: Any, used: list[Any]) -> bool:
-    """Tells whether a call is a view of a vector, which is small enough that each record may have its own."""
+    """Tells whether a call makes a view of a vector. A vector is small enough to be repeated for each record."""
     return func in _VIEWS and len(used) == 1 and used[0].numel() == max(used[0].shape)
 
 

@@ -1,1 +1,1 @@
-"""Random numbers of a run: the key with its streams, PyTorch's generators, and which process draws."""
+"""The random numbers of a run: the key and its streams, the global generators, and the processes that draw."""

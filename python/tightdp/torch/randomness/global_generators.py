@@ -1,4 +1,4 @@
-"""The global generators and compiled code, while records are read and go through a model."""
+"""Controls the global generators and compiled code while records are read and go through a model."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def find_device(model: Any) -> Any:
 
 
 def fork_generators(device: Any) -> Any:
-    """Makes a context that restores PyTorch's generators afterwards, those of the host and of the device."""
+    """Makes a context that afterwards restores PyTorch's generators of the host and of the device."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 def run_uncompiled() -> Any:
-    """Makes a context in which code that ``torch.compile`` compiled runs as plain Python.
+    """Makes a context in which code under ``torch.compile`` runs as plain Python.
 
-    PyTorch compiles nothing under ``torch.func``, and would compile what records a forward pass instead.
+    PyTorch compiles nothing under ``torch.func``. Instead it would compile the code that records a forward pass.
     """
     return torch.compiler.set_stance("force_eager")
 
 
 class Coins:
-    """Seeds of the global generators of PyTorch, NumPy and ``random``, by a key that only this run knows.
+    """The seeds (coins) of the global generators of PyTorch, NumPy and ``random``, from a key that only the run knows.
 
-    Augmentation and dropout draw from these generators. With a seed that others know, such as that of
-    ``torch.manual_seed(0)``, one more record would shift the draws of all later ones (docs/theory/training.md, section
-    9). A ``seed`` in place of the key repeats all of them, for experiments. The processes of a run have one ``key``.
+    Augmentation and dropout draw from these generators. With a known seed, such as that of ``torch.manual_seed(0)``,
+    one more record would shift the draws of all later records (docs/theory/training.md, section 9). A ``seed`` in place
+    of the key makes all draws repeatable, for experiments. All processes of a run have the same ``key``.
     """
 
     def __init__(self, seed: int | None = None, key: bytes | None = None) -> None:
@@ -46,15 +46,15 @@ class Coins:
         self._key = made if key is None else key
 
     def make_record_seed(self, number: int, index: int) -> int:
-        """Returns the seed for reading a record in the ``number``-th draw. It does not depend on the other records."""
+        """Returns the seed for reading a record in draw ``number``. It does not depend on other records."""
         return self._make_seed("record", number, index)
 
     def make_model_seed(self, number: int, rank: int) -> int:
-        """Returns the seed of PyTorch's draws in a pass of records through the model, on one process."""
+        """Returns the seed of PyTorch's generators for a pass of records through the model, on one process."""
         return self._make_seed("model", number, rank)
 
     def make_common_seed(self, number: int) -> int:
-        """Returns the seed of NumPy and ``random`` in a pass, whose draws serve all records on all processes."""
+        """Returns the seed of NumPy and ``random`` for a pass. Their draws are the same on all processes."""
         return self._make_seed("common", number, 0)
 
     def _make_seed(self, *what: str | int) -> int:
@@ -65,10 +65,11 @@ class Coins:
 
 
 def draw_look_order(records: int, seed: int) -> list[int]:
-    """Returns an order in which some records are taken three times each, to see whether anything is kept between them.
+    """Returns an order that has each record three times, to check that nothing is kept between records.
 
-    The first record is taken twice in a row, which shows a change with every record at once. The rest is random: a
-    change that comes rarely, or after certain records alone, shows if it falls between two turns of a record.
+    The order begins with record 0 twice in a row. This shows a change that happens with every record. The rest of the
+    order is random. A change that happens rarely, or only after certain records, shows if it happens between two
+    occurrences of a record.
     """
     rest = [0, *(i for i in range(1, records) for _ in range(3))]
     random.Random(seed).shuffle(rest)
@@ -91,8 +92,8 @@ def seed_generators(seed: int) -> None:
 def restore_generators() -> Iterator[None]:
     """Restores the generators of NumPy and of ``random`` after the body.
 
-    Records draw as often as there are records. Whoever reads a generator's state later, in a checkpoint or by what it
-    draws next, would learn their number.
+    The number of draws depends on the number of records. Without this function, the state of a generator or its next
+    draws would reveal that number, for instance in a checkpoint.
     """
     of_numpy, of_python = np.random.get_state(), random.getstate()  # noqa: NPY002 (the global generator)
     try:
@@ -104,7 +105,7 @@ def restore_generators() -> Iterator[None]:
 
 @contextmanager
 def seed_pass(device: Any, seed: int, common: int) -> Iterator[None]:
-    """Seeds the global generators for the body, PyTorch's by ``seed``, others by ``common``, and restores them."""
+    """Seeds PyTorch's generators by ``seed`` and the others by ``common`` for the body, and then restores them."""
     with fork_generators(device), restore_generators():
         seed_host(common)
         seed_torch(device, seed)
@@ -112,25 +113,25 @@ def seed_pass(device: Any, seed: int, common: int) -> Iterator[None]:
 
 
 def seed_torch(device: Any, seed: int) -> None:
-    """Seeds PyTorch's generator of the host, and those of all devices where the model is on one."""
+    """Seeds PyTorch's generator of the host, and those of all devices if the model is on a CUDA device."""
     torch.manual_seed(seed) if device.type == "cuda" else torch.default_generator.manual_seed(seed)
 
 
 class CoinGuard(TorchFunctionMode):
-    """A context in which records pass a model side by side, with no coins of PyTorch's but those of the run.
+    """A context for records that pass a model side by side. It ensures that PyTorch draws only with the run's seeds.
 
-    PyTorch draws for each record by its place in the physical batch. Were the draws known, as after
-    ``torch.manual_seed(0)``, one more record would give all later ones the draws of their neighbours. So each call of a
-    function of PyTorch, and the end of the context, check that the generators have the seed of the beginning.
-    ValueError if they have another, or if a function is given a generator of its own (docs/theory/training.md, section
-    9).
+    PyTorch's draws for a record follow from its place in the physical batch. If the draws were known, as after
+    ``torch.manual_seed(0)``, one more record would give each later record the draws of its neighbour. So the generators
+    must keep the seed that they have at the beginning. This is checked at each call of a function of PyTorch and at the
+    end of the context. Raises ValueError for another seed, or if a function gets its own generator
+    (docs/theory/training.md, section 9).
     """
 
     def __enter__(self) -> Any:
         cuda: Any = torch.cuda
         devices = cuda.default_generators if cuda.is_initialized() else ()
         self._seeds = [(g.initial_seed, g.initial_seed()) for g in (torch.default_generator, *devices)]
-        base: Any = super()  # its methods have types where PyTorch is installed alone
+        base: Any = super()  # its methods have types only where PyTorch is installed
         return base.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -168,11 +169,12 @@ def _name_function(func: Any) -> str:
 
 
 def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callable[[Any, Any], Any]:
-    """Returns the loss function with NumPy and ``random`` seeded alike in every call.
+    """Returns the loss function with NumPy and ``random`` seeded in the same way in every call.
 
-    They draw once for all records that go through the model together. If their draws differed between physical batches,
-    one more record, which moves another record into the next batch, would change the draws for that one. A seed that
-    the loss function sets itself does no harm here, because it is the same in all calls.
+    NumPy and ``random`` draw once for all records that go through the model together. Suppose that their draws differed
+    between physical batches. One more record may move another record into the next batch, and would then change the
+    draws for the moved record. A seed that the loss function itself sets does no harm, because it is the same in all
+    calls.
     """
 
     def loss(model: Any, batch: Any) -> Any:
@@ -183,7 +185,7 @@ def seed_loss_function(loss_fn: Callable[[Any, Any], Any], seed: int) -> Callabl
 
 
 def read_without_trace(parts: Iterator[Any]) -> Iterator[Any]:
-    """Yields the parts. Reading them leaves no trace in the global generators."""
+    """Yields the parts, and restores the global generators after reading each part."""
     while True:
         with torch.random.fork_rng(devices=[]), restore_generators():
             found = list(islice(parts, 1))

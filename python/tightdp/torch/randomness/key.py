@@ -1,4 +1,4 @@
-"""The key of a run and its streams of random numbers. Each draw has a stream of its own, on whichever process."""
+"""The key of a run and its streams of random numbers. Each draw has its own stream, the same on every process."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from .global_generators import Coins
 from .process_group import World
 
 NOISE = 2**63
-"""First stream of the noise. Streams below it are for batches, places and norms."""
+"""Number of the first stream of random numbers for noise on gradients. Streams with smaller numbers are for batches,
+places and sums of norms."""
 
 
 class Keyed(RandomSource):
-    """ChaCha20 with a key that several processes hold: the k-th call draws from stream ``number + k``."""
+    """A ChaCha20 source with a key that several processes hold. Call k = 0, 1, ... gives stream ``number + k``."""
 
     __slots__ = ("_key", "_next", "_owner")
 
@@ -37,10 +38,10 @@ class Keyed(RandomSource):
 
 
 class Key:
-    """The source of batches, places, coins and noise of a run, each by the number of its stream.
+    """The source of the batches, places, coins and noise of a run. Each draw has a stream with a number.
 
-    A run on one process draws from the operating system's generator. The processes of a run have one secure key, which
-    the first of them draws when the run is made, and none ever saves. With a seed, every draw repeats.
+    A run on one process draws from the operating system's generator. Several processes share one secure key. The first
+    process draws the key when the run is made, and no process saves it. With a seed, every draw is repeatable.
     """
 
     def __init__(self, world: World, seed: int | None) -> None:
@@ -49,25 +50,25 @@ class Key:
             self._secret = bytes.fromhex(world.run_on_first("the key", lambda: secrets.token_hex(32)))
 
     def make_source_at(self, number: int) -> RandomSource:
-        """Returns a source of random numbers whose first stream has that number."""
+        """Returns a source of random numbers whose first stream has this number."""
         if self._seed is not None:
             return Philox(self._seed, number)
         return Keyed(self._secret, number, self._owner) if self._secret else SecureRandom()
 
     def make_coins(self) -> Coins:
-        """Returns coins that are the same on all ranks, since the rank of a record may depend on other records."""
+        """Returns coins that are the same on all ranks, since other records may decide which rank gets a record."""
         if self._seed is not None or not self._secret:
             return Coins(self._seed)
         return Coins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())
 
     @property
     def is_seeded(self) -> bool:
-        """Whether a seed repeats every draw."""
+        """Whether a seed makes every draw repeatable."""
         return self._seed is not None
 
     @property
     def key_digest(self) -> Any:
-        """Value by which ranks compare their keys. It does not reveal the secret key."""
+        """Value that ranks compare to check that their keys agree. It does not reveal the secret key."""
         return self._seed if self._seed is not None else hashlib.sha256(b"tightdp" + self._secret).digest()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A process that trains alone, with the interface of one that trains with others."""
+"""The interface of processes that train together, for a process that trains alone."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from contextlib import contextmanager
 from typing import Any
 
 Fact = Callable[[], object]
-"""Returns a value that must be the same on all processes of a run."""
+"""Function that returns a value, which must be the same on all processes of a run."""
 
 
 class World:
-    """A single process, whose messages to itself need no exchange."""
+    """A group of a single process, which needs no messages."""
 
     rank, size = 0, 1
     shares = False
-    """Whether the process draws by a key that other processes may hold too."""
+    """Whether the process draws random numbers by a key that it shares with other processes."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this is rank 0, which holds files and releases numbers for all."""
+        """Whether this process is rank 0, which writes files and releases numbers for all processes."""
         return self.rank == 0
 
     @contextmanager
     def run_together(self, what: str, **facts: Fact) -> Iterator[None]:
-        """Runs the body on every rank so that all ranks leave it or all raise.
+        """Runs the body on every rank. Either all ranks leave it without an error, or all ranks raise one.
 
-        The facts, which are computed after the body, must be the same on all ranks: otherwise every rank raises
-        ``ValueError``. An error of the body is raised on its rank, and ``RuntimeError`` on the others. The body calls
-        no method of this object.
+        The facts are computed after the body and must be the same on all ranks. Otherwise every rank raises
+        ``ValueError``. If the body raises an error on one rank, the other ranks raise ``RuntimeError``. The body must
+        not call methods of this object.
         """
         yield
 
     def add_up(self, integers: Any) -> None:
-        """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64. One rank has nothing to add."""
+        """Replaces an int64 tensor in host memory by its sum over ranks, modulo 2^64. One rank leaves it unchanged."""
 
     def run_on_first(self, what: str, function: Callable[[], Any]) -> Any:
-        """Calls a function on the first rank and returns its result, made of values that JSON has, on every rank.
+        """Calls a function on the first rank, and returns its result on every rank.
 
-        Raises as ``run_together`` does.
+        The result must consist of values that JSON can hold. Raises as ``run_together`` does.
         """
         return function()

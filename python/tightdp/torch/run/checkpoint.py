@@ -90,7 +90,7 @@ class Checkpoint:
         self._saved: str | None = None
         """The digest of the tensors in the folder."""
         self._seen = b""
-        """The marks that the folder had when it was read."""
+        """Content of the file of marks when ``read`` read the folder."""
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
         """Returns the state, as ``run_state.make_state`` makes it, of the run in the folder; None if there is no run.
