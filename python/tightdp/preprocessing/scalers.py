@@ -1,5 +1,4 @@
-"""Transformers that scale columns of numbers, by bounds that are declared or private quantiles, and by private moments.
-"""
+"""Transformers that scale columns of numbers, by declared bounds, private quantiles or private moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers: ChaCha20 keyed by the operating system, and Philox for experiments that must repeat."""
+"""Sources of random numbers: ChaCha20 with keys from the operating system, and Philox for repeatable experiments."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Size = int | tuple[int, ...]
 
 
 class RandomSource(ABC):
-    """A source of random numbers. Every call draws from a stream of its own.
+    """A source of random numbers. Every call draws from its own stream.
 
-    The values are a function of (key, stream, index): they do not depend on how many threads draw them, nor on the
+    A value depends on the key, the stream and the value's index. It does not depend on the number of threads or the
     instruction set.
     """
 
     @abstractmethod
     def stream(self) -> RandomStream:
-        """A stream that no other call of this source uses."""
+        """Returns a stream that no other call of this source uses."""
 
     def normal(self, size: Size, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """Standard normals of float64 or float32, each within 4 ulp of the real number its 128 bits stand for.
+        """Draws standard normals of float64 or float32. Each is computed from 128 random bits, within 4 ulp.
 
-        The largest absolute value is 9.49; a normal number exceeds it with probability 2.4e-21. Floating-point noise
-        idealises the Gaussian mechanism: its low-order bits are not those of real numbers (Mironov, CCS 2012). Where
-        that matters use ``exact_release``.
+        The largest absolute value is 9.49. A real normal number exceeds it with probability 2.4e-21. Floating-point
+        noise is an idealised form of the Gaussian mechanism, because its low-order bits are not those of real numbers
+        (Mironov, CCS 2012). If this matters, use ``exact_release``.
         """
         kind = np.dtype(dtype)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -46,19 +46,20 @@ class RandomSource(ABC):
         return out
 
     def uniform(self, size: Size) -> npt.NDArray[np.float64]:
-        """Uniform on the odd multiples of 2^-53 in (0, 1)."""
+        """Draws uniform numbers from the odd multiples of 2^-53 in (0, 1)."""
         shape, n = check_size(size)
         return random_uniform(self.stream(), 0, n).reshape(shape)
 
     def integers(self, size: Size) -> npt.NDArray[np.uint64]:
-        """Uniform 64-bit integers."""
+        """Draws uniform 64-bit integers."""
         shape, n = check_size(size)
         return random_integers(self.stream(), 0, n).reshape(shape)
 
     def bernoulli(self, probability: float, size: Size) -> npt.NDArray[np.bool_]:
-        """Independent coins, True with ``probability`` rounded down to a multiple of 2^-64: Poisson sampling.
+        """Draws independent booleans, as Poisson sampling needs. Each is True with ``probability``, rounded down to a
+        multiple of 2^-64.
 
-        Rounding down keeps an accountant that charges ``probability`` on the safe side.
+        Because of rounding down, a charge for ``probability`` covers the sample.
         """
         p = _check.probability("probability", probability)
         threshold = math.floor(Fraction(p) * 2**64)
@@ -67,9 +68,10 @@ class RandomSource(ABC):
 
 
 class SecureRandom(RandomSource):
-    """ChaCha20 (RFC 8439); each call takes a fresh 256-bit key from the operating system. The default everywhere.
+    """The generator ChaCha20 (RFC 8439), the default everywhere. Each call takes a fresh 256-bit key from the operating
+    system.
 
-    Nothing is kept between calls, so that no seed can leak, be pickled or be repeated after a fork.
+    Nothing is kept between calls. So no seed can leak, be pickled or be repeated after a fork.
     """
 
     __slots__ = ()
@@ -91,15 +93,17 @@ class SecureRandom(RandomSource):
 
 
 _lock = RenewedLock()
-"""Held while a Philox counts on. One for all: it is held for less than a microsecond."""
+"""Lock that is held while a Philox counts its streams. One lock serves all of them, as it is held for less than a
+microsecond."""
 
 
 class Philox(RandomSource):
-    """Philox4x32-10 (Salmon et al., SC 2011) from a seed: reproducible, for tests and experiments. NOT for releases.
+    """The generator Philox4x32-10 (Salmon et al., SC 2011) with a seed, for repeatable tests and experiments. NOT for
+    releases.
 
-    Whoever knows or guesses the seed can subtract the noise, and the generator is not cryptographic. Threads that share
-    one get different streams, in the order of their calls. A copy starts where this one is, and so does that of a
-    forked child: both draw the same from then on.
+    Anyone who knows or guesses the seed can subtract the noise, and the generator is not cryptographic. Threads that
+    share a Philox get different streams, in the order of their calls. A copy, or the Philox of a forked child, starts
+    in the state of the original, so both then draw the same numbers.
 
     >>> bool((Philox(7).normal(3) == Philox(7).normal(3)).all())
     True
@@ -120,14 +124,14 @@ class Philox(RandomSource):
         return philox_stream(self._seed, index)
 
     def __reduce__(self) -> tuple[type[Philox], tuple[int, int]]:
-        return Philox, (self._seed, self._next)  # a copy goes on where this one is
+        return Philox, (self._seed, self._next)  # a copy continues from the current stream
 
     def __repr__(self) -> str:
         return f"Philox({self._seed})" if self._first == 0 else f"Philox({self._seed}, {self._first})"
 
 
 def resolve_source(rng: RandomSource | None) -> RandomSource:
-    """``rng``, or the default source."""
+    """Returns ``rng``, or the default source if it is None."""
     if rng is None:
         return SecureRandom()
     if not isinstance(rng, RandomSource):
@@ -136,11 +140,12 @@ def resolve_source(rng: RandomSource | None) -> RandomSource:
 
 
 _LARGEST = 2**40
-"""Values a call may ask for: 8 TB, past any array that fits, so that a slip in a shape fails at once."""
+"""Largest number of values in a call. They would take 8 TB, more than fits into memory, so a wrong shape fails at
+once."""
 
 
 def check_size(size: Size) -> tuple[tuple[int, ...], int]:
-    """A checked shape and its number of values."""
+    """Checks ``size``, and returns it as a shape with its number of values."""
     try:
         shape = tuple(operator.index(s) for s in size) if isinstance(size, (tuple, list)) else (operator.index(size),)
     except TypeError:
