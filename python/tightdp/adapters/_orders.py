@@ -1,4 +1,4 @@
-"""The Renyi order that bounds epsilon best, for callers that print it as accountants by Renyi divergences do."""
+"""Choice of the Renyi order that bounds epsilon best, for interfaces whose accountants return this order."""
 
 from __future__ import annotations
 

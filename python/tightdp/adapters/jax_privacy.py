@@ -1,10 +1,11 @@
-"""Our accountant for jax_privacy: for plans, for calibrators and for its training accountants.
+"""Our accountant for jax_privacy, for its plans, its calibrators and its training accountants.
 
 BandMFExecutionPlanConfig(..., accountant=jax_privacy.accountant())  # 2.0
 config.calibrate(epsilon=1.0, delta=1e-5, accountant_fn=jax_privacy.accountant)  # later versions
 DpsgdTrainingAccountant(jax_privacy.TightDPAccountantConfig())  # 2.0
 
-Noise is relative to the sensitivity of a sum of clipped gradients, as jax_privacy has it: 2 C under REPLACE_ONE.
+As in jax_privacy, noise multipliers are relative to the sensitivity of a sum of gradients that are clipped to norm C.
+Under REPLACE_ONE, this sensitivity is 2 C.
 """
 
 from __future__ import annotations

@@ -27,15 +27,15 @@ class PrivateTrainer(Trainer):
     ----------
     privacy : a mapping of parameters of ``tightdp.torch.make_private``: ``epsilon``, ``delta`` and ``max_norm``, and
         any of ``noise_multiplier``, ``public_size``, ``algorithm``, ``arithmetic``, ``ledger``, ``checkpoint``, ...
-    others : as for ``transformers.Trainer``. The expected batch is ``per_device_train_batch_size`` times
-        ``gradient_accumulation_steps`` times the number of processes; the first of these is the most that go through
-        the model at once. The steps follow from ``num_train_epochs``, or are ``max_steps``, which needs a
-        ``public_size``
+    others : as for ``transformers.Trainer``. The expected batch size is ``per_device_train_batch_size`` times
+        ``gradient_accumulation_steps`` times the number of processes. At most ``per_device_train_batch_size`` records
+        go through the model together. The number of steps follows from ``num_train_epochs``, or is ``max_steps``, which
+        needs a ``public_size``
 
-    ``run``, the ``PrivateRun`` of the last ``train``, has the account and the statement, which ``save_model`` writes
-    beside the model. A record is collated alone, and records of equal shape go through the model together: have the
-    tokenizer pad all of them to one length, which takes the least time. ``max_grad_norm`` is not used: ``max_norm``
-    bounds each record's gradient.
+    ``run`` is the ``PrivateRun`` of the last ``train``. It has the account and the statement, and ``save_model`` writes
+    the statement beside the model. Each record is collated alone, and records of equal shape go through the model
+    together. Training is fastest if the tokenizer pads all records to one length. ``max_grad_norm`` is not used,
+    because ``max_norm`` bounds each record's gradient.
 
     Guarantee: the model that ``train`` leaves is (epsilon, delta)-DP with respect to ``train_dataset``, as
     ``run.statement_`` says. The training loss is logged if ``privacy`` has a ``release_loss``, which charges it, and is

@@ -1,1 +1,1 @@
-"""Algorithms: frozen settings that make a plan of public facts and a target, and the parts they share."""
+"""Training algorithms. Each is a frozen dataclass of settings that makes a plan from public facts and a target."""

@@ -1,11 +1,13 @@
-"""AdaCliP: gradients centred and scaled coordinate by coordinate before they are clipped (Pichapati et al. 2019).
+"""AdaCliP: descent whose gradients are centred and scaled, coordinate by coordinate, and then clipped (Pichapati et al.
+2019).
 
 Departures from the paper, each with its reason in docs/theory/adaclip.md:
 
-- Noise is added once, to the sum, so that an empty batch carries it too. The divisor is public.
-- The noise's own variance is subtracted from the variance estimate at the scale it has there, (b sigma / B)^2. The rest
-  is the variance of a batch mean, and is scaled to that of one record.
-- Estimates are averaged before they are confined to [h1, h2]. Deviations start at (h1 h2)^(1/4).
+- Noise is added once, to the sum, so an empty batch has noise too. The divisor is public.
+- The variance of the noise, (b sigma / B)^2 for scale b, noise multiplier sigma and batch size B, is subtracted from
+  the variance estimate. The rest is the variance of a batch mean, which is multiplied by a factor that makes it the
+  variance of one record.
+- Variance estimates are averaged, and the average is confined to [h1, h2]. Deviations start at (h1 h2)^(1/4).
 """
 
 from __future__ import annotations
@@ -31,32 +33,34 @@ class AdaCliP:
     """Differentially private gradient descent with coordinate-wise adaptive clipping.
 
     Each of ``steps`` steps releases ``b * (sum clip((g - a) / b, 1) + N(0, noise_multiplier^2 I))`` over a batch that
-    holds each record independently with probability q = batch_size / (public number of records), and takes
-    ``a + released / batch_size`` for the mean gradient. The centre a is a running mean of past estimates. The
-    scale is b_i = sqrt(s_i sum(s) / gamma) for running estimates s_i of the deviation of one record's gradient. Of all
-    b that keep the mean of |(g - a) / b|^2 at gamma, these have the least noise.
+    holds each record independently with probability q = batch_size / (public number of records). The estimate of the
+    mean gradient is ``a + released / batch_size``. The centre a is a running mean of past estimates. The scale of
+    coordinate i is b_i = sqrt(s_i sum(s) / gamma), where s_i is a running estimate of the standard deviation of one
+    record's gradient in this coordinate. Of all scales b with a mean of gamma for |(g - a) / b|^2, this one gives the
+    least noise.
 
     Parameters
     ----------
-    batch_size : expected batch size B, at most the public number of records less one, which stands for larger ones: the
-        mean of all records says nothing about their variance. One with which the run would take over 2,500,000 steps is
-        enlarged to take so many. None for a fiftieth of the public number
-    epochs : steps = ceil(epochs / q)
-    h1, h2 : 0 < h1 <= h2, the range of the variances s_i^2. With h1 = h2 this is DP-SGD with
+    batch_size : expected batch size B. If it is larger than the public number of records less one, this number replaces
+        it, because the mean of all records says nothing about their variance. If the run would take over 2,500,000
+        steps, the batch size is enlarged until it takes so many. None for a fiftieth of the public number of records
+    epochs : number of epochs; the number of steps is ceil(epochs / q)
+    h1, h2 : the least and largest variance s_i^2, 0 < h1 <= h2. With h1 = h2 the algorithm is DP-SGD with
         max_norm = sqrt(h2 parameters / gamma), plus the centre. If the noise is much larger than the deviation to be
-        estimated (see the page on AdaCliP), a narrow range does better than a wide one. None for half and twice the
-        variance that ``max_norm`` stands for
+        estimated (see the page on AdaCliP), a narrow range does better than a wide one. None for half of, or twice,
+        the variance max_norm^2 gamma / parameters
     beta1, beta2 : weights of the past in the running mean and variance
-    gamma : mean squared norm of the scaled gradients; smaller clips less and adds more noise
-    noise_multiplier : of the sum of scaled gradients; None computes it from the estimator's epsilon and delta
+    gamma : mean squared norm of the scaled gradients. A smaller one clips less and adds more noise
+    noise_multiplier : noise multiplier of the sum of scaled gradients; None computes it from the estimator's epsilon
+        and delta
     optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
         ``spread`` and ``max_norm``, as for ``DPSGD``
-    average : the share of last iterates whose mean is returned; 0 returns the last one
-    max_norm : the norm bound of the DP-SGD that this starts as, where ``h1``, ``h2`` or ``optimizer`` is None
+    average : share of the iterates, the last ones, whose mean is returned; 0 returns the last iterate
+    max_norm : clipping norm of the DP-SGD that the first step equals. Used if ``h1``, ``h2`` or ``optimizer`` is None
     spread : as for ``DPSGD``
 
-    Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians, add/remove one record: centre and scale come
-    from past releases.
+    Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians, add/remove one record, because centre and scale
+    are computed from past releases.
     """
 
     batch_size: float | None = None
@@ -94,7 +98,7 @@ class AdaCliP:
         return h1, h2
 
     def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
-        """Returns the releases of a run: how many, of which samples and with which noise."""
+        """Returns the releases of a run: their sampling probability, noise multiplier and number."""
         q = FRACTION
         if self.batch_size is not None:
             q = limit_batch(self.batch_size, public.records, self.epochs) / public.records
@@ -105,7 +109,7 @@ class AdaCliP:
         return RepeatedRelease(q, noise, steps)
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Plans the steps, whose clipping follows moments that were released with the gradients."""
+        """Plans the steps. Each clips by moments that are estimated from the releases of earlier steps."""
         made = self.compute_steps(public, target)
         q, noise, steps = made
         batch = q * public.records
@@ -130,14 +134,16 @@ class AdaCliP:
 
 
 def limit_batch(batch_size: float, records: int, epochs: float) -> float:
-    """Returns an expected batch size that has a plan: in place of all records, all but one, or half of a single one,
-    and in place of too few, so many that ``epochs`` end."""
+    """Returns the expected batch size, within the range for which there is a plan.
+
+    It is at least the one with which ``epochs`` take ``MOST_STEPS``. Where it would be ``records`` or more, it is
+    records - 1, or 0.5 for a single record."""
     batch_size = max(batch_size, records * compute_smallest_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 
 
 class Moments:
-    """Running mean and deviation of one record's gradient, from releases alone."""
+    """Running estimates of the mean and variance of one record's gradient, from releases alone."""
 
     def __init__(self, settings: AdaCliP, size: int, expected: float, q: float, noise: float) -> None:
         self._settings, self._expected, self._q, self._noise = settings, expected, q, noise
@@ -147,12 +153,13 @@ class Moments:
 
     @property
     def gradient_scale(self) -> Vector:
-        """Scale of each coordinate, b_i = sqrt(s_i sum(s) / gamma), with s confined to its range."""
+        """Scale of each coordinate, b_i = sqrt(s_i sum(s) / gamma), with each variance s_i^2 confined to [h1, h2]."""
         deviation = np.sqrt(np.clip(self.variance, self._low, self._high))
         return np.asarray(np.sqrt(deviation * (deviation.sum() / self._settings.gamma)))
 
     def learn_from_release(self, released: Vector) -> Vector:
-        """Returns the estimate of the mean gradient in a released sum, and updates the moments with it."""
+        """Computes an estimate of the mean gradient from a released sum, updates the moments, and returns the
+        estimate."""
         options, scale = self._settings, self.gradient_scale
         gradient: Vector = self.center + released / self._expected
         observed = estimate_variance((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
@@ -162,10 +169,11 @@ class Moments:
 
 
 def estimate_variance(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
-    """Returns the variance of one record's gradient, from squared distances of the estimate from the centre.
+    """Estimates the variance of one record's gradient, from squared distances of the estimated mean from the centre.
 
-    If nothing is clipped, E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 for Poisson
-    batches (docs/theory/adaclip.md, section 3). So the estimate is unbiased up to the last term, which is small once m
-    has settled.
+    Let g~ be the estimate of the mean gradient, m the centre, b the scale, sigma the noise multiplier, B the expected
+    batch size and g_k the gradient of record k. If nothing is clipped, Poisson batches have
+    E (g~ - m)^2 = (b sigma / B)^2 + ((1-q)/B) mean_k (g_k - m)^2 + (g_mean - m)^2 (docs/theory/adaclip.md, section 3).
+    So the result is unbiased up to the last term, which is small once m has settled.
     """
     return (squares - (scale * noise / expected) ** 2) * (expected / (1 - q))

@@ -1,15 +1,15 @@
-"""DP-AGD: gradient descent whose noise and step sizes adapt to what it has seen (Lee and Kifer 2018, Algorithm 2).
+"""DP-AGD: gradient descent whose noise and step sizes adapt to earlier releases (Lee and Kifer 2018, Algorithm 2).
 
-Each iteration measures a noisy gradient and privately chooses among ``candidates`` step sizes. When "no step" wins, it
-measures the same gradient again with more budget, and averages. Departures from the paper (reasons:
-docs/algorithms/dp-agd.md):
+Each iteration releases a noisy gradient and privately chooses among ``candidates`` step sizes. If a step of size 0
+wins, the iteration spends more budget on a second release of the same gradient, and averages the two. Departures from
+the paper (docs/algorithms/dp-agd.md has the reasons):
 
-- Neighbours are those of add/remove, since the paper's relation is empty at a fixed number of records.
-- The raw running average of a gradient is kept, and a normalised copy gives the direction. All measurements are
-  averaged.
-- The regulariser carries a public constant.
-- The selection adds Gumbel noise, four times cheaper than Laplace at equal scale.
-- The budget is asked before every release, and the run is charged for its caps exactly, not through zCDP alone.
+- Neighbours differ by adding or removing a record. The paper's relation is empty at a fixed number of records.
+- All measurements of a gradient are averaged before the average is normalised to a direction.
+- The regulariser is multiplied by a public number of records.
+- The selection adds Gumbel noise, whose rho in zCDP is a quarter of that of Laplace noise of the same scale.
+- The budget is asked before every release. The charge of the run is the exact composition of its caps, and not their
+  zCDP alone.
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ class DPAGD:
     selections : how many private selections the run may make, inner retries included.
     share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1).
     max_norm : L2 bound on one record's gradient
-    max_loss : one record's loss is clipped to [0, max_loss] in selections. If the clip is too low, giving up the
-        smaller class costs little: keep it well above the loss of a wrong but unsure prediction
-    candidates, max_step : step sizes are ``candidates`` equal parts of [0, max_step], 0 included
-    every, stretch : after each ``every`` steps, max_step becomes (1 + stretch) times the largest of them
-    growth : by what part the budget of a gradient grows when no step wins, at least 1e-6
-    momentum : weight of the last direction in the next one, which averages its noise; post-processing. The paper has 0
+    max_loss : one record's loss is clipped to [0, max_loss] in selections. Keep this bound well above the loss of a
+        wrong but unsure prediction: if it is too low, always predicting the larger class loses little
+    candidates, max_step : step sizes are 0 and the right ends of ``candidates`` equal parts of [0, max_step]
+    every, stretch : after every ``every`` steps, max_step becomes (1 + stretch) times the largest of these steps
+    growth : relative growth of a gradient's budget when a step of size 0 wins, at least 1e-6
+    momentum : weight of the last direction in the next one, which averages its noise. This is post-processing. The
+        paper has 0
     center : the share of the gradients' cap for the mean of the features, as for ``NoisyGD``; the paper has 0
-    noise : "gumbel": selections follow the exponential mechanism, which has the distribution of Gumbel noise.
-        "exponential": permute-and-flip, which has that of exponential noise, at the epsilon of Laplace noise
+    noise : "gumbel" selects by the exponential mechanism, whose choice has the distribution of Gumbel noise.
+        "exponential" selects by permute-and-flip, whose choice has the distribution of exponential noise, at the
+        epsilon of Laplace noise
     batch_size : expected size of a Poisson batch for each gradient and each selection; None for all records. The charge
-        is the unamplified one, which stays valid
+        is that of all records, which is valid for a sample too
     noise_multiplier : noise of the first gradients over max_norm; None computes it from epsilon and delta
 
     Guarantee: that of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
@@ -89,8 +91,10 @@ class DPAGD:
         _check.choice("noise", self.noise, ("gumbel", "exponential"))
 
     def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
-        """Returns the selection whose ``selections``-fold zCDP is ``share`` of the run's. The rho of a Gaussian is 1/(2
-        nm^2), of Gumbel noise eta^2/8, and of exponential noise epsilon^2/2."""
+        """Returns the mechanism of a selection. ``selections`` of them have the part ``share`` of the run's zCDP.
+
+        The rho of a Gaussian is 1/(2 noise_multiplier^2), that of Gumbel noise is eta^2/8, and that of exponential
+        noise is epsilon^2/2."""
         ratio = float(np.sqrt(self.share / (1 - self.share))) / noise_multiplier
         return BoundedRange(2 * ratio) if self.noise == "gumbel" else PureDP(ratio)
 
@@ -121,7 +125,7 @@ class DPAGD:
 
 
 class _Descent:
-    """One run: its current parameters, price of a gradient and range of steps."""
+    """The state of one run: current parameters, the cost of the next gradient, and the largest step size."""
 
     def __init__(
         self,
@@ -137,7 +141,7 @@ class _Descent:
         self._set, self._public, self._oracle, self._gate, self._q = settings, public, oracle, gate, q
         self._w, self._calibrate_selection = w, selection
         self._price = noise_multiplier**-2
-        """1 / noise_multiplier^2 of the next gradient: its cost under the cap, and its weight in the average."""
+        """1 / noise_multiplier^2 of the next gradient. This is its cost under the cap and its weight in the average."""
         self._max_step = settings.max_step
         self._taken: list[float] = []
         self._last: Vector = np.zeros_like(w)
@@ -151,7 +155,8 @@ class _Descent:
             return self._w
 
     def _take_step(self) -> None:
-        """Takes one step along a noisy gradient. While the selection prefers to stay, averages in less noisy ones."""
+        """Takes one step along a noisy gradient. While a step of size 0 wins the selection, more measurements of the
+        gradient are released and averaged."""
         measured, weight = self._measure_gradient(self._price), self._price
         while True:
             direction = self._set.momentum * self._last + measured + self._compute_penalty()
@@ -168,8 +173,8 @@ class _Descent:
             self._price += extra
 
     def _measure_gradient(self, price: float) -> Vector:
-        """Releases an unbiased gradient sum of variance (max_norm^2 / price) per coordinate (and the sampling's
-        own)."""
+        """Releases an unbiased sum of gradients. Its noise has variance max_norm^2 / price in each coordinate, before
+        the division by the sampling probability."""
         query = self._oracle.gradient_sum_query(self._w, self._set.max_norm, sampling_probability=self._q)
         return self._gate.release_gaussian(query, price**-0.5).value / self._q
 
@@ -188,7 +193,7 @@ class _Descent:
         return float(steps[self._gate.release_least_index(query, self._calibrate_selection, offset=penalty).value])
 
     def _note_step(self, step: float) -> None:
-        """Notes a step length, and after each ``every`` steps sets the range of the next ones."""
+        """Records a step length. After every ``every`` steps, sets the largest size of the next steps."""
         self._taken.append(step)
         if len(self._taken) % self._set.every == 0:
             self._max_step = (1 + self._set.stretch) * max(self._taken[-self._set.every :])

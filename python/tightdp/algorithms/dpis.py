@@ -1,10 +1,10 @@
-"""DPIS: records drawn in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS 2022), corrected.
+"""DPIS: gradient descent that samples records in proportion to the norms of their gradients (Wei, Bao, Xiao, Yang, CCS
+2022). Departures from the paper correct its privacy analysis.
 
-Departures from the paper, each with its reason in docs/theory/dpis.md:
+The departures, each with its reason in docs/theory/dpis.md, are:
 
-- A record's contribution is the unit vector of its gradient times a weight that is fixed before the draw, never one
-over
-  the realised probability.
+- A record's contribution is the unit vector of its gradient times a weight that is fixed before the draw. The weight is
+  never 1 / (the realised probability).
 - The sum of norms is released over all records and charged as such a release.
 - The number of records is a public constant, and the norm bound is confined to a public range.
 - Adaptively chosen noise goes through a filter that is valid for it.
@@ -37,49 +37,54 @@ from .shared.optimizers import Optimizer, TailMean, check_optimizer
 from .shared.step_length import FRACTION, check_stable, resolve_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
-"""(oracle, gate, initial parameters) -> final parameters."""
+"""Function that maps (oracle, gate, initial parameters) to the final parameters."""
 Choice = Callable[[int, Vector, float], tuple[float, float]]
-"""(epoch, parameters, norm bound) -> (sampling probability, noise multiplier)."""
+"""Function that maps (epoch, parameters, norm bound) to the sampling probability and noise multiplier of the epoch."""
 
 
 @dataclass(frozen=True)
 class DPIS:
     """Differentially private gradient descent with importance sampling.
 
-    A step takes record i with probability q |clip(g_i, C)| / C and releases the sum of the taken records' C g_i / |g_i|
-    plus N(0, (noise_multiplier C)^2 I). Weights of records multiply |clip(g_i)|. Divided by q N the release is an
-    unbiased estimate of the mean clipped gradient. q = batch_size / (norm_share * N), so that batch_size records are
-    taken on average where the mean clipped norm is norm_share * C.
+    Let g_i be the gradient of record i, C the clipping norm and N the number of records. A step takes record i with
+    probability q |clip(g_i, C)| / C. It releases the sum of C g_i / |g_i| over the records that it took, plus
+    N(0, (noise_multiplier C)^2 I). Weights of records multiply |clip(g_i)|. The release divided by q N is an unbiased
+    estimate of the mean clipped gradient. With q = batch_size / (norm_share * N), a step takes batch_size records on
+    average if the mean clipped norm is norm_share * C.
 
     Parameters
     ----------
-    batch_size : number of records aimed at in a step; None for a hundredth of the public number, so that with the
-        ``norm_share`` of .5 the sampling probability is that of ``DPSGD``. One with which the run would take over
-        2,500,000 steps is enlarged to take so many.
-    epochs : each of ceil(N / batch_size) steps
+    batch_size : expected number of records that a step takes, if ``norm_share`` is right. None for a hundredth of the
+        public number of records: with a ``norm_share`` of .5, the sampling probability is then that of ``DPSGD``. If
+        the run would take over 2,500,000 steps, the batch size is enlarged until it takes so many.
+    epochs : number of epochs, each of ceil(N / batch_size) steps
     max_norm : C in the first epoch
-    norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. With a public number every release is
-        known in advance and charged exactly. With None, as in the paper, the ratio is released in each epoch; q and the
-        noise then depend on releases, a filter of one Renyi order covers them, and epsilon must be given
-    noise_multiplier : over C; with ``norm_share``. None computes it from the estimator's epsilon and delta.
-    norm_noise : noise multiplier of each released sum of norms, over the norm bound; None for 0.02 N, or for what
-        keeps all of these sums to half of epsilon where that is more
-    reach : k >= 1. A record is a candidate with at most k times the probability that it had when last looked at, so a
-        step computes about k batch_size gradients; a norm that grew by more than k is clipped to k times the old one
-    floor : smallest norm, over C, that a record is taken to have had
-    adapt : lambda > 0, to set C to lambda times the mean norm at the start of each later epoch, out of a released sum
-        of norms clipped at 4 max_norm, within [max_norm / 100, 4 max_norm]; None keeps C
-    reserve : with ``norm_share=None``, the share of epochs in which later epochs are assumed to cost the most possible
+    norm_share : the ratio of the mean clipped norm to C, in (0, 1], which sets q. If it is a number, every release is
+        known in advance and charged exactly. If it is None, as in the paper, each epoch releases the ratio. Then q and
+        the noise depend on releases, a filter of one Renyi order covers them, and epsilon must be given
+    noise_multiplier : standard deviation of the noise over C, only where ``norm_share`` is a number. None computes it
+        from the estimator's epsilon and delta.
+    norm_noise : noise multiplier of each released sum of norms, over the norm bound. None for 0.02 N or, if this is
+        larger, for the noise with which all of these sums take half of epsilon
+    reach : k >= 1. A record is a candidate with at most k times the probability that followed from its norm when its
+        gradient was last computed. So a step computes about k batch_size gradients. A norm that has grown by more than
+        the factor k is clipped to k times the old one
+    floor : smallest norm, over C, from which the bound on a record's later norms is computed
+    adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
+        [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C
+    reserve : with ``norm_share=None``, the share of epochs, the first ones, that keep enough budget for later epochs to
+        cost the most possible
     optimizer : applied to the estimate, plus regularization * w; None for plain steps whose length follows from
         ``spread``, as for ``DPSGD``
-    average : the share of last iterates whose mean is returned; 0 returns the last one
+    average : share of the iterates, the last ones, whose mean is returned; 0 returns the last iterate
     spread : as for ``DPSGD``
 
-    Guarantee, add/remove one record: with ``norm_share`` that of Poisson-subsampled Gaussians (q, noise_multiplier),
-    and of one Gaussian(norm_noise) for each released sum of norms; without it, (epsilon, delta).
+    Guarantee, add/remove one record: if ``norm_share`` is a number, that of Poisson-subsampled Gaussians (q,
+    noise_multiplier), composed with a Gaussian(norm_noise) for each released sum of norms. If it is None, (epsilon,
+    delta).
 
-    It saves only computation: DPSGD with batch_size / norm_share has the same guarantee at the same noise and a smaller
-    variance of the sample (docs/theory/dpis.md, section 5).
+    The algorithm saves only computation. DPSGD with batch_size / norm_share has the same guarantee at the same noise,
+    and its samples have a smaller variance (docs/theory/dpis.md, section 5).
     """
 
     batch_size: float | None = None
@@ -125,14 +130,14 @@ class DPIS:
         return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
 
     def share_of_records(self, records: int) -> float:
-        """Returns the batch size over that number of records, in (0, 1]."""
+        """Returns the batch size divided by ``records``, in (0, 1]."""
         if self.batch_size is None:
             return FRACTION / 2
         return min(1.0, max(self.batch_size / records, compute_smallest_share(self.epochs)))
 
     def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
-        """Returns the steps of a run. With ``norm_share=None`` they are those of the largest cost, which steer the
-        filter's choice of order and the length of steps."""
+        """Returns the steps of a run. With ``norm_share=None``, these are the steps of the largest possible cost. The
+        order of the filter and the length of the steps are chosen by them."""
         run = _DpisRun(self, public, target)
         run.check_norms()
         q, count = (
@@ -147,7 +152,7 @@ class DPIS:
         return RepeatedRelease(q, noise, count)
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Plans the steps; where the norms' share is released, their noise is chosen epoch by epoch within a cap."""
+        """Plans the steps. With ``norm_share=None``, the run chooses their noise epoch by epoch, within a filter."""
         if self.optimizer is not None:
             check_stable("optimizer", public, self.optimizer)
         if self.norm_share is None and target.epsilon is None:
@@ -167,10 +172,10 @@ class DPIS:
 
 
 class EpochSettings:
-    """Sampling probability and noise of a run, fixed in advance or chosen epoch by epoch.
+    """The sampling probability and noise of a run, fixed in advance or chosen epoch by epoch.
 
-    ``most`` is the largest noise multiplier that a step can have, by default the gate's. Whatever the number of
-    records and whatever is released, each epoch has a plan (docs/theory/dpis.md, section 6).
+    ``most`` is the largest noise multiplier that a step can have, by default the largest that the gate can draw. Each
+    epoch has a plan, for any number of records and any released values (docs/theory/dpis.md, section 6).
     """
 
     def __init__(self, settings: DPIS, public: Public, target: Target, most: float | None = None) -> None:
@@ -191,8 +196,9 @@ class EpochSettings:
         )
 
     def _find_least_norm_noise(self) -> float:
-        """Returns the noise multiplier with which all sums of norms take half of epsilon in the run's account; 0
-        without epsilon."""
+        """Returns the noise multiplier with which all sums of norms take half of epsilon in the run's account.
+
+        Returns 0 if epsilon is not given."""
         sums, (epsilon, delta, _) = self.settings.norm_sum_count, self.target
         if epsilon is None or not sums:
             return 0.0
@@ -202,7 +208,7 @@ class EpochSettings:
         return math.sqrt(sums * half.cost(Gaussian(1.0)) / half.cap) * (1 + 1e-9)  # a cost falls with the square
 
     def check_norms(self) -> None:
-        """Raises ValueError if released sums of norms leave nothing of the target for gradients."""
+        """Raises ValueError if the released sums of norms use up the target and leave nothing for gradients."""
         if self.target.epsilon is None or not self.settings.norm_sum_count:
             return
         norms = self.norm_releases + (self.target.beside or Composition())
@@ -210,15 +216,17 @@ class EpochSettings:
             raise self._make_norm_refusal()
 
     def make_filter(self, made: RepeatedRelease) -> FilterBudget:
-        """Returns the filter of a run whose share of norms is released, of the order that is best for ``made`` if
-        that leaves enough for every epoch. Otherwise it is the order at which sums of norms cost least.
+        """Returns the Renyi filter of a run with ``norm_share=None``.
 
-        Raises ValueError if this leaves too little as well, which does not depend on the number of records.
+        Its order is the best one for ``made`` if this order leaves enough for every epoch. Otherwise it is the order at
+        which sums of norms cost least. Raises ValueError if neither order leaves enough. Whether it raises does not
+        depend on the number of records.
         """
         assert self.target.epsilon is not None
         for expected in (made.composed_releases + self.norm_releases, None):
             budget = FilterBudget(self.target.epsilon, self.target.delta, expected=expected)
-            # The steps of an epoch in which all norms are C, with the largest noise: section 6.
+            # Bounds the cost of an epoch in which all norms are C, with the largest noise: docs/theory/dpis.md,
+            # section 6.
             epoch = 2 * math.expm1(min(budget.cost(Gaussian(self.largest_noise / 1.01)), 700.0))
             room = budget.cap * (1 - 1e-6) - self.settings.norm_sum_count * budget.cost(Gaussian(self.norm_noise))
             if self.settings.epochs * epoch <= room:
@@ -233,14 +241,16 @@ class EpochSettings:
         )
 
     def compute_sampling_probability(self, share: float) -> float:
-        """Returns q for a ratio of the mean norm to C."""
+        """Returns q for ``share``, the ratio of the mean clipped norm to C."""
         return min(1.0, self.part / share)
 
     def choose_share_and_noise(
         self, budget: FilterBudget, epoch: int, released: float, max_norm: float
     ) -> tuple[float, float]:
-        """Returns the share of norms by a released sum, and the noise multiplier of the epoch's steps."""
-        # K >= k b C, so that a candidate's probability q k |g|/C stays below 1 and nothing is biased.
+        """Returns the ratio of the mean norm to C, from a released sum, and the noise multiplier of the epoch's
+        steps."""
+        # The share is at least reach * part, so that a candidate's probability q * reach * |g| / C is at most 1.
+        # Otherwise the estimate would be biased.
         least = min(1.0, self.settings.reach * self.part)
         share = min(max(released / (max_norm * self.public.records), least), 1.0)
         noise = self._choose_noise(budget, epoch, share)
@@ -250,8 +260,8 @@ class EpochSettings:
         return share, noise
 
     def _choose_noise(self, budget: FilterBudget, epoch: int, share: float) -> float:
-        """Returns sigma / share for the smallest sigma that leaves room for later epochs; infinity if it is far beyond
-        the largest noise."""
+        """Returns sigma / share for the smallest sigma that leaves enough budget for later epochs. Returns infinity if
+        this sigma is far above the largest noise."""
         later = self.settings.epochs - epoch - 1
         sums = Gaussian(self.norm_noise)
         ahead = later * (2 if self.settings.adapt is not None else 1) * budget.cost(sums)
@@ -266,7 +276,7 @@ class EpochSettings:
                 if worst == share
                 else budget.cost(build_sampled_gaussian(sigma / worst, self.compute_sampling_probability(worst)))
             )
-            # No epoch takes more than its part of what is left, so that later ones find as much.
+            # No epoch takes more than an equal part of what is left, so every later epoch can spend as much.
             return self.steps * max(now + later * then, (1 + later) * now) <= left
 
         _, sigma = bracket_crossing(lambda sigma: not is_affordable(sigma), 1.0, 1e-4, most=2 * self.largest_noise)
@@ -287,8 +297,8 @@ class _DpisRun(EpochSettings):
         return run
 
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
-        """Returns a run whose epochs release the share of norms. ``q`` and ``noise`` are those of the largest cost.
-        Other norms will have about the same ratio of the two."""
+        """Returns a run whose epochs release the ratio of the mean norm to C. ``q`` and ``noise`` are those of the
+        largest cost. They set the length of steps, because q / noise is about the same for any norms."""
 
         def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             def choose_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
@@ -308,7 +318,7 @@ class _DpisRun(EpochSettings):
         return resolve_optimizer(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
 
     def _run_epochs(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
-        """Runs the epochs: each may release a sum of norms that sets the clipping norm, then takes its steps."""
+        """Runs the epochs. Each takes its steps, and may first release a sum of norms that sets the clipping norm."""
         options, public = self.settings, self.public
         step = optimizer.make_stepper(public.size)
         iterates = TailMean(options.epochs * self.steps, options.average)
@@ -330,20 +340,21 @@ class _DpisRun(EpochSettings):
 def importance_sum_query(
     oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
 ) -> Query:
-    """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability q
-    |clip(g_k)| / max_norm.
+    """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability
+    q |clip(g_k)| / max_norm, where g_k is the record's gradient.
 
-    The sample is drawn in two stages: candidates by a bound on the norm from when the record was last looked at (with
-    ``refresh`` all bounds are made anew), then by the norm itself. Sensitivity: max_norm; sampling probability: q.
-    Whatever its remembered bound, a record is taken with probability q at most, and adds a vector of norm max_norm at
-    most (docs/theory/dpis.md, section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
+    The sample is drawn in two stages. Candidates are drawn by bounds on the norms, each from the last time that the
+    record's gradient was computed, and are then taken by the norms themselves. With ``refresh``, all bounds are
+    computed anew first. The sensitivity is max_norm, and the sampling probability is q: whatever its remembered bound,
+    a record is taken with probability at most q and adds a vector of norm at most max_norm (docs/theory/dpis.md,
+    section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
     grid = grid_for(max_norm, records=oracle.public.records)
     stages = TwoStages(q, max_norm, reach, floor)
 
     def evaluate_importance_sum(source: RandomSource) -> Integers:
-        """Draws candidates by bounds on their norms, thins them by the norms themselves, and sums the gradients."""
+        """Draws candidates by bounds on their norms, takes some by the norms, and sums max_norm g_k / |g_k|."""
         hats = oracle.state.get("norm bounds")
         if refresh or hats is None:
             _, everyone = oracle.draw_batch(source, 1.0)

@@ -1,7 +1,7 @@
-"""DP-SGD: clipped gradients of Poisson batches, Gaussian noise, any optimiser (Abadi et al. 2016).
+"""DP-SGD: descent by clipped gradients of Poisson batches, with Gaussian noise and any optimizer (Abadi et al. 2016).
 
-Departures: the divisor is the public expected batch size, never the realised one; an empty batch still releases
-noise; the average of the last iterates may be returned.
+Departures from the paper: the divisor is the public expected batch size, and not the size of the batch that was drawn.
+An empty batch still releases noise. The average of the last iterates may be returned.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ class DPSGD:
 
     Parameters
     ----------
-    batch_size : expected batch size; at least the number of records means every record, every step, and one with which
-        the run would take over 2,500,000 steps is enlarged to take so many. None for a fiftieth of the public number
-    epochs : steps = ceil(epochs / q)
+    batch_size : expected batch size. If it is at least the number of records, every step uses every record. If the run
+        would take over 2,500,000 steps, the batch size is enlarged until it takes so many. None for a fiftieth of the
+        public number of records
+    epochs : number of epochs; the number of steps is ceil(epochs / q)
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
     noise_multiplier : noise over ``max_norm``; None computes it from the estimator's epsilon and delta
     optimizer : applied to the released sum / batch_size, plus regularization * w; None for plain steps whose length
@@ -41,7 +42,7 @@ class DPSGD:
     spread : standard deviation that noise alone would give each weight by the last step (``step_length.py``); None for
         a default that depends on public facts alone
     center : as for ``NoisyGD``, but 0 by default
-    average : the share of last iterates whose mean is returned; 0 returns the last one
+    average : share of the iterates, the last ones, whose mean is returned; 0 returns the last iterate
 
     Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians (and the Gaussian of the centre), add/remove one
     record.

@@ -1,4 +1,4 @@
-"""The driver: joins a model, an algorithm, a budget and a gate, runs, and reports what it cost."""
+"""The function ``fit``, which trains a model by an algorithm within a budget, and reports what this cost."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from .record_count import release_count_and_plan
 from .shared.algorithm import Algorithm, check_length
 
 Callback = Callable[[int, int | None], object]
-"""(releases so far, their total or None) -> anything."""
+"""Function that is called with the number of releases so far, and their total number or None."""
 
 
 class Fit(NamedTuple):
-    """A private fit. All of it may be published."""
+    """The result of a private fit. All of it may be published."""
 
     parameters: Vector
     privacy: Bound
-    """Bound on epsilon at the delta asked for, of ``charged``."""
+    """Bound on the epsilon of ``charged``, at the delta that was asked for."""
     charged: Composition
-    """Composition of the planned releases, or the caps of an adaptive run."""
+    """Composition of the planned releases, or of the caps of an adaptive run."""
     history: tuple[Mechanism, ...]
-    """Mechanisms of the releases, in order; the number of records comes first if it was not public."""
+    """Mechanisms of the releases, in order. If the number of records was not public, its release is the first."""
     size: int
-    """The number of records that the run used: public, or released."""
+    """The number of records that the run used, which is public or was released."""
     used: Mapping[str, Any] = MappingProxyType({})
-    """The algorithm's settings that were left open, as the plan chose them from public facts."""
+    """Values that the plan chose from public facts for the algorithm's open settings."""
 
 
 @cache_decoded_blocks
@@ -75,11 +75,11 @@ def fit(
     Parameters
     ----------
     model : public description of the loss
-    X : (n, d) float32 or float64; records with NaN or infinity contribute nothing. Or ``Blocks``. Or ``Records`` or a
-        ``Stream``, which hold targets and relative weights
+    X : (n, d) float32 or float64, where records with NaN or infinity contribute nothing; or ``Blocks``; or ``Records``
+        or a ``Stream``, which hold targets and relative weights
     y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them
-    note : what stands in the ledger
-    sample_weight : (n,) numbers >= 0, each public or a function of its own record, which multiply the losses; blocks
+    note : text that the ledger keeps with the charge
+    sample_weight : (n,) numbers >= 0 that multiply the losses. Each is public or a function of its own record. Blocks
         may hold them
     max_sample_weight : the largest weight, as for the classifiers; required where there are weights
     initial : where to start, public or from earlier releases; None for the model's own start
@@ -134,7 +134,7 @@ def fit(
 
 
 def check_fit_settings(algorithm: Any, callback: Any) -> None:
-    """Raises TypeError unless these are an algorithm with its settings, and a function or None."""
+    """Raises TypeError unless ``algorithm`` is an algorithm with its settings, and ``callback`` a function or None."""
     if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
         raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
     if callback is not None and not callable(callback):
@@ -168,13 +168,14 @@ def _prepare_records(X: Any, y: Any, weights: Any, declared: float | None) -> Re
 
 
 def make_batch_source(random_state: Any) -> RandomSource:
-    """Returns a source for batches alone. Its k-th stream is the k-th batch, whatever else is drawn, so that batches
-    can be gathered before their steps."""
+    """Returns a random source for batches alone. Its k-th stream draws the k-th batch, whatever other random numbers
+    are drawn. So batches can be gathered before their steps."""
     return SecureRandom() if random_state is None else Philox(int(random_state), 2**63)
 
 
 def make_random_source(random_state: Any) -> RandomSource:
-    """Returns the source of an estimator's ``random_state``. TypeError or ValueError unless that is None or a seed."""
+    """Returns the random source for an estimator's ``random_state``. Raises TypeError or ValueError unless the argument
+    is None or a seed."""
     if random_state is None:
         return SecureRandom()
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):

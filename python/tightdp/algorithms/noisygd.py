@@ -1,8 +1,8 @@
 """Full-batch noisy gradient descent with momentum and iterate averaging.
 
-Every step looks at every record, so the account needs no assumption about sampling and is the exact Gaussian one. The
-effect of the noise on the weights depends on the total length of the steps alone, not on their number, so settings can
-follow from public facts."""
+Every step uses every record. So the account is the exact one of Gaussian noise, without an assumption about sampling.
+The effect of the noise on the weights depends on the total length of the steps and not on their number, so settings
+can follow from public facts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from .shared.optimizers import SGD
 from .shared.step_length import STRIDE, check_stable, choose_plain_steps, choose_total_length
 
 FEWEST, MOST = 20, 150
-"""Range of the number of steps. Below 20 the last half has too few iterates to average; 150 bounds the time."""
+"""Least and largest number of steps. With fewer than 20, the second half of the run has too few iterates to average.
+The limit of 150 bounds the time."""
 LONGEST = 2.0
-"""Largest learning rate; momentum is chosen to keep below it. A logistic loss is smooth with constant |x|^2/4, and
-one-hot rows have |x|^2 of some 10."""
+"""Largest learning rate. Momentum is chosen to keep the rate below it. The curvature of a logistic loss is at most
+|x|^2/4, and one-hot rows x have |x|^2 of about 10."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,19 @@ class NoisyGD:
     Parameters
     ----------
     max_norm : L2 bound on one record's gradient (the sum's sensitivity under add/remove)
-    spread : standard deviation that noise alone would give each weight by the last step. The total length of the steps
-        follows, spread * N / (max_norm * total noise multiplier), whatever their number. Larger: less biased, more
-        noise. None for 2.3 (N / total noise multiplier)^(1/5) / sqrt(features).
-    steps : number of releases; None for one per 8 of that length, within [20, 150]
-    momentum : in [0, 1); None for what keeps the learning rate under 2, within [0.7, 0.95], and up to 0.95 only where
-        there are many steps.
-    learning_rate : on the mean clipped gradient; None for (total length) / steps * (1 - momentum), and less where the
-        intercept would diverge: at most 8 (1 + momentum) from max_norm 1/2 on (docs/theory/training.md, section 7).
-    center : the share of the budget (as mu^2) for the mean of the features, which is then subtracted from them: smaller
-        gradients, hence less noise for the same clipping. 0 to leave it. Only for linear models with an intercept
-    average : the share of last iterates whose mean is returned; 0 returns the last one
+    spread : standard deviation that noise alone would give each weight by the last step. It sets the total length of
+        the steps, spread * N / (max_norm * total noise multiplier), for N records and any number of steps. A larger
+        spread means less bias and more noise. None for 2.3 (N / total noise multiplier)^(1/5) / sqrt(features).
+    steps : number of releases; None for (total length) / 8, within [20, 150]
+    momentum : in [0, 1). None for the momentum that keeps the learning rate under 2, within [0.7, 0.95]. The upper end
+        is lower if there are fewer than 150 steps.
+    learning_rate : factor on the mean clipped gradient. None for (total length) / steps * (1 - momentum), or less where
+        the intercept would diverge: at most 8 (1 + momentum) if max_norm is 1/2 or more (docs/theory/training.md,
+        section 7).
+    center : the share of the budget (as mu^2) for releasing the mean of the features, which is then subtracted from
+        them. Gradients become smaller, so the same clipping needs less noise. 0 to leave the features as they are. Used
+        only for linear models with an intercept
+    average : share of the iterates, the last ones, whose mean is returned; 0 returns the last iterate
     noise_multiplier : noise over ``max_norm`` in each step; None computes it from the estimator's epsilon and delta
 
     Guarantee: that of one Gaussian of multiplier noise_multiplier sqrt((1 - center) / steps), add/remove one record.
@@ -122,9 +125,10 @@ class NoisyGD:
 def _choose_momentum(stride: float, steps: int) -> float:
     """Chooses the momentum that keeps the learning rate under ``LONGEST``, within a range.
 
-    Momentum makes the iterates swing, and each step shrinks the swings by its square root. They must be gone before the
-    second half of the run, which is averaged: with .95 that takes 150 steps. In 30 steps the log-loss on Adult at
-    epsilon 2 was .585 with .95, and .365 with this choice.
+    Momentum makes the iterates oscillate, and each step multiplies the amplitude by the square root of the momentum.
+    The oscillations must have ended before the second half of the run, which is averaged. With momentum .95 this takes
+    a run of 150 steps. In a run of 30 steps the log-loss on Adult at epsilon 2 was .585 with .95, and .365 with this
+    choice.
     """
     return float(np.clip(1 - LONGEST / stride, 0.7, max(0.75, 0.95 ** (MOST / steps))))
 

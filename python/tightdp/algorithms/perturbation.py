@@ -1,7 +1,7 @@
-"""The baselines that perturb once: the minimum of a strongly convex objective, or the objective itself.
+"""Output and objective perturbation: baselines that add noise once, to the minimum of an objective or to the objective.
 
-Both need a linear model with a smooth loss (logistic, Huberised hinge) and records of bounded norm: features are scaled
-down to ``max_norm``. Proofs: docs/theory/perturbation.md.
+Both algorithms need a linear model with a smooth loss (logistic, or a Huberised hinge). They need records of bounded
+norm too, so features are scaled down to ``max_norm``. Proofs are in docs/theory/perturbation.md.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..models.model import Vector
 from .shared.algorithm import AlgorithmPlan
 
 CURVATURE_SHARE = 0.5
-"""Largest part of epsilon that may pay for the change of curvature; if it would be more, the regularization is
+"""Largest part of epsilon that the change of curvature may cost. If the cost would be more, the regularization is
 raised (docs/theory/perturbation.md, section 3)."""
 EPSILON = _check.interval("(0, 1400]")
-"""Range of epsilon: e^(epsilon/2), by which the least convexity is divided, is a double."""
+"""Check of epsilon's range. Up to 1400, e^(epsilon/2), on which the least convexity depends, does not overflow."""
 COVER = 0.02
-"""Part of epsilon and delta for the noise that covers the inexactness of the minimum. It can be small, because the
-minimum is computed to 1e-6 of one record's gradient: even the noise that it buys is negligible."""
+"""Part of epsilon and delta for the noise that covers the error of the computed minimum. The part can be small: the
+gradient at the computed minimum is at most 1e-6 of one record's gradient, so this noise is negligible."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class OutputPerturbation:
     Parameters
     ----------
     max_norm : records are scaled down to this norm, intercept included
-    noise_multiplier : noise over the minimum's sensitivity L / (N regularization), L the largest gradient of a
-        record; None computes it from epsilon and delta
+    noise_multiplier : noise divided by the minimum's sensitivity L / (N regularization), where L is the largest norm of
+        a record's gradient and N the number of records; None computes it from epsilon and delta
 
     Needs ``regularization`` > 0. Guarantee: that of one Gaussian, add/remove one record. Departure from Zhang et
     al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps,
@@ -75,11 +75,12 @@ class ObjectivePerturbation:
     ----------
     max_norm : records are scaled down to this norm, intercept included
 
-    Two classes only; the noise follows from epsilon, at most 1400, and delta. Guarantee: (epsilon, delta)-DP,
-    add/remove one record, of which log(1 + beta/(N regularization)) of epsilon pays for the change of curvature, beta
-    being the loss's largest second derivative times max_norm^2. Departures from Kifer, Smith and Thakurta (2012): the
-    exact Gaussian curve replaces a tail bound, without the factor two that losses of either slope would need. The
-    minimum may be approximate, because a second, small Gaussian covers its error (Iyengar et al. 2019).
+    There must be two classes. The noise follows from delta and epsilon, which is at most 1400. Guarantee: (epsilon,
+    delta)-DP, add/remove one record. The change of curvature costs log(1 + beta/(N regularization)) of epsilon, where
+    beta is the loss's largest second derivative times max_norm^2 and N the number of records. Departures from Kifer,
+    Smith and Thakurta (2012): the exact Gaussian privacy profile replaces a tail bound, without the factor two that
+    losses of either slope would need. The minimum may be approximate, because a second, small Gaussian covers its error
+    (Iyengar et al. 2019).
     """
 
     max_norm: float = 1.0

@@ -1,8 +1,8 @@
-"""The number of records if it is not public: one more release, and a plan that rests on it.
+"""The release of a private number of records, and the plan of a run that uses the released number.
 
-Under "add or remove" the number of records is as private as a record. Where the caller names no public one, a noisy
-count is released first and stands for it from then on. A plan that a released count chose must cost the same whatever
-the count was; how that is made sure is in docs/theory/exact.md, section 5.
+If neighbours differ by adding or removing a record, the number of records is as private as a record. If the caller
+names no public number, a noisy count is released first, and the run uses it as the number of records. The plan then
+depends on the released count, but its cost must not. Section 5 of docs/theory/exact.md says how this is ensured.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from .shared.algorithm import Algorithm, AlgorithmPlan, check_length
 from .shared.step_length import check_stable
 
 SHARE = 0.01
-"""Share of the budget, as mu^2, for the count. Its noise is ten times that of the whole run over one record, 37 records
-at epsilon 1 and delta 1e-5. All other noise grows by half a percent."""
+"""Share of the budget, as mu^2, for the count. The standard deviation of the count's noise is ten times the noise
+multiplier of the whole run: 37 records at epsilon 1 and delta 1e-5. All other noise grows by half a percent."""
 PLAIN_SHARE = 0.02
-"""Share of epsilon and delta for the count if only the (epsilon, delta) of the rest is known. Its noise is then 240
-records at epsilon 1 and delta 1e-5."""
+"""Share of epsilon and delta for the count if the other releases are known only by their epsilon and delta. The count's
+noise then has a standard deviation of 240 records at epsilon 1 and delta 1e-5."""
 FREED = 1e-3
-"""Part of the count's mu^2 that is not spent, because it pays for ``SLACK``."""
+"""Part of the count's mu^2 that is left unspent, to pay for ``SLACK``."""
 SLACK = 1e-7
-"""Relative excess of the cap on Gaussians over what a reference plan spends: calibrated to 1e-9, plans for different
-counts differ by less."""
+"""Relative excess of the cap on Gaussians over what the reference plan spends. Plans for different counts differ by
+less, because noise is calibrated to 1e-9."""
 REFERENCE = 10**6
-"""Number of records of the plan that says what any plan will cost. A plan for another number may not cost more."""
+"""Number of records of the reference plan, which sets the cost of every plan. A plan for another number of records may
+not cost more."""
 NUMBERS = (REFERENCE, 1)
-"""Numbers of records for which settings are tried before a count is charged, because the count may be followed by any
-plan."""
+"""Numbers of records for which the settings must have a plan, before a count is charged."""
 MOST_EPSILON = 1e4
-"""Largest epsilon that the count's noise is computed from, for an algorithm that brings its own, tiny noise."""
+"""Largest epsilon from which the count's noise is computed, for an algorithm that has its own, tiny noise."""
 
 
 def release_count_and_plan(
@@ -63,9 +63,10 @@ def release_count_and_plan(
     callback: Callable[[int, int | None], object] | None,
     pay: Callable[[Composition], None],
 ) -> tuple[Public, AlgorithmPlan, Gate, Composition, Mechanism]:
-    """Releases the number of records and plans by it. Returns also the whole charge, and the mechanism of the count.
+    """Releases the number of records, and makes the plan and the gate of a run with that number.
 
-    ``facts`` are all public but ``records``, which is not read. ``pay`` is called with the charge before any release.
+    Returns the public facts, the plan, the gate, the whole charge and the mechanism of the count. ``facts.records`` is
+    not read, and all other facts are public. ``pay`` is called with the charge before any release.
     """
     held, count = _divide_target(algorithm, facts, target)
     check_plannable(algorithm, facts, held.target, oracle)
@@ -88,9 +89,9 @@ def release_count_and_plan(
 
 
 def rehearse_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
-    """Runs a plan up to its first release, without a record. Raises what it would otherwise raise after a charge.
+    """Runs a plan up to its first release, on an empty table, so that errors are raised before anything is charged.
 
-    ``oracle`` says what model and how many features there are. The plan cannot be run afterwards."""
+    ``oracle`` gives the model and the number of features. The plan cannot be run afterwards."""
 
     check_length(plan)
     stop_before_payment(
@@ -99,7 +100,7 @@ def rehearse_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
 
 
 def stop_before_payment(budget: ReleaseBudget, run: Callable[[Gate], object]) -> None:
-    """Runs up to where the first release would be paid for. Raises any error that comes before."""
+    """Calls ``run`` and ends it where the first release would be paid for. Errors before this point are raised."""
 
     def stop_here() -> None:
         """Ends the rehearsal in place of a payment."""
@@ -148,15 +149,19 @@ def compute_total_charge(algorithm: Algorithm, facts: Public, target: Target) ->
 
 
 class _RestOfBudget(NamedTuple):
-    """Limits of the releases after the count: their target, their charge, and the budget that holds a plan to it."""
+    """The limits of the releases after the count."""
 
     target: Target
+    """Target for which the algorithm makes its plan."""
     charge: Composition
+    """Charge of these releases."""
     limit: Callable[[AlgorithmPlan], ReleaseBudget]
+    """Function that returns the budget which keeps a plan within ``charge``."""
 
 
 def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
-    """Divides the target between the count, whose mechanism is returned, and the rest."""
+    """Divides the target between the count and the other releases. Returns the limits of these and the count's
+    mechanism."""
     if getattr(algorithm, "cost_is_public", False):
         return _divide_by_caps(algorithm, facts, target)
     if target.epsilon is None:
@@ -164,7 +169,7 @@ def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple
             f"public_size must be given, a public number of records: with these settings what {algorithm!r} costs "
             "depends on it"
         )
-    # Settings that no number of records would mend are refused before the number is released.
+    # Settings that are wrong for every number of records are refused before the number is released.
     check_noise_or_epsilon(getattr(algorithm, "noise_multiplier", None), target)
     check_stable("optimizer", facts, getattr(algorithm, "optimizer", None))
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
@@ -172,7 +177,7 @@ def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
     def check_plan(plan: AlgorithmPlan) -> ReleaseBudget:
-        """Returns the budget of a plan. ValueError if its charge is above the target."""
+        """Returns the budget of a plan. Raises ValueError if its charge exceeds the target."""
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget
@@ -181,8 +186,10 @@ def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple
 
 
 def _divide_by_caps(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
-    """Divides the target by the caps that a reference plan fills: Gaussians by the sum of 1/noise_multiplier^2, every
-    other mechanism by its count. The rest is held to these caps."""
+    """Divides the target between the count and the other releases, which must stay within the caps of a reference plan.
+
+    The caps are those of the plan for ``REFERENCE`` records: the sum of 1/noise_multiplier^2 over its Gaussians, and
+    the number of uses of every other mechanism."""
     reference = dataclasses.replace(facts, records=REFERENCE)
     epsilon = target.epsilon
     if epsilon is None:

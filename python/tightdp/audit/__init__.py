@@ -1,20 +1,20 @@
-"""Lower bounds on epsilon by attack: what a run provably leaks, beside what it is charged.
+"""Audits: lower bounds on the epsilon of a run, which attacks on the run prove.
 
-Many runs, or one run with many canaries, are attacked and judged.
+An audit attacks many runs with one canary, or one run with many canaries.
 
     from tightdp import audit
-    with_, without = audit.run_pairs(run, 2000)   # run(True) trains with the canary, run(False) without: a score each
+    with_, without = audit.run_pairs(run, 2000)   # run(True) trains with the canary, run(False) without; both score
     found = audit.paired(with_, without, delta=1e-5, confidence=0.95)
-    found.epsilon(1e-5)                           # lower bound; a leak is proved if it exceeds the claim
-    found.excludes(clf.charged_)                  # the whole claimed curve against the evidence
+    found.epsilon(1e-5)                           # lower bound; if it exceeds the claim, the claim is wrong
+    found.excludes(clf.charged_)                  # compares the whole claimed privacy profile with the evidence
 
-One run holds 1000 canaries, each in by a fair coin.
+The second kind of audit has one run with 1000 canaries, each of which is included by a fair coin.
 
     inside = audit.coins(1000)
     audit.one_run(scores, inside, delta=1e-5).epsilon
 
-A lower bound far below the claim proves nothing: a better attack may exist. Neighbouring relation: add/remove one
-record. Proofs: docs/theory/audit.md; how to: docs/audit.md.
+A lower bound far below the claim proves nothing, because a better attack may exist. Neighbours differ by adding or
+removing one record. Proofs are in docs/theory/audit.md, and a how-to is in docs/audit.md.
 """
 
 from .binomial import lower_limit, upper_limit

@@ -1,4 +1,4 @@
-"""Binomial tails, and the limits of a proportion that follow (Clopper and Pearson 1934). NumPy alone, no SciPy."""
+"""Tail probabilities of the binomial distribution, and confidence limits of a proportion (Clopper and Pearson 1934)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import math
 from ..accounting.numerics.root import bracket_crossing
 
 TAIL_ERROR = 1e-7
-"""Relative error allowed to ``tail_probability``. Three log-gammas, each within 4 ulp of up to n log n, bring 1e-8 at n
-= 1e6 (more trials than an audit affords: ``MOST_TRIALS``); the continued fraction stops at 1e-15."""
+"""Bound on the relative error of ``tail_probability``. Three log-gammas of up to n log n, each within 4 ulp, cause an
+error of 1e-8 at n = ``MOST_TRIALS``. The continued fraction stops at 1e-15."""
 MOST_TRIALS = 10**6
-"""Trials up to which ``TAIL_ERROR`` was derived."""
+"""Largest number of trials, up to which ``TAIL_ERROR`` was derived."""
 _TINY = 1e-300
+"""Replaces denominators of the continued fraction that are closer to 0."""
 _TERMS = 100_000
-"""Terms of the continued fraction, of which about sqrt(n) are needed (Press et al., Numerical Recipes, section 6.4)."""
+"""Largest number of terms of the continued fraction. About sqrt(n) are needed (Press et al., Numerical Recipes, section
+6.4)."""
 
 
 def log_pmf(k: int, n: int, p: float) -> float:
-    """log P[Binomial(n, p) = k] for 0 <= k <= n and p in [0, 1]."""
+    """Returns log P[Binomial(n, p) = k] for 0 <= k <= n and p in [0, 1]."""
     if p <= 0.0 or p >= 1.0:
         certain = 0 if p <= 0.0 else n
         return 0.0 if k == certain else -math.inf
@@ -26,10 +28,11 @@ def log_pmf(k: int, n: int, p: float) -> float:
 
 
 def tail_probability(k: int, n: int, p: float) -> float:
-    """P[Binomial(n, p) >= k], within a relative ``TAIL_ERROR``, for any integer k and p in [0, 1].
+    """Returns P[Binomial(n, p) >= k] for any integer k and p in [0, 1], with a relative error of at most
+    ``TAIL_ERROR``.
 
-    The regularised incomplete beta function I_p(k, n - k + 1), by its continued fraction on the side where that
-    converges fast.
+    The probability is the regularised incomplete beta function I_p(k, n - k + 1). Its continued fraction, or that of
+    1 - I_p, is evaluated, whichever converges fast.
     """
     if k <= 0 or p >= 1.0:
         return 1.0 if k <= n else 0.0
@@ -43,7 +46,8 @@ def tail_probability(k: int, n: int, p: float) -> float:
 
 
 def _evaluate_continued_fraction(a: float, b: float, x: float) -> float:
-    """a I_x(a, b) B(a, b) / (x^a (1-x)^b), by Lentz's method."""
+    """Returns a I_x(a, b) B(a, b) / (x^a (1-x)^b), where I is the regularised incomplete beta function and B the beta
+    function, by Lentz's method."""
     c, d = 1.0, 1.0 / _keep_away_from_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _TERMS):

@@ -1,6 +1,6 @@
-"""Evidence of an experiment: some test has at least this power at no more than this level.
+"""The evidence of an audit: limits of the true and false positive rates of a test, and bounds that follow from them.
 
-Statements and proofs: docs/theory/audit.md.
+Statements and proofs are in docs/theory/audit.md.
 """
 
 from __future__ import annotations
@@ -17,42 +17,45 @@ from ..composition import Composition
 from ..mechanisms import Mechanism
 
 SLOPES = 24
-"""Values of epsilon at which a claimed curve is compared with the evidence. All are valid; more of them find smaller
-violations."""
+"""Number of values of epsilon at which a claimed privacy profile is compared with the evidence. More values find
+smaller violations, and any number is valid."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A test that accepts a run with the canary with probability >= ``power``, and one without it with probability <=
-    ``level``. Both hold with probability at least ``confidence``.
+    """Limits of the error rates of a test that tells runs with the canary from runs without it.
 
-    All answers follow from this one event, so you may ask one ``Evidence`` any number of questions.
+    The test accepts a run with the canary with probability at least ``power``, and a run without it with probability at
+    most ``level``. With probability at least ``confidence``, both limits hold. All methods use only these limits, so
+    you may call them any number of times.
     """
 
     power: float
-    """Lower limit of the true positive rate: 1 - false negative rate."""
+    """Lower limit of the true positive rate, which is 1 - false negative rate."""
     level: float
     """Upper limit of the false positive rate."""
     confidence: float
     threshold: float
-    """Scores at or above it (below it, if ``above`` is False) are taken for runs with the canary."""
+    """Threshold of the test. Runs with scores at or above it are accepted; if ``above`` is False, those below it."""
     above: bool = True
     runs: int = 0
-    """Scores that the limits rest on, of both kinds; those that chose the threshold are not among them."""
+    """Number of runs, with and without the canary, from which the limits were computed. Runs from which the threshold
+    was chosen are not counted."""
 
     def epsilon(self, delta: float) -> float:
-        """A lower bound on epsilon at ``delta``, in nats: no (epsilon, delta) below it holds, add/remove one record.
+        """Returns a lower bound on epsilon at ``delta``, in nats, under adding or removing one record.
 
-        The larger of both directions: ln((power - delta)/level) and ln((1 - level - delta)/(1 - power)).
+        It is the larger of ln((power - delta)/level), for removing, and ln((1 - level - delta)/(1 - power)), for
+        adding.
         """
         d = _check.closed_unit("delta", delta)
         found = max(_compute_log_ratio(p - d, q) for p, q, _ in self._list_directions())
         return max(0.0, _round_down(found))
 
     def mu(self) -> float:
-        """A lower bound on the mu of Gaussian differential privacy: no mu-GDP below it holds (Dong et al. 2022).
+        """Returns a lower bound on the mu of Gaussian differential privacy (Dong et al. 2022).
 
-        It bounds mu, not the epsilon of a mechanism that is not Gaussian: see ``excludes`` for a claim of any shape.
+        The bound says nothing about the epsilon of a mechanism that is not Gaussian. Use ``excludes`` for any claim.
         """
         if not self.level < self.power:
             return 0.0
@@ -60,11 +63,12 @@ class Evidence:
         return max(0.0, float(z[0] - z[1]) * (1 - 1e-9))
 
     def excludes(self, claim: Mechanism | Composition) -> bool:
-        """Tells whether a claimed account cannot be true: True is a proof of a leak, up to ``1 - confidence``.
+        """Tells whether the evidence contradicts a claimed account. If the claim is true, the answer is True with
+        probability at most ``1 - confidence``.
 
-        It compares with the upper bound of the claim's whole privacy profile, in each direction: at every epsilon,
-        power <= e^epsilon level + delta(epsilon) must hold. So it finds violations at large deltas, which an experiment
-        of affordable size cannot see at a small delta.
+        If the claim is true, power <= e^epsilon level + delta(epsilon) holds at every epsilon, and the same holds in
+        the other direction. Both are compared with the upper bound of the claim's privacy profile. So violations at
+        large deltas are found too, which can be seen with fewer runs than violations at a small delta.
         """
         for p, q, direction in self._list_directions():
             most = _compute_log_ratio(p, q)
@@ -76,7 +80,8 @@ class Evidence:
         return False
 
     def _list_directions(self) -> list[tuple[float, float, Direction]]:
-        """(power, level) of the test for the canary's presence, and of its complement for its absence."""
+        """Returns (power, level, direction) of the test for the canary's presence, and of its complement, which is a
+        test for the canary's absence."""
         return [(self.power, self.level, "remove"), (1 - self.level, 1 - self.power, "add")]
 
 

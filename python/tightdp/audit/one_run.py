@@ -1,7 +1,7 @@
-"""One run with many canaries, each in or out by a fair coin (Steinke, Nasr and Jagielski 2023).
+"""Audits by one run with many canaries, each of which is included by a fair coin (Steinke, Nasr and Jagielski 2023).
 
-Statement and proof: docs/theory/audit.md section 4. The delta term is our own: it is proved there and needs no
-independence between guesses and failures.
+Statement and proof are in docs/theory/audit.md, section 4. The term with delta is not from that paper. It is proved
+there too, and does not assume that guesses and failures are independent.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail_probability
 from .paired_audit import convert_scores
 
 _LARGEST = 100.0
-"""The largest epsilon tried: no affordable number of guesses can show a probability of e^-100."""
+"""The largest epsilon that is tried. No affordable number of guesses can show a probability of e^-100."""
 
 
 @dataclass(frozen=True)
 class OneRun:
-    """``epsilon`` is a lower bound at ``delta`` with ``confidence``: ``correct`` of ``guesses`` were right."""
+    """The result of an audit by one run: a lower bound ``epsilon`` at ``delta``, which holds with ``confidence``.
+
+    Of ``guesses`` guesses, ``correct`` were right."""
 
     epsilon: float
     delta: float
@@ -44,19 +46,20 @@ def one_run(
     confidence: float = 0.95,
     guesses: int | Sequence[int] | None = None,
 ) -> OneRun:
-    """A lower bound on epsilon from a single run.
+    """Returns a lower bound on epsilon from a single run.
 
     Parameters
     ----------
-    scores : ``(canaries,)`` larger where the run seems to have seen the canary; a NaN is not guessed
-    included : ``(canaries,)`` of booleans: whether each canary was in. They must be independent fair coins (``coins``)
+    scores : ``(canaries,)`` numbers, larger if the run seems to have seen the canary. NaN is never a right guess
+    included : ``(canaries,)`` booleans, True if the canary was included. They must be independent fair coins
+        (``coins``)
     delta, confidence : the bound holds at ``delta`` with probability at least ``confidence``
-    guesses : the number of canaries to guess, fixed before the run: half of them "in" (largest scores) and half "out"
-        (smallest), abstaining from the rest. Several numbers are tried at confidence shared equally; None tries all
-        canaries, and 1/2, 1/4, ... 1/32 of them
+    guesses : the number of canaries to guess, fixed before the run. Half of the guesses are "in", for the largest
+        scores, and half are "out", for the smallest. The other canaries are not guessed. If there are several numbers,
+        each is tried, and they share 1 - confidence equally. None tries all canaries, and 1/2, 1/4, ... 1/32 of them
 
-    Neighbouring relation: add/remove one record. Source: Steinke, Nasr and Jagielski, NeurIPS 2023; pure-DP part their
-    Theorem 5.2.
+    Neighbours differ by adding or removing one record. Source: Steinke, Nasr and Jagielski, NeurIPS 2023, whose Theorem
+    5.2 is the case of delta 0.
 
     >>> import numpy as np
     >>> g = np.random.default_rng(1)
@@ -99,9 +102,10 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
     ``guesses`` of ``canaries`` coins were guessed, integers; epsilon is in [0, inf) and delta in [0, 1]. Raises
     ValueError for a number out of its range.
 
-    The bound is P[W >= v] for W binomial with success probability 1/(1 + e^-epsilon), plus the most that failures of
-    mean canaries * delta / (1 + e^epsilon) can add. Each failure turns one wrong guess right, so they go where W is
-    just below v.
+    Let W be binomial with ``guesses`` trials of success probability 1/(1 + e^-epsilon), and v = ``correct``. The bound
+    is P[W >= v], plus the most that failures can add. The mean number of failures is at most
+    canaries * delta / (1 + e^epsilon), and each turns one wrong guess into a right one. So failures add the most if
+    they happen where W is just below v.
     """
     m = _check.count("canaries", canaries, most=MOST_TRIALS)
     r = _check.count("guesses", guesses, least=0, most=m)

@@ -1,4 +1,5 @@
-"""Many runs with the canary and many without: a threshold on a score tells them apart (docs/theory/audit.md)."""
+"""Audits by many runs with the canary and many without it, which a threshold on a score tells apart
+(docs/theory/audit.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .evidence import Evidence
 
 Scores = npt.NDArray[np.float64]
 NOT_A_NUMBER = np.inf
-"""The value of a score of NaN, on the "with" side: an attacker sees an output that is not a number like any other."""
+"""The value that replaces a score of NaN. An attacker can see that an output is NaN, so the score must be kept."""
 
 
 def paired(
@@ -26,20 +27,22 @@ def paired(
     thresholds: Sequence[float] | None = None,
     holdout: float = 0.5,
 ) -> Evidence:
-    """Evidence from the scores of independent runs on D with a canary and of independent runs on D without it.
+    """Returns the evidence from scores of independent runs on a data set with a canary, and on the same data set
+    without it.
 
     Parameters
     ----------
-    scores_with, scores_without : one number for each run, any function of what the run released; NaN counts as +inf.
+    scores_with, scores_without : one number for each run, any function of what the run released. NaN counts as +inf.
         The score function must not be chosen by looking at these runs.
-    confidence : of the limits, in (0, 1)
+    confidence : confidence of the limits, in (0, 1)
     delta : the threshold is chosen for the largest epsilon at this delta; None chooses it for the largest mu.
-    thresholds : fixed before the runs; each is tried in both directions, and they share 1 - confidence equally (union
-        bound). None chooses one from the first ``holdout`` part of the scores, and judges it on the others alone
-    holdout : in (0, 1)
+    thresholds : thresholds that were fixed before the runs. Each is tried in both directions, and they share
+        1 - confidence equally (union bound). None chooses a threshold by the first part of the scores, and computes the
+        limits from the others alone
+    holdout : the share of scores, the first ones, by which the threshold is chosen, in (0, 1)
 
-    Returns the ``Evidence``; ``.epsilon(delta)`` is the lower bound. Limits are Clopper and Pearson's, half of the
-    error on each side.
+    The lower bound is ``.epsilon(delta)`` of the ``Evidence``. Limits are Clopper and Pearson's, each with half of the
+    error.
 
     >>> import numpy as np
     >>> g = np.random.default_rng(0)
@@ -65,9 +68,9 @@ def paired(
 
 
 def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores]:
-    """``trials`` scores of ``run(True)`` (with the canary) and as many of ``run(False)``, taking turns.
+    """Returns ``trials`` scores of ``run(True)``, with the canary, and as many of ``run(False)``, without it.
 
-    ``run`` must use fresh randomness at every call.
+    The calls alternate. ``run`` must use fresh randomness at every call.
     """
     n = _check.count("trials", trials, least=2, most=MOST_TRIALS)
     found = np.array([(run(True), run(False)) for _ in range(n)], dtype=np.float64)
@@ -75,7 +78,7 @@ def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores
 
 
 def convert_scores(name: str, values: npt.ArrayLike) -> Scores:
-    """Scores as doubles; an attack that says yes or no has booleans."""
+    """Returns scores as float64. An attack whose answer is yes or no may give booleans."""
     array = np.asarray(values)
     return array.astype(np.float64) if array.dtype == np.bool_ else _check.reals(name, values)
 
@@ -101,9 +104,9 @@ def _bound_rates(with_: Scores, without: Scores, t: float, above: bool, error: f
 def _choose_threshold(
     with_: Scores, without: Scores, error: float, aim: float | None, kept_with: int, kept_without: int
 ) -> tuple[float, bool]:
-    """The threshold and sense with the best expected result on the runs that are kept.
+    """Returns the threshold, and whether scores above it are accepted, with the best expected result on the kept runs.
 
-    Any choice is valid, so limits are approximated here, by Wilson's, for all thresholds at once.
+    Any choice is valid. So Wilson's approximate limits are used here, for all thresholds at once.
     """
     values = np.unique(np.concatenate([with_, without]))
     p = 1 - np.searchsorted(np.sort(with_), values, side="left") / len(with_)

@@ -1,1 +1,1 @@
-"""The way from records to releases: queries, the budget that is asked, and the gate that adds noise."""
+"""The way from records to releases: queries, budgets, and the gate, which asks the budget and adds noise."""

@@ -1,8 +1,8 @@
-"""Budgets: which releases a run may make, and what it is charged for them.
+"""Budgets, which decide whether a run may make a release, and state the charge of the whole run.
 
-A fixed plan lists every release in advance. A cap lets the algorithm choose adaptively below fixed totals. Both are
-asked before each release. The charge is that of the plan or the cap, and never that of the releases that happened to
-run: when their choice depends on past outputs, only the cap bounds the privacy loss (docs/theory/caps.md).
+A fixed plan lists every release in advance. Caps let the algorithm choose releases adaptively, within fixed totals. The
+gate asks the budget before each release. The charge is that of the whole plan or of the caps, even if the run makes
+fewer releases. If releases are chosen by past outputs, only the caps bound the privacy loss (docs/theory/caps.md).
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 
 ROUNDING = 1e-12
-"""Relative excess charged for a cap. Half of it may be spent, so a cap can be met exactly in spite of the rounding of
-the sum (docs/theory/caps.md, Rounding)."""
+"""Relative excess of the charge over the cap. Half of the excess may be spent. So releases whose exact sum equals the
+cap are accepted in spite of rounding (docs/theory/caps.md, Rounding)."""
 EPSILON = _check.interval("(0, 1e6]")
-"""Range of epsilon in nats that training accepts. A larger one protects nothing, and its calibration takes up to a
-minute."""
+"""Check of the range of epsilon, in nats, that training accepts. A larger epsilon protects nothing, and its calibration
+would take up to a minute."""
 
 
 class Target(NamedTuple):
-    """The guarantee asked for: (epsilon, delta), or delta alone when the algorithm has its own noise."""
+    """The guarantee that was asked for: (epsilon, delta), or delta alone if the algorithm has its own noise."""
 
     epsilon: float | None
     delta: float
     beside: Composition | None = None
-    """Releases before the plan is made that count towards the guarantee; None if nothing was released."""
+    """Releases that were made before the plan and count towards the guarantee. None if there are none."""
 
     @classmethod
     def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:
-        """Returns the target of an estimator's arguments, once they are checked."""
+        """Checks the arguments of an estimator, and returns its target."""
         if delta is None:
             raise ValueError("delta must be given, a number in (0, 1)")
         return cls(None if epsilon is None else EPSILON("epsilon", epsilon), _check.open_unit("delta", delta))
@@ -46,18 +46,18 @@ class ReleaseBudget(Protocol):
     """A budget that the gate asks before every release."""
 
     def spend(self, mechanism: Mechanism) -> None:
-        """Pays for one release, or raises ``BudgetExceeded`` and pays nothing; atomic among threads."""
+        """Pays for one release, or raises ``BudgetExceeded`` and pays nothing. The call is atomic among threads."""
 
     def charge(self) -> Composition:
-        """Returns the most that the whole run can cost, which is fixed before it starts."""
+        """Returns the charge of the whole run, which is fixed before the run starts."""
 
 
 class Caps(CappedFilter):
-    """Adaptively chosen Gaussians up to a total, and every other mechanism up to a count.
+    """A budget for adaptively chosen Gaussians up to a total, and for every other mechanism up to a count.
 
-    ``gaussian`` caps the sum of 1/noise_multiplier^2; ``others`` maps mechanisms to counts. Any adaptive use is
-    dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md).
-    A mechanism on a Poisson sample that is not among them is charged as if on all records, which dominates it.
+    ``gaussian`` caps the sum of 1/noise_multiplier^2. ``others`` lists mechanisms and their counts. Any adaptive use is
+    dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md). If a mechanism on
+    a Poisson sample is not among ``others``, it is charged as the same mechanism on all records, which dominates it.
     """
 
     def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
@@ -71,20 +71,22 @@ class Caps(CappedFilter):
 
 
 class FixedPlan(Caps):
-    """A budget for each mechanism a fixed number of times, in any order."""
+    """A budget for each mechanism of a composition as often as it is there, in any order."""
 
     def __init__(self, releases: Mechanism | Composition) -> None:
         super().__init__(0.0, releases._to_composition().parts)
 
 
 def split_off_gaussians(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
-    """Returns the sum of 1/noise_multiplier^2 over Gaussians on all records, and everything else."""
+    """Returns the sum of 1/noise_multiplier^2 over the Gaussians on all records, and a list of the other mechanisms
+    with their counts."""
     squares = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
     return squares, [(m, k) for m, k in charge.parts if not isinstance(m, Gaussian)]
 
 
 class BudgetWithinCaps:
-    """A plan's own budget and the caps that it must not exceed. Both are asked, and the charge is that of the caps."""
+    """A plan's own budget, and caps that the plan must not exceed. Both are asked, and the charge is that of the
+    caps."""
 
     def __init__(self, plan: ReleaseBudget, caps: ReleaseBudget) -> None:
         self._plan, self._caps = plan, caps
@@ -99,14 +101,14 @@ class BudgetWithinCaps:
 
 
 class FilterBudget(PrivacyFilter):
-    """A budget for any adaptive sequence within (``epsilon``, ``delta``), by a Renyi filter."""
+    """A budget for any adaptive sequence of releases within (``epsilon``, ``delta``), by a Renyi filter."""
 
     def charge(self) -> Composition:
         return ApproximateDP(self.epsilon, self.delta) * 1
 
 
 def check_noise_or_epsilon(noise_multiplier: float | None, target: Target) -> None:
-    """Raises ValueError if both the noise and its target are given."""
+    """Raises ValueError if both a noise multiplier and an epsilon are given."""
     if noise_multiplier is not None and target.epsilon is not None:
         raise ValueError("epsilon and noise_multiplier exclude each other: each determines the other. Leave one out")
 
@@ -114,8 +116,10 @@ def check_noise_or_epsilon(noise_multiplier: float | None, target: Target) -> No
 def resolve_noise_multiplier(
     plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
 ) -> float:
-    """Returns the noise multiplier of a run: the algorithm's own, or the smallest with which ``plan`` and the releases
-    beside it meet the target. ValueError if the algorithm's own is not a positive number."""
+    """Returns the noise multiplier of a run.
+
+    It is the algorithm's own, or the smallest with which ``plan`` and the releases ``target.beside`` together meet the
+    target. Raises ValueError if the algorithm's own noise multiplier is not a positive number."""
     own = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
     if target.epsilon is None:
         if own is None:

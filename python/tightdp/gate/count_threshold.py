@@ -8,15 +8,16 @@ from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 
 MOST_NOISE = 2.0**32
-"""Largest standard deviation of a count's noise, in records: no table has so many."""
+"""Largest standard deviation of a count's noise, in records. No table has so many records."""
 LEAST = 5e-301
 """Smallest accepted probability that the value of a single record is released.
 
-For smaller ones the computed tail of the normal distribution, from which the threshold follows, is not accurate."""
+The threshold follows from the tail of the normal distribution, which is not computed accurately for smaller
+probabilities."""
 
 
 def count_values(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
-    """Counts the records that have each value, those with a missing one left out."""
+    """Counts the records that have each value. Records with a value in ``missing`` are left out."""
     none = frozenset(missing)
     return Counter(text for text in texts if text not in none)
 
@@ -27,9 +28,9 @@ def select_frequent_values(values: Sequence[str], noisy_counts: Sequence[int], l
 
 
 def compute_noise_and_threshold(columns: int, noise_multiplier: float, failure: float) -> tuple[float, int]:
-    """Returns the noise of one count, in records, and the threshold.
+    """Returns the standard deviation of one count's noise, in records, and the threshold.
 
-    Raises ValueError if the noise exceeds ``MOST_NOISE`` or a column's share of the failure is below ``LEAST``.
+    Raises ValueError if the deviation exceeds ``MOST_NOISE`` or if failure / columns is below ``LEAST``.
     """
     sigma = noise_multiplier * math.sqrt(columns) * (1 + 2.0**-50)
     if sigma > MOST_NOISE:
@@ -41,8 +42,9 @@ def compute_noise_and_threshold(columns: int, noise_multiplier: float, failure: 
 
 
 def find_threshold(sigma: float, failure: float) -> int:
-    """Returns the least T, or a larger one, with P(1 + floor(sigma Z + 1/2) >= T) <= failure for a standard normal
-    Z."""
+    """Returns about the least T with P(1 + floor(sigma Z + 1/2) >= T) <= failure, where Z is standard normal.
+
+    The returned T satisfies the inequality. It may be larger than the least one."""
     least = max(2, math.ceil(1.5 - sigma * NormalDist().inv_cdf(failure)) - 2) if failure < 0.5 else 2
     while 0.5 * math.erfc((least - 1.5) / sigma / math.sqrt(2)) * (1 + 1e-9) > failure:
         least += 1

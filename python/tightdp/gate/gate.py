@@ -1,7 +1,7 @@
-"""The noise gate: the one place where something private becomes something released.
+"""The gate, the only place where values computed from records become releases.
 
-For each release the gate asks the budget, evaluates the query and adds noise, in this order: a refused release has
-looked at nothing. Each release leaves a frozen ``Mechanism``, and the account is made of those alone.
+For each release the gate asks the budget, evaluates the query and adds noise, in this order. So a refused release has
+read no records. The gate keeps a frozen ``Mechanism`` for each release, and the account consists of these mechanisms.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ T = TypeVar("T", Vector, int, list[tuple[str, ...]])
 
 @dataclass(frozen=True)
 class Release(Generic[T]):
-    """A released value and the mechanism that says what its release cost."""
+    """A released value and the mechanism that was charged for it."""
 
     value: T
     mechanism: Mechanism
 
 
 class Gate:
-    """Releases queries, one charge each.
+    """A gate, which releases the values of queries and charges the budget for each.
 
     Parameters
     ----------
-    budget : asked to ``spend`` the mechanism before each release; raises ``BudgetExceeded`` and spends nothing
-    source : draws the Poisson batches and the noise
+    budget : asked to ``spend`` the mechanism before each release. If this raises ``BudgetExceeded``, nothing is spent
+    source : random source that draws the Poisson batches and the noise
     callback : called after each release with the number of releases so far
-    pay : called once, when the first release has passed all checks and nothing was looked at: charges a ledger for the
-        whole run, or raises
+    pay : called once, after the first release has passed all checks and before any record is read. It charges a ledger
+        for the whole run, or raises
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class Gate:
     def release_gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
         """Releases the query's value + N(0, (noise_multiplier * sensitivity)^2 I), rounded to the query's grid.
 
-        With the query's ``scale``, the deviation is that times the coordinate's scale. An empty batch releases the
-        noise alone.
+        If the query has a ``scale``, the standard deviation in each coordinate is multiplied by the coordinate's scale.
+        For an empty batch, the noise alone is released.
         """
         charge = Gaussian(noise_multiplier)
         shift, deviation = _choose_shift_and_deviation(query, charge.noise_multiplier)
@@ -86,12 +86,13 @@ class Gate:
     def release_least_index(
         self, query: Query, mechanism: BoundedRange | PureDP, *, offset: Vector | float = 0.0
     ) -> Release[int]:
-        """Releases the index of (about) the smallest score + ``offset``. The offset is public, and rounded to the grid.
+        """Releases the index of (about) the smallest score + ``offset``. The offset is public and is rounded to the
+        query's grid.
 
-        ``BoundedRange(eta)`` is the exponential mechanism: scores with Gumbel noise of scale sensitivity / eta.
-        ``PureDP(epsilon)`` is permute-and-flip: scores with exponential noise of scale sensitivity / epsilon. These
-        scales are enough because one record moves all scores in the same direction. Both choices are drawn exactly
-        (docs/theory/selection.md).
+        With ``BoundedRange(eta)`` the choice is that of the exponential mechanism, which adds Gumbel noise of scale
+        sensitivity / eta to the scores. With ``PureDP(epsilon)`` the choice is that of permute-and-flip, which adds
+        exponential noise of scale sensitivity / epsilon. These scales are enough because one record moves all scores in
+        the same direction. Both choices are drawn exactly (docs/theory/selection.md).
         """
         if not query.scores:
             raise ValueError("query must be a query of scores")
@@ -100,7 +101,7 @@ class Gate:
         else:
             rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), permute_and_flip
         spent = self._spend(mechanism, query.sampling_probability)
-        with np.errstate(over="ignore"):  # what is past the doubles is never chosen, whatever it is
+        with np.errstate(over="ignore"):  # an index whose offset overflows is never chosen
             shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
@@ -109,9 +110,11 @@ class Gate:
     def release_frequent_values(
         self, columns: int, counts: Callable[[], Sequence[Counter[str]]], spent: NoiseShare
     ) -> Release[list[tuple[str, ...]]]:
-        """Releases the values of each column whose noisy counts reach a threshold. A value of one record alone reaches
-        it with a probability of at most ``spent.failure`` in all columns (docs/theory/frequent.md, section 2).
-        ``counts`` returns, for each of ``columns`` columns, the number of records that have each value."""
+        """Releases the values of each column whose noisy counts reach a threshold.
+
+        ``counts`` returns, for each of ``columns`` columns, the number of records that have each value. The probability
+        that a value of a single record is released, in any column, is at most ``spent.failure``
+        (docs/theory/frequent.md, section 2)."""
         sigma, least = compute_noise_and_threshold(columns, *spent)
         mechanism = self._spend(Gaussian(spent.noise_multiplier))
         self._spend(ApproximateDP(0.0, spent.failure))
@@ -126,9 +129,10 @@ class Gate:
     def release_perturbed_minimum(
         self, query: PerturbedQuery, noise_multiplier: float, cover: float, charge: ApproximateDP
     ) -> Release[Vector]:
-        """Releases the minimum of an objective that carries N(0, (noise_multiplier * sensitivity)^2 I), rounded to a
-        grid, plus noise of ``cover`` times the largest error of the computed minimum. The caller states the cost,
-        ``charge``; the proof is in docs/theory/perturbation.md."""
+        """Releases the minimum of an objective with noise N(0, (noise_multiplier * sensitivity)^2 I), plus more noise.
+
+        The minimum is rounded to a grid. The deviation of the second noise is ``cover`` times the largest error of the
+        computed minimum. The caller states the ``charge``, which docs/theory/perturbation.md proves."""
         inside = _convert_to_grid_units(noise_multiplier, query.sensitivity, query.noise_grid)
         outside = _convert_to_grid_units(cover, query.cover, query.grid)
         spent = self._spend(charge)
@@ -139,11 +143,12 @@ class Gate:
         return self._finish_release(value.astype(np.float64) * query.grid, spent)
 
     def _add_noise(self, deviation: float | Vector, value: Integers) -> None:
-        """Adds floor(deviation Z + 1/2) to each value, modulo 2^64, for standard normals Z on the real line."""
+        """Adds floor(deviation Z + 1/2) to each value, modulo 2^64, where Z is standard normal and not rounded."""
         add_rounded_normals(self._source.stream(), deviation, value.reshape(-1))
 
     def _spend(self, mechanism: Mechanism, sampling_probability: float = 1.0) -> Mechanism:
-        """Asks the budget for a release, and pays the whole charge before the first one. Returns what was charged."""
+        """Asks the budget for a release, and pays the whole charge before the first one. Returns the charged
+        mechanism."""
         if sampling_probability < 1.0:
             mechanism = PoissonSampled(mechanism, sampling_probability)
         with self._lock:
@@ -162,17 +167,21 @@ class Gate:
 
 
 def find_largest_noise(size: int) -> float:
-    """Returns a noise multiplier up to which sums of ``size`` numbers, all on one scale, can be released."""
-    # A sum is rounded down until a record moves it by 2 sqrt(size): _choose_shift_and_deviation.
+    """Returns a noise multiplier with which sums of ``size`` coordinates of equal scale can be released.
+
+    Any smaller noise multiplier can be used too."""
+    # _choose_shift_and_deviation coarsens the grid until a record moves the sum by at most about 2 sqrt(size) units.
     return FAST / (2.01 * math.sqrt(size))
 
 
 def _choose_shift_and_deviation(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
-    """Returns the binary digits that the sum is rounded down by, and the noise's deviation in units of the rounded sum.
+    """Returns the number of binary digits by which the sum is rounded down, and the noise's standard deviation in units
+    of the rounded sum.
 
-    Normals are sampled fast where their deviation is at most ``FAST``, so a sum on a finer grid is rounded down to
-    multiples of 2^shift first. One record then moves each coordinate by less than 1 more (docs/theory/exact.md, section
-    2). Never rounded down; one deviation for all coordinates or one each.
+    Normal numbers are sampled fast if their deviation is at most ``FAST``. If it would be larger, the sum is first
+    rounded down to multiples of 2^shift. One record can then move each coordinate by up to one more unit of the
+    rounded sum (docs/theory/exact.md, section 2). The deviation is never rounded down. It is one number for all
+    coordinates, or an array with one for each.
     """
     scale = query.scale
     squares = math.prod(query.shape) if scale is None else float((scale**-2.0).sum())

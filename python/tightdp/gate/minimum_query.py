@@ -1,8 +1,9 @@
 """Queries whose value is the minimum of a strongly convex objective over all records (docs/theory/perturbation.md).
 
-F(w) = sum of weighted losses + b . w + convexity/2 |w|^2, for a linear model with a smooth loss, records scaled down to
-``max_norm`` (intercept included), weights in [0, 1], b a noise vector or 0. The minimum is computed, certified and
-rounded to a public grid. The largest distance of the result from the true minimum is part of the sensitivity.
+The objective of this file is F(w) = sum of weighted losses + b . w + convexity/2 |w|^2. The model is linear and its
+loss is smooth. Records are scaled down to ``max_norm``, intercept included. Weights are in [0, 1], and b is a noise
+vector or 0. The minimum is computed, certified and rounded to a public grid. The largest distance of the result from
+the true minimum is part of the sensitivity.
 """
 
 from __future__ import annotations
@@ -28,33 +29,34 @@ from .oracle import CHUNK, Integers, Oracle, Public, Query
 from .solver import NotReached, euclidean_norm, minimize_convex_function, sum_products
 
 SLACK = 1e-6
-"""Gradient norm to which a minimum is certified, as a part of one record's largest gradient. It is far above the
-rounding of a gradient (``ObjectivePoint.error``) for up to some 10^7 records, and negligible beside any useful
-noise."""
+"""Norm of F's gradient to which a minimum is certified, divided by the largest norm of one record's gradient. For up to
+some 10^7 records it is far above the rounding errors of F's gradient (``ObjectivePoint.error``). Any useful noise is
+far larger."""
 OUTWARD = 1 + 2.0**-40
-"""Factor on a constant that is larger than the roundings of the few products that make it."""
+"""Factor on a computed constant that outweighs the rounding errors of the few products in it."""
 MOST_REGULARIZATION = 1e100
 """Largest regularization. Squares of larger numbers overflow in the search for the minimum."""
 BLOCK = 256
-"""Number of records whose gradients are added up in plain floating point: fewer are slower, and more lose digits
-(docs/theory/perturbation.md, section 4)."""
+"""Number of records whose gradients are added in plain floating point. Smaller blocks are slower, and sums over larger
+blocks lose digits (docs/theory/perturbation.md, section 4)."""
 EPS = 2.0**-53
 """Largest relative rounding error of one operation in doubles."""
 STAGE, STAGE_PASSES = 0.1, 300
-"""Tolerance, over one record's largest gradient, and passes over the data of a minimum that is only a starting
-point."""
+"""Tolerance, divided by the largest norm of one record's gradient, and number of passes over the data, for a minimum
+that is only a starting point."""
 COVER_BITS = 6
-"""Binary digits of the distance that the second noise covers. Truncation to them adds a 64th to the distance."""
+"""Number of binary digits of the distance that the second noise covers. Truncation to these digits adds a 64th to the
+distance."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """F's public constants, on which the proofs rest. No constant is rounded down."""
+    """The public constants of F, which the proofs use. No constant is rounded down."""
 
     loss: Loss
     max_norm: float
     convexity: float
-    """N times the regularization."""
+    """Public number of records times the regularization."""
 
     @property
     def largest_gradient_norm(self) -> float:
@@ -68,18 +70,18 @@ class Objective:
 
     @property
     def gradient_tolerance(self) -> float:
-        """Gradient norm of F at a computed minimum."""
+        """Largest norm of F's gradient at a computed minimum."""
         return SLACK * self.largest_gradient_norm
 
 
 @dataclass(frozen=True)
 class PerturbedQuery:
-    """The minimum with a noise vector b that the gate brings, in the two parts of docs/theory/perturbation.md, section
-    3.
+    """The query of the minimum of F with a noise vector b, which the gate draws (docs/theory/perturbation.md, section
+    3).
 
-    b is integers times ``noise_grid``. In units of ``sensitivity`` it makes the true minimum private. ``cover`` bounds
-    the distance of the computed minima of two neighbours whose true minima agree, and a second noise covers it. The
-    value is integers times ``grid``.
+    The entries of b are integers times ``noise_grid``. The deviation of b is a multiple of ``sensitivity``, and b makes
+    the true minimum private. If the true minima of two neighbours agree, the distance of the computed minima is at most
+    ``cover``, and a second noise covers this distance. The entries of the value are integers times ``grid``.
     """
 
     shape: tuple[int, ...]
@@ -91,7 +93,7 @@ class PerturbedQuery:
 
 
 def build_objective(public: Public, max_norm: float) -> Objective:
-    """Returns F for a public description. ValueError if the model, the loss or the regularization does not allow it."""
+    """Returns the constants of F. Raises ValueError if the model, the loss or the regularization is not allowed."""
     if public.loss is None or not math.isfinite(max(public.loss.curvature, public.loss.lipschitz)):
         raise ValueError(
             "algorithm needs a linear model with a smooth loss of bounded slope: logistic, or a hinge with huber > 0"
@@ -104,9 +106,11 @@ def build_objective(public: Public, max_norm: float) -> Objective:
 
 
 def build_minimum_query(oracle: Oracle, w: Vector, f: Objective) -> Query:
-    """Returns the query of the minimum with b = 0, from the starting point ``w``. The sensitivity is the largest
-    gradient norm over the convexity for the true minimum, twice the tolerance over the convexity for the computed one,
-    and a grid step for each coordinate."""
+    """Returns the query of the minimum of F with b = 0. The search starts from ``w``.
+
+    The sensitivity has three terms. One record moves the true minimum by the largest gradient norm over the convexity.
+    The two computed minima are off by twice the tolerance over the convexity. Rounding moves each coordinate by up to a
+    grid step."""
     distance = (f.largest_gradient_norm + 2 * f.gradient_tolerance) / f.convexity * OUTWARD
     grid = grid_below(distance)
     sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
@@ -118,7 +122,7 @@ def build_minimum_query(oracle: Oracle, w: Vector, f: Objective) -> Query:
 
 
 def build_perturbed_query(oracle: Oracle, w: Vector, f: Objective) -> PerturbedQuery:
-    """Returns the query of the minimum with the noise vector b that the gate brings."""
+    """Returns the query of the minimum of F with a noise vector b, which the gate draws."""
     side = math.sqrt(w.size)
     noise_grid = grid_below(f.gradient_tolerance / side, 0)  # so that rounding moves b by at most half the tolerance
     distance = 3 * f.gradient_tolerance / f.convexity * OUTWARD
@@ -132,7 +136,8 @@ def build_perturbed_query(oracle: Oracle, w: Vector, f: Objective) -> PerturbedQ
 
 
 def _find_minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: RandomSource) -> Vector:
-    """Returns the minimum of the objective with the noise vector ``b``, from ``w`` and by way of smoother losses."""
+    """Returns the minimum of F with the noise vector ``b``. The search starts from ``w`` and uses smoother losses
+    first."""
     _, records = oracle.draw_batch(source, 1.0)
     data = _scale_records(records, f.max_norm, w.size // f.loss.outputs)
     for stage in _list_smoother_losses(f.loss):
@@ -146,8 +151,9 @@ def _find_minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: Ra
 
 
 def _list_smoother_losses(loss: Loss) -> list[Hinge]:
-    """Returns wider roundings of a hinge, to begin with: on a narrow one Newton's method sees few records near the
-    kink."""
+    """Returns hinges with wider roundings of the kink than ``loss``, whose minima are starting points.
+
+    If the rounding is narrow, few records are close to the kink, and Newton's method has little curvature to use."""
     if not isinstance(loss, Hinge):
         return []
     widths = [0.5**k for k in range(0, 60, 2) if 0.5**k > loss.h]
@@ -155,7 +161,7 @@ def _list_smoother_losses(loss: Loss) -> list[Hinge]:
 
 
 class OrderedTable:
-    """Rows x, and their products in an order that neither threads nor the processor change."""
+    """A table of rows x, whose products do not depend on the number of threads or the processor."""
 
     def __init__(self, x: Array) -> None:
         self._x = x
@@ -166,8 +172,10 @@ class OrderedTable:
         return apply_affine_map(self._x, w.reshape(outputs, -1), None)
 
     def sum_weighted_rows(self, weights: Array) -> Vector:
-        """Returns weights^T x, flat. ``BLOCK`` records at a time are added in floating point, and the blocks with the
-        rounding errors of their sum added beside it (Ogita, Rump and Oishi 2005, Sum2)."""
+        """Returns weights^T x, flattened.
+
+        The records of a block of ``BLOCK`` are added in plain floating point. The sum over blocks is compensated: the
+        rounding errors of its additions are summed too (Ogita, Rump and Oishi 2005, Sum2)."""
         total = np.zeros((self._x.shape[1], weights.shape[1]))
         lost = np.zeros_like(total)
         for i, columns in enumerate(self._columns):
@@ -180,7 +188,8 @@ class OrderedTable:
 
 
 class MinimumRecords(NamedTuple):
-    """The records of a minimum: rows scaled to the norm bound, targets, and weights as a column; None for all 1."""
+    """The records of F: features scaled down to ``max_norm``, targets, and weights as a column or None if all are
+    1."""
 
     features: Array
     targets: NDArray[np.intp]
@@ -188,18 +197,18 @@ class MinimumRecords(NamedTuple):
     table: OrderedTable
 
     def apply_weights(self, derivatives: Array) -> Array:
-        """Returns derivatives of the losses, (n, outputs), times the weights."""
+        """Returns the derivatives of the losses, of shape (n, outputs), times the weights."""
         return derivatives if self.weights is None else derivatives * self.weights
 
     def take_rows(self, rows: NDArray[np.bool_]) -> MinimumRecords:
-        """Returns some of the records."""
+        """Returns the records for which the mask ``rows`` is True."""
         features = self.features[rows]
         weights = None if self.weights is None else self.weights[rows]
         return MinimumRecords(features, self.targets[rows], weights, OrderedTable(features))
 
 
 class ObjectivePoint:
-    """F at one w: its gradient, a bound on the distance of that from the true one, and its second derivative."""
+    """The derivatives of F at a point w, with a bound on the error of the computed gradient."""
 
     def __init__(self, f: Objective, data: MinimumRecords, b: Vector, w: Vector) -> None:
         self._f, self._data = f, data
@@ -217,7 +226,7 @@ class ObjectivePoint:
 
     @cached_property
     def _curved_records(self) -> tuple[Array, MinimumRecords]:
-        """The scores of the records whose loss is curved here, for a hinge few, and these records."""
+        """The records whose loss has curvature at w, and their scores. For a hinge, these are few records."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
         rows = np.asarray(self._f.loss.multiply_by_curvature(self._z, self._data.targets, probe).any(axis=1))
         if 2 * np.count_nonzero(rows) > len(rows):
@@ -225,7 +234,8 @@ class ObjectivePoint:
         return self._z[rows], self._data.take_rows(rows)
 
     def differentiate_along(self, direction: Vector) -> Callable[[float], float]:
-        """Returns the derivative along ``direction`` as a function of the step, at one pass over the scores a call."""
+        """Returns a function of t, the derivative of F along the line w - t * direction. Each call passes once over the
+        scores."""
         dz = self._data.table.compute_scores(direction, self._f.loss.outputs)
         convexity = self._f.convexity
         linear = sum_products(direction, self._b) + convexity * sum_products(direction, self._w)
@@ -240,7 +250,7 @@ class ObjectivePoint:
         return differentiate_at_step
 
     def _bound_rounding(self, summed: float) -> float:
-        """Bounds the distance of the gradient from the true one (docs/theory/perturbation.md, section 4)."""
+        """Bounds the distance of the computed gradient from the true one (docs/theory/perturbation.md, section 4)."""
         f, n, d = self._f, len(self._z), self._data.features.shape[1]
         size, outputs = euclidean_norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
@@ -249,8 +259,8 @@ class ObjectivePoint:
         return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 
     def _bound_residual_shift(self, error: float) -> float:
-        """Bounds the sum of the distances by which an error of the scores, and their own rounding, can move the
-        residuals."""
+        """Bounds the sum of the distances by which an ``error`` of the scores can move the residuals, which are the
+        derivatives of the losses by the scores."""
         f = self._f
         worst = len(self._z) * f.loss.curvature * error
         if worst * f.max_norm <= 0.1 * f.gradient_tolerance or not isinstance(f.loss, (Logistic, Hinge)):
@@ -260,8 +270,9 @@ class ObjectivePoint:
 
 
 def _scale_records(records: Records, max_norm: float, width: int) -> MinimumRecords:
-    """Returns the finite records in float64, in an order of their own, each row scaled down to ``max_norm``. If
-    ``width`` asks for one column more, it holds the intercept's 1."""
+    """Returns the finite records in float64, each row scaled down to ``max_norm``, in the order of ``_order_records``.
+
+    If ``width`` exceeds the number of features by one, the last column is the intercept's 1."""
     order, own = _order_records(records), records.features.shape[1]
     features = np.ones((len(order), width))
     for start in range(0, len(features), CHUNK):
@@ -273,9 +284,10 @@ def _scale_records(records: Records, max_norm: float, width: int) -> MinimumReco
 
 
 def _order_records(records: Records) -> NDArray[np.intp]:
-    """Returns the row numbers of the finite records, sorted by a hash of features and target. Unequal records with one
-    hash are sorted by features and target themselves, and equal records by their weights. Floating-point sums in this
-    order do not depend on the order of the rows."""
+    """Returns the row numbers of the finite records, sorted by a hash of features and target.
+
+    Unequal records with the same hash are sorted by features and target themselves. Records with equal features and
+    targets are sorted by their weights. So floating-point sums do not depend on the order of the rows in the table."""
     words = records.features.view(f"u{records.features.itemsize}")
     targets = records.targets.astype(np.uint64)
     odd = Philox(0).integers(words.shape[1] + 1) | np.uint64(1)
@@ -285,7 +297,7 @@ def _order_records(records: Records) -> NDArray[np.intp]:
     order = order[np.lexsort((weights[order], keys[order]))]
 
     def list_exact_keys(rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-        """Returns features and targets as whole numbers, a row for each record."""
+        """Returns the features and targets of some rows as whole numbers, one row for each record."""
         return np.column_stack([words[rows].astype(np.uint64), targets[rows]])
 
     same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])

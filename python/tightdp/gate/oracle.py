@@ -1,7 +1,7 @@
-"""The oracle: the only part that sees records. It answers no question; it makes queries that the gate may release.
+"""The oracle, the only part that sees records. It makes queries, whose values only the gate can release.
 
-A query knows, before anything is computed, how far one record can move its value (``sensitivity``) and with what
-probability that record is looked at (``sampling_probability``). Each evaluation draws its own Poisson batch, so no
+Before anything is computed, a query states how far one record can move its value (``sensitivity``) and with what
+probability a batch holds that record (``sampling_probability``). Each evaluation draws its own Poisson batch, so no
 batch can be released twice under one charge. See docs/theory/training.md for the sensitivities.
 """
 
@@ -25,31 +25,32 @@ from ..release.noise import RandomSource
 from ..release.sampling import draw_poisson_sample
 
 CHUNK = 8192
-"""Number of records whose gradients are held at once: 32 MB for each layer of 1,000 units in float32."""
+"""Number of records whose gradients are in memory together. A layer of 1,000 units takes 32 MB for them in float32."""
 
 
 Integers = NDArray[np.int64]
-"""Integers of a sum, modulo 2^64."""
+"""Array of integers, each a sum modulo 2^64."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A sum over records that may be released with noise: integers, in units of a public grid.
+    """A sum over records that may be released with noise. Its values are integers, in units of a public grid.
 
-    One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and whatever
-    the other records are; with ``scale`` by one with ``|m * grid / scale| <= sensitivity``, coordinate by coordinate.
-    For ``scores`` one record adds between 0 and ``sensitivity`` to every one. ``evaluate`` is for the gate alone; its
-    sums wrap modulo 2^64, so no refusal depends on the records (docs/theory/exact.md).
+    One record changes the integers by a vector m with ``|m * grid| <= sensitivity``, in exact arithmetic and for any
+    other records. With ``scale``, the condition is ``|m * grid / scale| <= sensitivity``, where the division is
+    coordinate by coordinate. If the query is one of ``scores``, one record adds between 0 and ``sensitivity`` to every
+    score. Only the gate calls ``evaluate``. Its sums wrap modulo 2^64, so it raises no error that depends on the
+    records (docs/theory/exact.md).
     """
 
     shape: tuple[int, ...]
     sensitivity: float
     sampling_probability: float
     grid: float
-    """A power of two, public: the value is ``evaluate(source) * grid``."""
+    """Public power of two. The query's value is ``evaluate(source) * grid``."""
     evaluate: Callable[[RandomSource], Integers] = field(repr=False, compare=False)
     scale: Vector | None = field(default=None, repr=False, compare=False)
-    """One positive number for each coordinate, public or from releases; the noise there is multiplied by it."""
+    """Positive factors on the noise, one for each coordinate. They are public or computed from releases."""
     scores: bool = False
     """Whether the value is a vector of scores to choose from."""
 
@@ -59,11 +60,11 @@ class Public:
     """Facts that an algorithm may know without a release: none of them depends on the records."""
 
     records: int
-    """The public number of records; sampling probabilities and divisors come from it."""
+    """Public number of records. Sampling probabilities and divisors are computed from this number."""
     size: int
     """Length of the parameter vector."""
     regularization: float = 0.0
-    """lambda: the objective is (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
+    """lambda in the objective (sum of losses) / records + lambda / 2 |w|^2, with the public number of records."""
     linear: LinearModel | None = None
     """The model if it is linear, for algorithms that need its form; None for other models."""
 
@@ -74,11 +75,12 @@ class Public:
 
 
 class Oracle:
-    """Builds queries over records for one model.
+    """An oracle, which builds queries over records for one model.
 
-    ``records`` are in memory, or a ``Stream`` of blocks. ``sampler`` draws the Poisson batches; None for the source of
-    the gate. ``state`` holds what a query must remember about each record between evaluations (DPIS keeps the last
-    norms there). It is as private as the records: only queries read and write it.
+    ``records`` are in memory, or a ``Stream`` of blocks. ``sampler`` draws the Poisson batches; if it is None, the
+    gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
+    example, DPIS keeps bounds on the norms of gradients. The state is as private as the records, and only queries read
+    and write it.
     """
 
     def __init__(
@@ -94,12 +96,12 @@ class Oracle:
         return self._records
 
     def draw_batch(self, source: RandomSource, sampling_probability: float) -> tuple[NDArray[np.intp] | None, Records]:
-        """Draws a Poisson batch for a query, as row numbers (None: every row) and records."""
+        """Draws a Poisson batch for a query. Returns the row numbers, or None for every row, and the records."""
         rows = draw_poisson_sample(self._sampler or source, len(self._records), sampling_probability)
         return rows, self._records_in_memory.take(rows)
 
     def select_records(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Records]:
-        """Selects records for a query by a mask, as row numbers and records."""
+        """Selects records for a query by a mask. Returns their row numbers and the records."""
         rows = np.flatnonzero(chosen)
         return rows, self._records_in_memory.take(rows)
 
@@ -108,8 +110,8 @@ class Oracle:
         return _compute_gradients(self.model, w, records)
 
     def split_batch(self, records: Records) -> Iterable[Records]:
-        """Splits a query's batch into parts that fit into memory. A linear model gets it whole, because it keeps only
-        the scores, and needs them for its next question."""
+        """Splits a query's batch into parts whose gradients fit into memory. A linear model gets the whole batch, since
+        it keeps only the scores of the records and uses them again."""
         return (records,) if self._piece_size is None else records.split_into_pieces(self._piece_size)
 
     @property
@@ -121,7 +123,7 @@ class Oracle:
     ) -> Integers:
         """Sums ``part`` over a fresh Poisson batch, modulo 2^64, for a query.
 
-        A part maps some records to ``length`` integers, the sum of the records' contributions.
+        ``part`` is a function that maps some records to ``length`` integers, the sum of their contributions.
         """
         if isinstance(self._records, Stream):
             return self._records.sum_over_batch(
@@ -142,10 +144,11 @@ class Oracle:
         scale: Vector | None = None,
     ) -> Query:
         """Returns the query of sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) over a Poisson
-        batch. Sensitivity: max_norm, as no weight is above 1. The sum is not divided by the scale: the noise is
-        multiplied by it.
+        batch, where g_k is the gradient of record k.
 
-        ``center`` and ``scale`` must come from past releases or public knowledge; ``scale`` is positive.
+        The sensitivity is max_norm, because no weight is above 1. The sum is not divided by the scale. Instead, the
+        noise is multiplied by the scale. ``center`` and ``scale`` must be public or computed from past releases, and
+        ``scale`` must be positive.
         """
         size = self.public.size
         grid = dense.grid_for(max_norm, center, scale, self.public.records)
@@ -153,7 +156,7 @@ class Oracle:
         return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
 
     def record_count_query(self) -> Query:
-        """Returns the query of the number of records, each counted by its weight. Sensitivity: 1."""
+        """Returns the query of the sum of the records' weights, or of their number. The sensitivity is 1."""
         grid = grid_below(1.0)
 
         def evaluate_record_count(source: RandomSource) -> Integers:
@@ -164,16 +167,17 @@ class Oracle:
         return Query((1,), 1.0, 1.0, grid, evaluate_record_count)
 
     def feature_sum_query(self, max_norm: float) -> Query:
-        """Returns the query of sum_k weight_k clip(x_k, max_norm) over the features of all records. Sensitivity:
-        max_norm."""
+        """Returns the query of sum_k weight_k clip(x_k, max_norm) over the features x_k of all records. The sensitivity
+        is max_norm."""
         grid = grid_below(max_norm)
         return self._build_sum_query(
             partial(_sum_clipped_features, max_norm, grid), (self._records.width,), max_norm, grid
         )
 
     def center_features(self, center: Vector) -> Oracle:
-        """Returns an oracle over the same records with ``center`` subtracted from their features. This is a public
-        function of a record and past releases, so it reveals nothing. The new oracle's ``state`` is empty."""
+        """Returns an oracle over the same records, with ``center`` subtracted from their features.
+
+        The centre is a released value, so the subtraction reveals nothing. The new oracle's ``state`` is empty."""
         return Oracle(self.model, self._records.center_features(center), self.public, self._sampler)
 
     def build_empty_oracle(self, public: Public) -> Oracle:
@@ -182,7 +186,8 @@ class Oracle:
         return Oracle(self.model, nothing, public, self._sampler)
 
     def norm_sum_query(self, w: Vector, max_norm: float) -> Query:
-        """Returns the query of sum_k weight_k min(|g_k|, max_norm), shape (1,). Sensitivity: max_norm."""
+        """Returns the query of sum_k weight_k min(|g_k|, max_norm), of shape (1,), where g_k is the gradient of record
+        k. The sensitivity is max_norm."""
         return norm_sum_query(
             max_norm,
             lambda grid, source: self.sum_over_batch(
@@ -193,11 +198,11 @@ class Oracle:
     def line_loss_query(
         self, w: Vector, direction: Vector, steps: Vector, max_loss: float, *, sampling_probability: float = 1.0
     ) -> Query:
-        """Returns the query of sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s, shape
-        (steps,).
+        """Returns the query of sum_k weight_k clip(loss_k(w - s direction), [0, max_loss]) at each step s of ``steps``.
 
-        One record adds between 0 and ``max_loss`` to every entry, so the scores are monotone, and noise of scale
-        max_loss / eta is enough for the gate's selections (docs/theory/selection.md).
+        The result has one score for each step. One record adds between 0 and ``max_loss`` to every score. Since it
+        moves all scores in the same direction, noise of scale max_loss / eta is enough for the gate's selections
+        (docs/theory/selection.md).
         """
         grid = grid_below(max_loss)
         part = partial(_sum_line_losses, self.model, w, direction, steps, max_loss, grid)
@@ -214,7 +219,7 @@ class Oracle:
         scale: Vector | None = None,
         scores: bool = False,
     ) -> Query:
-        """Makes the query for the sum of ``part`` over a sample, whose value is in units of ``grid``."""
+        """Returns the query of the sum of ``part`` over a sample. Its value is in units of ``grid``."""
 
         def evaluate_sum(source: RandomSource) -> Integers:
             return self.sum_over_batch(part, shape[0], source, q)
@@ -223,13 +228,15 @@ class Oracle:
 
 
 def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:
-    """Returns the query of sum_k min(|g_k|, max_norm), shape (1,). ``total`` adds up norms clipped to the grid it
-    gets."""
+    """Returns the query of sum_k min(|g_k|, max_norm), of shape (1,), where g_k is the gradient of record k.
+
+    ``total`` is a function of the grid and a random source that returns the sum of clipped norms, in units of the
+    grid."""
     grid = grid_below(max_norm, COARSE)
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
 
-# Contributions of records to a sum. A stream of blocks calls these functions where its records are.
+# Contributions of records to a sum. A stream of blocks calls these functions in the process that holds its records.
 
 
 def _compute_gradients(model: Model, w: Vector, records: Records) -> Gradients:
@@ -247,7 +254,7 @@ def _sum_clipped_gradients(
     grid: float,
     records: Records,
 ) -> Integers:
-    """Sums the clipped gradients of some records, in integers: units of ``grid``."""
+    """Sums the clipped gradients of some records, as integers in units of ``grid``."""
     return _compute_gradients(model, w, records).sum_clipped(max_norm, center, scale, grid=grid)
 
 

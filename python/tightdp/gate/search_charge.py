@@ -1,4 +1,4 @@
-"""The charge of a private search: one account for fits, scores and choice (docs/theory/tuning.md)."""
+"""The charge of a private search, which covers its fits, their scores and the choice (docs/theory/tuning.md)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from ..selections_and_groups import RepeatAndSelect
 from .budget import split_off_gaussians
 
 NEVER = 2.0**-53
-"""Share of delta for the event that a search has no record to train on: half a unit in delta's last place."""
+"""Share of delta for the event that a search has no record to train on. The share is half a unit in delta's last
+place."""
 
 
 class SearchRun(NamedTuple):
-    """One run: the noise of its score, and a composition that covers its charge and the score's, whichever it is."""
+    """A run of a search, with a charge that covers any of the fits."""
 
     score: float
+    """Noise multiplier of the score."""
     charge: Composition
+    """Composition that covers the charge of any fit, and also that of its score. These charges do not add up, because
+    a record is in the training part or in the scored part."""
 
 
 def find_covering_run(charges: Sequence[Composition], epsilon: float, delta: float) -> SearchRun:
-    """Returns one run, with its score, that covers each of the ``charges``, each of which is (``epsilon``,
-    ``delta``)-DP (docs/theory/tuning.md, section 2)."""
+    """Returns a run whose charge covers each of the ``charges``. Each of these must be (``epsilon``, ``delta``)-DP
+    (docs/theory/tuning.md, section 2)."""
     parts = [split_off_gaussians(charge) for charge in charges]
     squares, others = max(squares for squares, _ in parts), parts[0][1]
     if squares > 0 and all(each == others for _, each in parts):
@@ -36,7 +40,7 @@ def find_covering_run(charges: Sequence[Composition], epsilon: float, delta: flo
 
 
 def check_covered(charge: Composition, cover: Composition) -> None:
-    """Raises AssertionError unless a run's charge is within the one that was planned for it."""
+    """Raises AssertionError unless ``cover``, which was planned for a run, covers the run's charge."""
     squares, others = split_off_gaussians(charge)
     most, allowed = split_off_gaussians(cover)
     known = all(isinstance(m, ApproximateDP) and m.nominal_epsilon for m, _ in allowed) and not most
@@ -45,8 +49,8 @@ def check_covered(charge: Composition, cover: Composition) -> None:
 
 
 def convert_to_ledger_charge(charge: Composition, delta: float) -> Composition:
-    """Returns the charge for a ledger. A search over mechanisms that may fail has no Renyi divergence, and is charged
-    by its guarantee."""
+    """Returns the charge of a search for a ledger. If a mechanism of the search has a delta, the search has no finite
+    Renyi divergence. It is then charged as (epsilon, delta)-DP."""
     inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
     if any(isinstance(m, ApproximateDP) for m in inside):
         return ApproximateDP(charge.epsilon(delta).upper, delta) * 1
@@ -54,6 +58,6 @@ def convert_to_ledger_charge(charge: Composition, delta: float) -> Composition:
 
 
 def compute_fewest_records(holdout: float, delta: float) -> int:
-    """Returns the least number of records that are all held out with probability ``NEVER * delta`` at most (section
-    3)."""
+    """Returns the least number of records that are all held out with probability at most ``NEVER * delta``
+    (docs/theory/tuning.md, section 3)."""
     return math.ceil((math.log(delta) + math.log(NEVER)) / math.log(holdout) * (1 + 1e-9)) + 1

@@ -1,8 +1,8 @@
-"""Choosing one of several integer scores privately, with coins of exactly the probabilities that are accounted for.
+"""Private choice of one of several integer scores, with exactly the probabilities that are accounted for.
 
-Rational arithmetic on Python's integers: a choice among some twenty candidates costs less than the losses it compares.
-Distributions and proofs: docs/theory/selection.md. The number of coins is random and depends on the scores, and the
-time taken reveals it.
+All arithmetic is rational, on Python's integers. A choice among some twenty candidates takes less time than computing
+their losses. Distributions and proofs are in docs/theory/selection.md. The number of coins that are flipped is random
+and depends on the scores. The running time reveals this number.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from fractions import Fraction
 from ..release.noise import RandomSource
 
 BATCH = 128
-"""Number of words drawn at once. An ordinary choice needs fewer."""
+"""Number of 64-bit words that are drawn together. An ordinary choice needs fewer."""
 
 
 class ExactCoins:
-    """Coins of exact probabilities out of a source's random bits."""
+    """A generator of coins that have exact probabilities, from the bits of a random source."""
 
     def __init__(self, source: RandomSource) -> None:
         self._words = self._stream_words(source)
@@ -29,7 +29,7 @@ class ExactCoins:
             yield from source.integers(BATCH).tolist()
 
     def flip_with_probability(self, a: int, c: int) -> bool:
-        """Returns True with probability a/c, for 0 <= a <= c. It compares a uniform number with a/c, 64 binary digits
+        """Returns True with probability a/c, for 0 <= a <= c. A uniform number is compared with a/c, 64 binary digits
         at a time."""
         while a < c:
             digits, a = divmod(a << 64, c)
@@ -39,15 +39,18 @@ class ExactCoins:
         return True
 
     def flip_exponential(self, x: Fraction) -> bool:
-        """Returns True with probability exp(-x), for x >= 0: one coin of exp(-1) for each whole unit, and one for the
-        rest."""
+        """Returns True with probability exp(-x), for x >= 0.
+
+        There is a coin of probability exp(-1) for each whole unit of x, and one for the rest."""
         return all(
             self._flip_small_exponential(1, 1) for _ in range(x.numerator // x.denominator)
         ) and self._flip_small_exponential(x.numerator % x.denominator, x.denominator)
 
     def _flip_small_exponential(self, a: int, c: int) -> bool:
-        """Returns True with probability exp(-a/c), for a <= c. Coins a/c, a/2c, a/3c, ... are flipped until one fails.
-        The first m succeed with probability (a/c)^m / m!, so their number is even with probability exp(-a/c)."""
+        """Returns True with probability exp(-a/c), for a <= c.
+
+        Coins of probabilities a/c, a/2c, a/3c, ... are flipped until one fails. The first m coins all succeed with
+        probability (a/c)^m / m!. So the number of successes is even with probability exp(-a/c)."""
         k = 1
         while self.flip_with_probability(a, c * k):
             k += 1
@@ -63,8 +66,10 @@ class ExactCoins:
 
 
 def exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
-    """Returns an index j with probability proportional to exp(-rate * scores[j]). It is proposed uniformly and accepted
-    with exp(-rate * (scores[j] - least)), so that a proposal is accepted at least once in len(scores) times."""
+    """Returns an index j with probability proportional to exp(-rate * scores[j]).
+
+    An index is proposed uniformly and accepted with probability exp(-rate * (scores[j] - least)). So the probability of
+    acceptance is at least 1/len(scores)."""
     least = min(scores)
     while True:
         j = coins.draw_index(len(scores))
@@ -74,8 +79,10 @@ def exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoi
 
 def permute_and_flip(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
     """Returns the index of the smallest score minus exponential noise of mean 1/rate (McKenna and Sheldon 2020, Ding et
-    al. 2021): one coin of exp(-rate * (score - least)) for each score, and a uniform choice among those that came
-    up."""
+    al. 2021).
+
+    There is a coin of probability exp(-rate * (score - least)) for each score. The choice is uniform among the scores
+    whose coins came up."""
     least = min(scores)
     up = [j for j, score in enumerate(scores) if coins.flip_exponential(rate * (score - least))]
     return up[coins.draw_index(len(up))]

@@ -1,4 +1,4 @@
-"""One budget for several steps: equal shares of it, and what is left for the last step."""
+"""Division of one budget among several steps, into equal shares or so that the last step gets the remaining budget."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from .budget import Caps, split_off_gaussians
 
 T = TypeVar("T")
 CLOSE = 1e-6
-"""Part of the target that may be left unspent. An evaluation may take a second, and each more brings a digit or two."""
+"""Relative part of the target that may be left unspent. An evaluation may take a second, and each further one brings
+a digit or two."""
 MOST = 12
-"""Largest number of proportional steps. Three to five are usual."""
+"""Largest number of iterations that scale epsilon in proportion to the bound. Three to five are usual."""
 SLACK = 1e-7
-"""Relative excess of the cap on a step's Gaussians over the planned sum. The number of features or labels may be known
-only by releases, and noise is calibrated to 1e-9 for any number of them."""
+"""Relative excess of the cap on a step's Gaussians over the planned sum of 1/noise_multiplier^2. The number of features
+or labels may be known only from releases, and noise is calibrated to 1e-9 for any number."""
 FAILURE = 0.1
-"""Share of delta for the event that a category or a label of one record alone is released. Noise does not cover this
-event, and the threshold depends on the share's logarithm."""
+"""Share of delta for the event that a category or a label of a single record is released. Noise does not cover this
+event. The threshold depends only on the logarithm of the share."""
 
 
 class NoiseShare(NamedTuple):
-    """Budget of a step: the noise of one Gaussian that is as private as all its Gaussians, and a delta besides."""
+    """The budget of a step."""
 
     noise_multiplier: float
+    """Noise multiplier of one Gaussian that is as private as all Gaussians of the step together."""
     failure: float
+    """Probability, taken from delta, of an event that noise does not cover."""
 
     def divide_equally(self, among: int) -> NoiseShare:
         """Returns one of ``among`` equal parts."""
@@ -37,11 +40,11 @@ class NoiseShare(NamedTuple):
 def plan_with_remaining_budget(
     plan: Callable[[float], T], whole: Callable[[T], Composition], *, epsilon: float, delta: float, start: float
 ) -> T:
-    """Returns the plan for about the largest epsilon of one step with which the ``whole`` meets (``epsilon``,
-    ``delta``).
+    """Returns ``plan(e)`` for about the largest e with which the whole run is (``epsilon``, ``delta``)-DP.
 
-    ``whole`` returns the cost of ``plan(e)`` together with everything else. ``start`` is a guess of e. Nothing rests on
-    the guess, because the returned plan was asked for its bound. ValueError if no e will do, or a step refuses.
+    ``e`` is the epsilon of one step. ``whole(plan(e))`` is the composition of that step and all others. ``start`` is a
+    first guess of e, and a bad guess only costs time: the bound of the returned plan was computed. Raises ValueError if
+    there is no such e, or if ``plan`` raises ValueError.
     """
     e = start
     for _ in range(MOST):
@@ -56,7 +59,7 @@ def plan_with_remaining_budget(
     try:
         part = float(calibrate(lambda e: whole(plan(e)), epsilon=epsilon, delta=delta, low=low, high=high))
     except ValueError:
-        plan(e if math.isfinite(e) and 0 < e <= 1e6 else start)  # its own error, if the step refuses its settings
+        plan(e if math.isfinite(e) and 0 < e <= 1e6 else start)  # raises the step's own error, if its settings are bad
         raise ValueError(
             f"delta must leave a part of epsilon to divide: epsilon={epsilon!r} and delta={delta!r} leave none that is "
             "within what the steps can be given"
@@ -65,13 +68,14 @@ def plan_with_remaining_budget(
 
 
 def build_caps(charge: Composition) -> Caps:
-    """Returns caps that cover a charge, and every other one with Gaussians of at most the same sum."""
+    """Returns caps that cover a charge. They also cover any charge with the same other mechanisms whose Gaussians have
+    at most the same sum of 1/noise_multiplier^2."""
     gaussians, others = split_off_gaussians(charge)
     return Caps(gaussians * (1 + SLACK), others)
 
 
 def check_within(charge: Composition, planned: Caps, message: str) -> None:
-    """Raises ValueError unless ``planned`` covers the charge; both follow from what was released."""
+    """Raises ValueError unless ``planned`` covers the charge. Both are public, because they follow from releases."""
     gaussians, others = split_off_gaussians(charge)
     most, allowed = split_off_gaussians(planned.charge())
     if gaussians > most or not dict(others).items() <= dict(allowed).items():

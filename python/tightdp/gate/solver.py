@@ -1,4 +1,4 @@
-"""The minimum of a smooth, strongly convex function, to a gradient norm that is certain to be reached."""
+"""Minimisation of a smooth, strongly convex function, with a certified bound on the gradient norm at the result."""
 
 from __future__ import annotations
 
@@ -12,39 +12,41 @@ from ..models.model import Vector
 from ..models.records import Array
 
 MOST = 2000
-"""Limit of the passes over the data. Some 15 to 300 are usual, and more only if the problem is nearly singular."""
+"""Largest number of passes over the data. Some 15 to 300 are usual, and nearly singular problems take more."""
 MOST_PRODUCTS = 250
-"""Limit of the products of one step: conjugate gradients that take longer lose their conjugacy to rounding."""
+"""Largest number of products with the Hessian in one Newton step. After more products, rounding errors have made the
+directions of conjugate gradients lose their conjugacy."""
 MOST_TRIALS = 50
-"""Limit of the trials of one line search, each of which halves an interval."""
+"""Largest number of trials of one line search, each of which halves an interval."""
 
 
 def sum_products(a: Array, b: Array) -> float:
-    """Returns a . b in an order that is the same for any number of threads, unlike that of BLAS."""
+    """Returns a . b. The order of additions does not depend on the number of threads, unlike that of BLAS."""
     return float((a * b).sum())
 
 
 def euclidean_norm(a: Array) -> float:
-    """Returns |a|, the same for any number of threads."""
+    """Returns |a|. The result does not depend on the number of threads."""
     return math.sqrt(sum_products(a, a))
 
 
 class SolverPoint(Protocol):
-    """The function's derivatives at one w."""
+    """The function's derivatives at a point w."""
 
     gradient: Vector
     error: float
-    """Largest distance of ``gradient`` from the true one, rounding included."""
+    """Bound on the distance of ``gradient`` from the true gradient, rounding included."""
 
     def multiply_by_hessian(self, v: Vector) -> Vector:
         """Returns the Hessian times v."""
 
     def differentiate_along(self, direction: Vector) -> Callable[[float], float]:
-        """Returns t -> the derivative by t of the function at w - t * direction, which grows with t."""
+        """Returns a function of t: the derivative by t of the convex function at w - t * direction, which grows with
+        t."""
 
 
 class NotReached(RuntimeError):
-    """The minimum was not certified within the passes that are allowed."""
+    """Error for a minimum that was not certified within the largest number of passes."""
 
 
 def minimize_convex_function(
@@ -52,11 +54,11 @@ def minimize_convex_function(
 ) -> Vector:
     """Returns a point at which the true gradient has norm at most ``tolerance``.
 
-    Newton's method with conjugate gradients for its linear systems and a line search along each step (Nocedal and
-    Wright 2006, chapter 7). Only the result is certified: the computed gradient and its error bound are together within
-    the tolerance, however w was found.
+    The method is Newton's, with conjugate gradients for its linear systems and a line search along each step (Nocedal
+    and Wright 2006, chapter 7). The certificate does not depend on how w was found: at the result, the norm of the
+    computed gradient plus the bound on its error is within the tolerance.
 
-    Raises ``NotReached`` after ``most`` passes. The message gives the norm that was reached.
+    Raises ``NotReached`` after ``most`` passes over the data. The message gives the norm that was reached.
     """
     w, passes = np.copy(start), 1
     point = at(w)
@@ -79,7 +81,9 @@ def minimize_convex_function(
 
 
 def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int]:
-    """Returns H^-1 g to a residual of norm ``accuracy``, by conjugate gradients, and the number of products with H."""
+    """Solves H x = g for the Hessian H and the gradient g, by conjugate gradients, to a residual of norm ``accuracy``.
+
+    Returns x and the number of products with H."""
     residual = point.gradient.copy()
     x = np.zeros_like(residual)
     p = residual.copy()
@@ -87,7 +91,7 @@ def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int
     for i in range(1, min(MOST_PRODUCTS, len(x) + 10) + 1):
         product = point.multiply_by_hessian(p)
         bend = sum_products(p, product)
-        if not bend > 0:  # rounding: the Hessian is positive
+        if not bend > 0:  # an effect of rounding, since the Hessian is positive definite
             return (x if i > 1 else p), i
         x += (square / bend) * p
         residual -= (square / bend) * product
@@ -99,7 +103,8 @@ def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int
 
 
 def _search_step_length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
-    """Returns a t at which the slope is at most half of that at 0, and the number of slopes computed."""
+    """Returns a t at which the slope is at most half of ``start``, the slope at 0, in absolute value. Returns also the
+    number of slopes that were computed."""
     low, high, t, trial = 0.0, math.inf, 1.0, 0
     while trial < MOST_TRIALS:
         trial += 1

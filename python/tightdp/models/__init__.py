@@ -1,1 +1,1 @@
-"""Models: what a record's gradient and loss are, and what it adds to a sum, in integers."""
+"""Models, which compute the gradient and the loss of each record, and its contribution to a sum in integers."""

@@ -1,8 +1,9 @@
-"""Clipped sums of outer products in integers: what one record adds depends on that record alone, and its norm is
+"""Clipped sums of outer products, in integers. A record's contribution depends on that record alone, and its norm is
 bounded in exact arithmetic (docs/theory/exact-products.md).
 
-The gradient of a dense layer at one record is r x^T: errors r by its outputs, inputs x. A linear model has one layer, a
-perceptron several, and any vector is one with r = 1.
+The gradient of a dense layer at one record is r x^T for the inputs x of the layer and the errors r, the derivatives of
+the loss by the layer's outputs. A linear model has one layer, and a perceptron has several. Any gradient vector x can
+be given as a layer with r = 1.
 """
 
 from __future__ import annotations
@@ -23,33 +24,34 @@ Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 DIGITS = 37
-"""Binary digits of the bound in units of the grid: a record's inputs and errors have about half of them each
-(docs/theory/exact-products.md, section 3)."""
+"""Number of binary digits of ``max_norm`` in units of the grid. A record's inputs and its errors have about half of
+these digits each (docs/theory/exact-products.md, section 3)."""
 ROW_DIGITS = 20
-"""Binary digits of a record's inputs."""
+"""Number of binary digits of the norm of a record's inputs."""
 PRODUCT_DIGITS = 29
 """Binary digits of the bound of ``add_products``: sums of 448 records' parts stay below 2^31 (section 8)."""
 SHORT_DIGITS = 15
-"""Binary digits of a record's inputs in ``add_products`` if several errors multiply them."""
+"""Number of binary digits of a record's inputs in ``add_products`` for a layer with several errors."""
 MANY = 2.0**24
-"""Number of records that cannot make a sum reach 2^63. If the public number is larger, the grid is coarser."""
+"""Number of records up to which no sum reaches 2^63. For a larger public number of records, the grid is coarser."""
 CENTER_UNIT = 2.0**22
-"""A centre is multiplied by round(F 2^22), F the record's clip factor (kCenterUnit of the kernel)."""
+"""Unit of the integer factor round(F 2^22) on a centre, where F is the record's clip factor (kCenterUnit of the
+kernel)."""
 PAD = 16
-"""Columns that the kernel takes at once under a centre and a scale: its 16 lanes."""
+"""Number of columns that the kernel processes together if there is a centre or a scale: its 16 vector lanes."""
 
 
 class RowUnits(NamedTuple):
-    """The integer form of rows x: q = round(step x), with a 1 appended where there is a bias."""
+    """The integer form of rows x: q = round(step x). If the layer has a bias, x includes an appended 1."""
 
     steps: Vector
-    """Powers of two; 0 for a row that is to contribute nothing."""
+    """A power of two for each row. It is 0 for a row that contributes nothing."""
     squares: Vector
-    """|q|^2."""
+    """|q|^2 of each row."""
 
 
 class Layer(NamedTuple):
-    """One layer's inputs (n, columns) and errors (n, outputs) for each record of a batch, of one dtype."""
+    """A layer's inputs (n, columns) and errors (n, outputs) for the n records of a batch, both of the same dtype."""
 
     inputs: Array
     errors: Array
@@ -64,9 +66,9 @@ class Layer(NamedTuple):
 def round_rows_to_units(
     rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS
 ) -> RowUnits:
-    """The integer form of each row, 2^(digits - 1) <= |q| < 2^digits: a function of it alone.
+    """Returns the integer form q of each row, with 2^(digits - 1) <= |q| < 2^digits. It depends on that row alone.
 
-    With 0 digits rows stay what they are: steps are 1 or 0, and squares at least |x|^2.
+    With 0 digits the rows are not rounded. Steps are then 1 or 0, and squares are at least |x|^2.
     """
     steps, squares = kernels.row_units(np.ascontiguousarray(rows), bias, digits)
     if valid is not None and not valid.all():
@@ -75,7 +77,7 @@ def round_rows_to_units(
 
 
 def apply_affine_map(inputs: Array, table: Array, bias: Array | None) -> Array:
-    """inputs table^T + bias, each row the same bits whatever the other rows are."""
+    """Returns inputs table^T + bias. The bits of each row do not depend on the other rows."""
     table = np.ascontiguousarray(table, dtype=inputs.dtype)
     moved = None if bias is None else np.ascontiguousarray(bias, dtype=inputs.dtype)
     result: Array = kernels.affine(np.ascontiguousarray(inputs), table, moved)
@@ -83,7 +85,8 @@ def apply_affine_map(inputs: Array, table: Array, bias: Array | None) -> Array:
 
 
 def grid_for(max_norm: float, center: Vector | None = None, scale: Vector | None = None, records: float = 0.0) -> float:
-    """The grid of a clipped sum: a power of two, from public and released values and the public number of records."""
+    """Returns the grid of a clipped sum, a power of two that depends on public and released values alone. ``records``
+    is the public number of records."""
     largest = max_norm * (1.0 if scale is None else float(np.max(scale)))
     largest += 0.0 if center is None else float(np.max(np.abs(center)))
     return grid_below(largest * max(1.0, records / MANY), DIGITS)
@@ -100,12 +103,14 @@ def sum_clipped_products(
     taken: NDArray[np.bool_] | None = None,
     weights: Vector | None = None,
 ) -> Integers:
-    """sum_k m_k modulo 2^64 with m_k grid about g_k min(1, max_norm / |g_k|), grid = ``grid_for(...)`` or coarser.
+    """Returns sum_k m_k modulo 2^64. The integers m_k times the grid are about g_k min(1, max_norm / |g_k|), where g_k
+    is the gradient of record k.
 
-    With ``center`` a or ``scale`` b: about (g_k - a) min(1, max_norm / |(g_k - a)/b|), not divided by b. The bound
-    |m_k grid / b| <= max_norm holds exactly for every record. With ``normalize`` short records are brought to max_norm
-    as well. ``weights`` in [0, 1] multiply what was clipped, and leave the bound as it is. Records that are not
-    ``taken``, or whose gradient is not finite, add 0.
+    ``grid`` is ``grid_for(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is about
+    (g_k - a) min(1, max_norm / |(g_k - a)/b|), which is not divided by b. The bound |m_k grid / b| <= max_norm holds
+    exactly for every record. With ``normalize``, shorter gradients are also scaled to norm max_norm. ``weights`` in
+    [0, 1] multiply the clipped gradients, so the bound still holds. Records that are not ``taken``, or whose gradient
+    is not finite, add 0.
     """
     grid = grid or grid_for(max_norm, center, scale)
     out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
@@ -117,7 +122,7 @@ def sum_clipped_products(
 
 
 def choose_product_grid(max_norm: float) -> float:
-    """The finest grid of ``add_products``, a power of two."""
+    """Returns the finest grid of ``add_products``, a power of two."""
     return grid_below(max_norm, PRODUCT_DIGITS)
 
 
@@ -130,7 +135,8 @@ def add_products(
     taken: NDArray[np.bool_] | None = None,
     fresh: bool = False,
 ) -> None:
-    """Adds sum_k m_k modulo 2^64 to ``totals``, with m_k grid about g_k min(1, max_norm / |g_k|) in fewer digits.
+    """Adds sum_k m_k modulo 2^64 to ``totals``. The integers m_k have fewer digits than in ``sum_clipped_products``,
+    and m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
 
     Layers are (inputs (n, columns), errors (n, outputs)) of one dtype, and the total of each has outputs times columns
     numbers. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every record. Records that
@@ -207,7 +213,8 @@ def _flatten_all(arrays: Sequence[Any]) -> list[Any]:
 
 
 def compute_norms(layers: Sequence[Layer]) -> Vector:
-    """|g_k|, never rounded down and a function of record k alone; 0 for a record that contributes nothing."""
+    """Returns the norm of each record's gradient, never rounded down. Each depends on its own record alone, and is 0
+    for a record that contributes nothing."""
     out = np.zeros(len(layers[0].errors))
     _run_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
     return out
@@ -219,7 +226,8 @@ Moved = list[tuple[Vector, Vector, Vector]]
 def _prepare_center_and_scale(
     layers: Sequence[Layer], grid: float, center: Vector | None, scale: Vector | None
 ) -> tuple[float, Moved]:
-    """The centre in integers and grid / scale, rounded up, laid out for the kernel; and the centre's scaled norm."""
+    """Returns the scaled norm of the centre, and for each layer the arrays that the kernel reads. They are the centre
+    in integers, grid / scale rounded up, and the column sums of the squares of grid / scale."""
     size = sum(math.prod(layer.shape) for layer in layers)
     a = np.zeros(size) if center is None else np.rint(center / (grid * CENTER_UNIT))
     inverse = np.nextafter(grid / (np.ones(size) if scale is None else scale), np.inf)
@@ -249,7 +257,8 @@ def _run_kernel(
     found: Vector | None = None,
     out: Integers | None = None,
 ) -> None:
-    """Calls the compiled kernel, which writes the norms of gradients to ``found``, or adds their sum to ``out``."""
+    """Calls the compiled kernel, which writes the norms of gradients to ``found`` or adds their clipped sum to
+    ``out``."""
     given = [
         (
             np.ascontiguousarray(layer.inputs),

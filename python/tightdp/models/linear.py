@@ -1,5 +1,7 @@
-"""Linear models. The gradient of one record is an outer product r x^T of a residual and the features. No per-example
-gradient is formed, and what a record adds to a sum is computed from that record alone, in integers (``dense.py``)."""
+"""Linear models and their losses.
+
+The gradient of one record is the outer product r x^T of its residual r and its features x. No per-example gradient is
+formed. A record's contribution to a sum is computed from that record alone, in integers (``dense.py``)."""
 
 from __future__ import annotations
 
@@ -16,30 +18,30 @@ from .model import Gradients, Vector
 from .records import Array, Records
 
 Targets = NDArray[Any]
-"""Class indices, or numbers for ``Squared``."""
+"""Array of class indices, or of numbers for the loss ``Squared``."""
 
 
 class Loss(Protocol):
-    """A loss of scores z of shape (n, outputs) and targets of shape (n,): class indices, or numbers.
+    """A loss of scores z of shape (n, outputs) and targets of shape (n,), which are class indices or numbers.
 
-    Each record's value and residual are functions of its own scores, to the last bit and whatever its row; NaN where a
-    score is not finite.
+    Each record's loss and residual (the derivative of its loss by z) depend on its own scores alone, to the last bit.
+    They do not depend on the record's place in the batch. They are NaN if a score is not finite.
     """
 
     outputs: int
     lipschitz: float
     """Largest norm of the residual."""
     curvature: float
-    """Largest eigenvalue of the second derivative by z; infinite where the loss has kinks."""
+    """Largest eigenvalue of the second derivative by z. Infinite if the loss has kinks."""
 
     def compute_losses(self, z: Array, targets: Targets) -> Vector:
-        """Loss per record, shape (n,)."""
+        """Returns the loss of each record, of shape (n,)."""
 
     def differentiate_by_scores(self, z: Array, targets: Targets) -> Array:
-        """Derivative by z, shape (n, outputs)."""
+        """Returns the derivative of each record's loss by z, of shape (n, outputs)."""
 
     def multiply_by_curvature(self, z: Array, targets: Targets, v: Array) -> Array:
-        """Second derivative by z, times v of shape (n, outputs)."""
+        """Returns the second derivative of each record's loss by z, times v, both of shape (n, outputs)."""
 
 
 class _CompiledLoss:
@@ -58,7 +60,7 @@ class _CompiledLoss:
 
 
 class Logistic(_CompiledLoss):
-    """log(1 + exp(-y z)) with y = 2 target - 1."""
+    """The logistic loss log(1 + exp(-y z)) with y = 2 target - 1."""
 
     _kind = 0
     outputs, lipschitz, curvature = 1, 1.0, 0.25
@@ -69,7 +71,7 @@ class Logistic(_CompiledLoss):
 
 
 class Multinomial(_CompiledLoss):
-    """log(sum_j exp(z_j)) - z_target."""
+    """The multinomial logistic loss log(sum_j exp(z_j)) - z_target."""
 
     _kind = 1
     lipschitz, curvature = math.sqrt(2.0), 0.5
@@ -84,11 +86,12 @@ class Multinomial(_CompiledLoss):
 
 
 class Hinge(_CompiledLoss):
-    """max(0, 1 - y z), or its Huberised form of width ``h``: quadratic for |1 - y z| <= h, else the hinge.
+    """The hinge loss max(0, 1 - y z), or its Huberised form of width ``h``, which is quadratic for |1 - y z| <= h.
 
-    With more than two classes the sum over one-against-the-rest problems, y = 1 for the record's own class and -1 for
-    the others. With h = 0 the derivative at the kink is taken as 0. Huberised: Chapelle (2007), "Training a support
-    vector machine in the primal"; smooth with curvature 1/(2h), which output and objective perturbation need.
+    With more than two classes, the loss is the sum over one-against-the-rest problems. In these, y is 1 for the
+    record's own class and -1 for the others. With h = 0 the derivative at the kink is taken as 0. The Huberised form is
+    from Chapelle (2007), "Training a support vector machine in the primal". It is smooth with curvature 1/(2h), which
+    output and objective perturbation need.
     """
 
     _kind = 2
@@ -106,7 +109,8 @@ class Hinge(_CompiledLoss):
 
 
 class Squared:
-    """(z - target)^2 / 2 for numbers as targets. The slope is unbounded: gradients are clipped."""
+    """The squared loss (z - target)^2 / 2 for numbers as targets. Its slope is unbounded, so gradients must be
+    clipped."""
 
     outputs, lipschitz, curvature = 1, math.inf, 1.0
 
@@ -124,7 +128,10 @@ class Squared:
 
 
 class LinearModel:
-    """w . x (+ b) with a loss; parameters are (outputs, features [+ 1]) row by row, the intercept last."""
+    """A linear model with scores w . x, or w . x + b with an intercept b, and a loss.
+
+    The parameters are a table of shape (outputs, features) or (outputs, features + 1), row by row. The intercept is the
+    last column."""
 
     def __init__(self, features: int, loss: Loss, *, intercept: bool = True) -> None:
         self.loss, self.intercept = loss, intercept
@@ -135,7 +142,8 @@ class LinearModel:
         return np.zeros(self.size)
 
     def compute_scores(self, w: Vector, features: Array) -> Array:
-        """Margins z, shape (n, outputs), in the dtype of the features; each row a function of its features alone."""
+        """Returns the scores z, of shape (n, outputs), in the dtype of the features. Each row depends on its own
+        features alone."""
         m = w.reshape(self._shape)
         return (
             apply_affine_map(features, m[:, :-1], m[:, -1]) if self.intercept else apply_affine_map(features, m, None)
@@ -161,7 +169,8 @@ class LinearModel:
         return values
 
     def _remember_scores(self, w: Vector, records: Records) -> Array:
-        """``compute_scores``, kept with the records for the next question about the same parameters."""
+        """Returns ``compute_scores(w, records.features)``, and keeps the result with the records for the next call with
+        the same parameters."""
         memo = records.memo
         if memo is None or not np.array_equal(memo[0], w):
             records.memo = memo = (w.copy(), self.compute_scores(w, records.features))

@@ -1,6 +1,7 @@
-"""A multilayer perceptron whose per-example gradients are never formed. The gradient of each layer is an outer product
-of its error and its input, as in a linear model, and the squared norms of the layers add up. Whatever is computed for a
-record is a function of that record alone, to the last bit."""
+"""A multilayer perceptron whose per-example gradients are never formed.
+
+The gradient of each layer is the outer product of the layer's errors and inputs, as in a linear model. The squared
+norms of the layers add up. Everything that is computed for a record depends on that record alone, to the last bit."""
 
 from __future__ import annotations
 
@@ -26,12 +27,14 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]
     "relu": (lambda z: np.maximum(z, 0), lambda a: np.asarray(a > 0, a.dtype)),
     "tanh": (_apply_tanh, lambda a: 1 - a * a),
 }
-"""Name to the function of z and its derivative as a function of the activation."""
+"""Activation functions by name, each with its derivative as a function of the activation's value."""
 
 
 class Perceptron(Model):
-    """Fully connected layers with a loss on top; parameters are, layer by layer, (outputs, inputs + 1) row by row with
-    the bias last."""
+    """A perceptron: fully connected layers with a loss of the last layer's outputs.
+
+    The parameters are the tables of the layers in order. Each is of shape (outputs, inputs + 1), row by row, and the
+    bias is its last column."""
 
     def __init__(self, features: int, hidden: Sequence[int], loss: Loss, activation: str) -> None:
         widths = [features, *hidden, loss.outputs]
@@ -42,8 +45,8 @@ class Perceptron(Model):
         self.size = int(self._ends[-1])
 
     def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
-        """Uniform weights of variance 2 / inputs for ReLU, 1 / inputs for tanh (He et al. 2015, LeCun et al. 1998), and
-        biases 0; the last layer 0, so that the first scores are."""
+        """Returns uniform weights of variance 2 / inputs for ReLU and 1 / inputs for tanh (He et al. 2015, LeCun et al.
+        1998). Biases are 0. The weights of the last layer are 0, so that the first scores are 0."""
         w = np.zeros(self.size)
         for layer in self.view_layers(w)[:-1]:
             inputs = layer.shape[1] - 1
@@ -51,11 +54,11 @@ class Perceptron(Model):
         return w
 
     def view_layers(self, w: Vector) -> list[Vector]:
-        """Views of each layer's table."""
+        """Returns views of the layers' tables in ``w``."""
         return [part.reshape(shape) for part, shape in zip(np.split(w, self._ends[:-1]), self._shapes, strict=True)]
 
     def _propagate_forward(self, w: Vector, features: Array) -> tuple[list[Array], Array]:
-        """The inputs of each layer, and the scores."""
+        """Returns the inputs of each layer, and the scores."""
         tables = self.view_layers(w)
         activate, _ = ACTIVATIONS[self._activation]
         given = [features]
@@ -64,11 +67,12 @@ class Perceptron(Model):
         return given, apply_affine_map(given[-1], tables[-1][:, :-1], tables[-1][:, -1])
 
     def compute_scores(self, w: Vector, features: Array) -> Array:
-        """Shape (n, outputs)."""
+        """Returns the scores of the records, of shape (n, outputs)."""
         return self._propagate_forward(w, features)[1]
 
     def compute_gradients(self, w: Vector, records: Records) -> Gradients:
-        """Propagates the errors back through the layers, of which inputs and errors are kept."""
+        """Propagates the errors back through the layers. Returns the gradients as the inputs and errors of all
+        layers."""
         given, z = self._propagate_forward(w, records.features)
         tables = self.view_layers(w)
         _, slope = ACTIVATIONS[self._activation]

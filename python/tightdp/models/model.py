@@ -1,4 +1,4 @@
-"""Models as the oracle uses them: per-example gradients and losses, in a form that need not be materialised."""
+"""The interface of models, which compute per-example gradients and losses. Gradients need not be stored in full."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ Arithmetic = Literal["exact", "idealised"]
 
 
 class Gradients:
-    """The gradients g_k of a batch at one parameter vector, as outer products of layers that follow one another in it.
+    """The gradients g_k of the records k of a batch at one parameter vector, stored as outer products.
 
-    What a record adds to a sum is a vector of integers that depends on the record's own layers alone, of norm at most
-    the bound in exact arithmetic (docs/theory/exact-products.md). An invalid record, or one whose gradient is not
-    finite, has norm 0 and adds 0. ``arithmetic`` says whether the layers themselves are functions of the record alone
-    to the last bit: "exact", or "idealised" where a user's callable computes them. ``weights`` in [0, 1] multiply what
-    was clipped, so that they change no bound; None for all 1.
+    The parts of g_k that belong to the layers of a model follow one another in g_k. A record adds a vector of integers
+    to a sum. It depends on that record's inputs and errors alone, and its norm is at most the bound in exact arithmetic
+    (docs/theory/exact-products.md). An invalid record, or one whose gradient is not finite, has norm 0 and adds 0.
+    ``arithmetic`` is "exact" if each record's inputs and errors depend on that record alone, to the last bit. It is
+    "idealised" if a user's function computes them. ``weights`` in [0, 1] multiply the clipped gradients, so they change
+    no bound. None stands for weights of 1.
     """
 
     def __init__(
@@ -33,11 +34,13 @@ class Gradients:
         self._layers, self._weights = layers, weights
 
     def compute_norms(self) -> Vector:
-        """|g_k|, shape (batch,), never rounded down; 0 for a record that does not contribute."""
+        """Returns |g_k| for each record, of shape (batch,), never rounded down. It is 0 for a record that contributes
+        nothing."""
         return dense.compute_norms(self._layers)
 
     def clip_norms(self, max_norm: float) -> Vector:
-        """min(|g_k|, max_norm) times the weight of record k, shape (batch,); 0 for a norm past the doubles."""
+        """Returns min(|g_k|, max_norm) times the weight of record k, of shape (batch,). It is 0 if the norm
+        overflows."""
         norms = self.compute_norms()
         clipped = np.where(norms < np.inf, np.minimum(norms, max_norm), 0.0)
         return clipped if self._weights is None else clipped * self._weights
@@ -45,42 +48,48 @@ class Gradients:
     def sum_clipped(
         self, max_norm: float, center: Vector | None = None, scale: Vector | None = None, *, grid: float | None = None
     ) -> Integers:
-        """sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|) in units of a grid
-        (``dense.grid_for`` the same arguments, or what that returns for some number of records), shape (size,), modulo
-        2^64."""
+        """Returns sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|), modulo 2^64, in units of
+        ``grid``.
+
+        The result has shape (size,). The grid must be one that ``dense.grid_for`` returns for the same arguments and
+        any number of records. None stands for the finest one."""
         return dense.sum_clipped_products(self._layers, max_norm, center, scale, grid=grid, weights=self._weights)
 
     def sum_unit_gradients(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
-        """sum of max_norm g_k / |g_k| over the records ``taken``, in units of the grid, whatever their weights: these
-        decide who is taken (docs/theory/dpis.md, section 3)."""
+        """Returns the sum of max_norm g_k / |g_k| over the records that are ``taken``, in units of ``grid``.
+
+        Weights do not multiply the sum, because the sampling that chose the records has used them (docs/theory/dpis.md,
+        section 3)."""
         return dense.sum_clipped_products(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
 
 
 class Model(Protocol):
-    """A differentiable loss of one record. Parameters are one flat float64 vector; all else is public."""
+    """A model: a differentiable loss of one record and a flat float64 vector of parameters. The model is public."""
 
     size: int
     """Length of the parameter vector."""
 
     def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
-        """Initial parameters; they depend on nothing private. ``uniform(n)`` draws from [0, 1)."""
+        """Returns initial parameters, which depend on nothing private. ``uniform(n)`` draws n numbers from [0, 1)."""
 
     def compute_gradients(self, w: Vector, records: Records) -> Gradients:
-        """The gradient of each record's loss."""
+        """Returns the gradient of each record's loss."""
 
     def compute_losses(self, w: Vector, records: Records) -> Array:
-        """Each record's loss without its weight, a fresh array of shape (n,), a function of the record alone to the
-        last bit where ``arithmetic`` of the gradients is "exact"; NaN where it cannot be computed."""
+        """Returns each record's loss without its weight, as a new array of shape (n,).
+
+        A loss is NaN if it cannot be computed. If the gradients' ``arithmetic`` is "exact", each loss depends on its
+        record alone, to the last bit."""
 
     def compute_line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
-        """``compute_losses`` at ``w - step * direction`` for each step, for a line search."""
+        """Yields ``compute_losses(w - step * direction, records)`` for each step, for a line search."""
         return (self.compute_losses(w - step * direction, records) for step in steps)
 
 
 def wrap_gradient_matrix(
     matrix: Array, valid: NDArray[np.bool_], arithmetic: Arithmetic = "idealised", weights: Vector | None = None
 ) -> Gradients:
-    """Gradients given as a plain (batch, size) matrix of float32 or float64."""
+    """Returns the gradients that are the rows of a (batch, size) matrix of float32 or float64."""
     finite = valid & np.isfinite(matrix).all(axis=1)
     if not finite.all():
         matrix = np.where(finite[:, None], matrix, matrix.dtype.type(0))
@@ -91,19 +100,19 @@ def wrap_gradient_matrix(
 
 
 class CallableModel(Model):
-    """Any model, given as functions of (w, X, y) over a batch.
+    """A model that is given by functions of (w, X, y), which compute gradients and losses of a batch.
 
     Parameters
     ----------
     size : length of the flat parameter vector
-    gradients : ``(w, X, y) -> (batch, size)``, row k the gradient of record k alone. Rows must not depend on one
-        another (no batch normalisation): the sensitivity of every clipped sum depends on this. Sums of rows are exact,
-        but a product of matrices may round a row differently when its neighbours change. So for the rows themselves the
-        guarantee is that of real arithmetic (``arithmetic`` is "idealised"), unless you compute them one by one.
+    gradients : ``(w, X, y) -> (batch, size)``, where row k is the gradient of record k alone. Rows must not depend on
+        one another (no batch normalisation), or else the sensitivity of clipped sums is wrong. Sums of rows are exact.
+        But a product of matrices may round a row differently when other rows change. So unless you compute rows one by
+        one, the guarantee for the rows is that of real arithmetic (``arithmetic`` is "idealised").
     losses : ``(w, X, y) -> (batch,)``; needed only by algorithms that compare losses (DP-AGD)
     initial : public starting point, zeros by default
 
-    Arrays that come back may be NumPy or anything with ``__dlpack__`` on the CPU or ``.get()`` (CuPy).
+    The functions may return NumPy arrays, arrays with ``__dlpack__`` on the CPU, or arrays with ``.get()`` (CuPy).
     """
 
     def __init__(
@@ -138,7 +147,7 @@ class CallableModel(Model):
 
 
 def _copy_to_host(array: Any) -> Array:
-    """A NumPy view or copy of what a user's function returned."""
+    """Returns a NumPy view or copy of an array that a user's function returned."""
     if hasattr(array, "get") and hasattr(array, "__cuda_array_interface__"):
         array = array.get()
     out = np.asarray(array)

@@ -1,4 +1,4 @@
-"""The raw data, which no algorithm can reach: features, targets, and what is computed from them once."""
+"""The raw data, which no algorithm can reach: features, targets, weights, and what is computed from them once."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from .dense import RowUnits, round_rows_to_units
 
 
 class Records:
-    """Features ``(n, d)`` in float32 or float64 and a target each.
+    """Records with features ``(n, d)`` in float32 or float64, and a target for each.
 
-    A record with a non-finite feature is kept as a row of zeros and marked invalid: it then contributes 0 to every
-    sum. To refuse it, or to let its NaN through, would each reveal that it is there. ``weights`` in [0, 1], relative to
-    the largest, multiply what a record adds to a sum, after it was clipped; None for all 1.
+    A record with a non-finite feature is kept as a row of zeros and marked invalid, and contributes 0 to every sum. If
+    it were refused, or if its NaN went into sums, this would reveal that the record is there. ``weights`` in [0, 1] are
+    relative to the largest weight. They multiply a record's contribution to a sum after it was clipped. None stands for
+    weights of 1.
     """
 
     memo: tuple[NDArray[np.float64], Array] | None = None
-    """Room for a model to keep the scores it computed last, with their parameters."""
+    """The parameters and scores that a model computed last for these records."""
 
     def __init__(
         self,
@@ -48,7 +49,8 @@ class Records:
         return int(self.features.shape[1])
 
     def get_units(self, bias: bool) -> RowUnits:
-        """The rows' integer forms, with a 1 appended or not; computed once for a fit, whatever the number of steps."""
+        """Returns the rows' integer forms, with an appended 1 if ``bias`` is true. They are computed once for all steps
+        of a fit."""
         if bias not in self._units:
             if self._whole is None:
                 self._units[bias] = round_rows_to_units(self.features, bias, self.valid)
@@ -78,7 +80,7 @@ class Records:
         return Records(moved, self.targets, self.valid & np.isfinite(moved).all(axis=1), self.weights)
 
     def take(self, rows: NDArray[np.intp] | None) -> Records:
-        """The chosen rows; None is all of them, without a copy."""
+        """Returns the chosen rows. None stands for all rows, which are not copied."""
         return self if rows is None else self._take_part(rows)
 
     def _take_part(self, rows: slice | NDArray[np.intp]) -> Records:

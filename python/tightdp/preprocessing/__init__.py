@@ -1,4 +1,4 @@
-"""Preprocessing inside the account: what is learned from the records is released with noise, and charged.
+"""Private preprocessing. Everything that a transformer learns from the records is released with noise, and charged.
 
     from tightdp.pipeline import PrivatePipeline
     from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
@@ -7,7 +7,7 @@
     model = PrivatePipeline([("columns", columns), ("model", LogisticRegression())], epsilon=1.0, delta=1e-6).fit(X, y)
     model.privacy_      # of all steps together
 
-Names and interface are scikit-learn's. What you declare costs nothing.
+Names and interface are scikit-learn's. Facts that you declare, such as bounds, cost nothing.
 """
 
 from .chain import Chain

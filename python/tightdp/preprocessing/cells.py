@@ -1,4 +1,4 @@
-"""Tables of any cells, column by column: arrays, lists of rows, data frames and mappings of columns."""
+"""Reading of tables with any cells, column by column: arrays, lists of rows, data frames and mappings of columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..records.sources.arrays import ArrayBlocks
 
 
 def get_column_names(X: Any) -> list[Any] | None:
-    """The names of the columns, of a data frame or a mapping; None for an array."""
+    """Returns the column names of a data frame or a mapping. Returns None for an array."""
     if isinstance(X, Mapping):
         return list(X)
     columns = getattr(X, "columns", None)
@@ -24,13 +24,13 @@ def get_column_names(X: Any) -> list[Any] | None:
 
 
 def convert_to_blocks(X: Any) -> Any:
-    """Memory maps as blocks; anything else as it is."""
+    """Returns a memory map as blocks, and any other table unchanged."""
     return ArrayBlocks(X, np.zeros(len(X))) if isinstance(X, np.memmap) and X.ndim == 2 and len(X) else X
 
 
 def split_columns(X: Any) -> list[Any]:
-    """Returns the columns of a table, each a sequence of cells. Raises ValueError for anything else, without quoting a
-    cell."""
+    """Returns the columns of a table, each a sequence of cells. Raises TypeError or ValueError if X is not a dense
+    table. Messages quote no cell."""
     if hasattr(X, "tocsr"):
         raise TypeError("X must be a dense 2-D array: sparse input is not supported")
     names = get_column_names(X)
@@ -52,7 +52,8 @@ def split_columns(X: Any) -> list[Any]:
 
 
 def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:
-    """Remembers how many columns there are and their names, or compares with those of ``fit``."""
+    """Checks the number and names of the columns. With ``reset`` they are stored, otherwise compared with those of
+    ``fit``."""
     count = len(columns)
     rows = len(columns[0]) if columns else 0
     if not count or not rows:
@@ -62,7 +63,9 @@ def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> N
 
 
 def check_width(estimator: Any, X: Any, count: int | None, *, reset: bool) -> None:
-    """Does as ``check_shape`` for a table that may come in blocks. Blocks of numbers, ``count`` None, need no names."""
+    """Checks the number and names of the columns of a table or of blocks, as ``check_shape`` does.
+
+    If ``count`` is None, X is blocks of numbers, whose columns have no names."""
     names = None if count is None else get_column_names(X)
     count = X.width if count is None else count
     texts = names is not None and all(isinstance(name, str) for name in names)
@@ -84,8 +87,8 @@ def check_width(estimator: Any, X: Any, count: int | None, *, reset: bool) -> No
 
 
 def select_by_name(estimator: Any, X: Any) -> Any:
-    """The columns of ``fit`` in their order, of a table whose columns have names; anything else as it is. ValueError
-    where one is lacking."""
+    """Returns the columns of ``fit``, in their order, from a table whose columns have names. Returns other tables
+    unchanged. Raises ValueError if a column of ``fit`` is missing."""
     known, names = getattr(estimator, "feature_names_in_", None), get_column_names(X)
     if known is None or names is None or list(known) == names:
         return X
@@ -97,14 +100,14 @@ def select_by_name(estimator: Any, X: Any) -> Any:
 
 
 def read_text_cells(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
-    """The columns as texts without blanks around them; None, NaN and NA are ""."""
+    """Returns the columns as texts without blanks at their ends. None, NaN and NA become ""."""
     columns = split_columns(X)
     check_shape(estimator, X, columns, reset=reset)
     return [convert_cells_to_text(column) for column in columns]
 
 
 def count_column_values(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
-    """Counts, for each column, the rows that have each value, as text."""
+    """Counts, for each column, the rows that have each value. The values are texts, without those of ``missing``."""
     if rows.dtype == object:
         return [count_values(convert_cells_to_text(column), missing) for column in rows.T]
     found = []
@@ -119,7 +122,8 @@ def count_column_values(rows: NDArray[Any], missing: Sequence[str]) -> list[Coun
 
 
 def select_rows(X: Any, chosen: NDArray[np.bool_]) -> Any:
-    """Some records of a table, as a table whose cells are the same: those of lists keep their types."""
+    """Returns the records of a table for which ``chosen`` is True. Cells are unchanged, and cells of lists keep their
+    types."""
     if isinstance(X, Mapping):
         return {name: as_column(column)[chosen] for name, column in X.items()}
     return X[chosen] if get_column_names(X) is not None else as_table(X)[chosen]

@@ -1,4 +1,4 @@
-"""Transformers one after another, as one."""
+"""A transformer that applies several transformers one after another."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from .transformer import PrivateTransformer
 
 @dataclass(eq=False, repr=False)
 class Chain(NamedParts, PrivateTransformer):
-    """Private transformers one after another, for some columns of a ``ColumnTransformer``.
+    """A chain of private transformers, each applied to the result of the one before, for some columns of a
+    ``ColumnTransformer``.
 
     Further parameters
     ------------------
-    transformers : a list of (name, transformer). Leave out their epsilon, noise_multiplier, ledger and random_state:
-        those that release something share the budget of the whole equally
+    transformers : a list of (name, transformer). Leave out the transformers' epsilon, noise_multiplier, ledger and
+        random_state. The transformers that release something share the chain's budget equally
 
     Further attributes: ``transformers_``, as fitted.
 
@@ -58,7 +59,7 @@ class Chain(NamedParts, PrivateTransformer):
         return X
 
     def _prepare_input(self, X: Any) -> Any:
-        """The first one's check is made before anything is released."""
+        """Checks X by the first transformer's check, before anything is released."""
         values = count_blocks(self._read_table(X, reset=True))
         copy_unfitted(list_members(self.transformers, 2)[0][1])._prepare_input(values)
         return values
@@ -69,7 +70,7 @@ class Chain(NamedParts, PrivateTransformer):
         return np.asarray(rows)
 
     def _release_and_learn(self, values: Any, gate: Gate, spent: NoiseShare) -> None:
-        """Lets each member learn in turn from what those before it made of the values."""
+        """Fits the transformers in order. Each learns from the values that the transformers before it have made."""
         each = self._divide_share(spent)
         self.transformers_: list[tuple[str, Any]] = []
         for name, given in list_members(self.transformers, 2):

@@ -1,4 +1,4 @@
-"""Checks of a table before anything is paid for, in a pipeline and in a search."""
+"""Checks of a table that pipelines and searches make before anything is charged."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ from .transformer import PrivateTransformer
 
 
 def is_learning_labels(last: Any) -> bool:
-    """Tells whether the last step learns its labels."""
+    """Tells whether the last step of a pipeline is a classifier that learns its labels."""
     return isinstance(last, PrivateClassifier) and must_learn(last.classes)
 
 
 def scan_blocks_before_charge(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
-    """The blocks after one pass, which no later one may contradict, and some targets that the last step takes if it
-    takes all: of a classifier every label."""
+    """Passes once over blocks, so that later passes can be checked against this one. Returns the blocks and a sample of
+    targets.
+
+    The sample has every label of a classifier. If the last step accepts the sample, it accepts all targets."""
     check_weights(last, blocks)
     if not isinstance(last, PrivateClassifier):
         return scan_blocks(blocks, validate_block_targets)[0], np.zeros(1)
@@ -38,15 +40,16 @@ def scan_blocks_before_charge(last: Any, blocks: Blocks) -> tuple[Blocks, NDArra
         labels = [present for present, _ in found]
     else:
         counted, labels = scan_blocks(blocks, read_block_labels)
-    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # so often that they are no measurements
+    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # repeated, so that they are not taken for numbers
 
 
 def check_targets(last: Any, y: Any, width: int | None = None) -> None:
-    """Raises the last step's error about the targets before anything is paid for. ``width`` is None if the number of
-    features is not known."""
+    """Raises the last step's error about the targets, if there is one, before anything is charged.
+
+    ``width`` is None if the number of features is not known."""
     if isinstance(last, PrivateClassifier):
         trial = copy_unfitted(last) if width is not None else copy_unfitted(last).set_params(bounds=None)
-        if is_learning_labels(last):  # once they are paid for
+        if is_learning_labels(last):  # acts as if the labels had been learned
             trial._learned, trial.classes_ = True, read_labels("y", y, few=True)[1]
             trial._compute_class_weights()
         else:
@@ -56,15 +59,15 @@ def check_targets(last: Any, y: Any, width: int | None = None) -> None:
 
 
 def check_weights(last: Any, blocks: Blocks | None) -> None:
-    """Raises ValueError where blocks hold weights, and the last step declares no largest one."""
+    """Raises ValueError if blocks hold weights and the last step declares no largest weight."""
     if isinstance(last, PrivateEstimator) and blocks is not None:
         resolve_largest_weight(last.max_sample_weight, blocks.weighted)
 
 
 def check_table(steps: Sequence[Any], X: Any) -> None:
-    """Raises the first step's error about the table before anything is paid for.
+    """Raises the first step's error about the table, if there is one, before anything is charged.
 
-    One row shows the kind of an array of numbers, and blocks have said what they hold.
+    One row of an array of numbers is enough for this. Blocks state the types of their columns.
     """
     trial = copy_unfitted(next(step for step in steps if step is not None))
     few = X[:1] if isinstance(X, np.ndarray) and X.dtype.kind in "bfiu" else X

@@ -1,4 +1,4 @@
-"""Transformers for some columns each."""
+"""A transformer that applies different transformers to different columns."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .transformer import PrivateTransformer
 
 @dataclass(eq=False, repr=False)
 class ColumnTransformer(NamedParts, PrivateTransformer):
-    """Private transformers, each for some columns, whose features stand side by side. Other columns are left out.
+    """Applies private transformers to some columns each, and joins their features. Other columns are left out.
 
     Further parameters
     ------------------
-    transformers : a list of (name, transformer, columns); columns are numbers, or names where X is a data frame or a
-        mapping of columns, not flags or slices. "passthrough" leaves columns of numbers as they are
+    transformers : a list of (name, transformer, columns). Columns are numbers, or names if X is a data frame or a
+        mapping of columns. Flags and slices are not accepted. "passthrough" leaves columns of numbers as they are
 
-    Leave out the transformers' epsilon, noise_multiplier, ledger and random_state: those that release something share
-    the budget of the whole equally.
+    Leave out the transformers' epsilon, noise_multiplier, ledger and random_state. The transformers that release
+    something share the budget of the ``ColumnTransformer`` equally.
 
     Further attributes: ``transformers_``, as fitted.
 
@@ -73,7 +73,7 @@ class ColumnTransformer(NamedParts, PrivateTransformer):
         return X, columns
 
     def _prepare_input(self, X: Any) -> list[tuple[str, Any, Any, Any]]:
-        """(name, a transformer to be fitted or None, columns, what it learns from)."""
+        """Returns for each part its name, an unfitted transformer or None, its columns, and its prepared input."""
         table, each = self._read_table(X, reset=True)
         given_parts = list_members(self.transformers, 3)
         for _, _, columns in given_parts:
@@ -96,7 +96,7 @@ class ColumnTransformer(NamedParts, PrivateTransformer):
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
 
     def _divide_share(self, spent: NoiseShare) -> NoiseShare:
-        """Returns the budget of one member: those that release something share equally."""
+        """Returns the budget of one transformer. The transformers that release something have equal shares."""
         paying = sum(
             member is not None and bool(member._charge(spent)) for _, member, _ in list_members(self.transformers, 3)
         )
@@ -131,7 +131,7 @@ class ColumnTransformer(NamedParts, PrivateTransformer):
         return found
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """Joins the facts of the members, each under its name."""
+        """Joins the facts of the transformers, each under the transformer's name."""
         released: list[str] = []
         public: dict[str, str] = {}
         for name, member, columns in self.transformers_:
@@ -144,7 +144,8 @@ class ColumnTransformer(NamedParts, PrivateTransformer):
 
 
 def _list_keys(columns: Any) -> list[Any]:
-    """The columns, one by one: as flags they would be taken for the numbers 0 and 1."""
+    """Returns a list of the names or numbers of columns. Raises ValueError for flags, which would be taken for the
+    numbers 0 and 1."""
     keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
     for key in keys:
         if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
@@ -153,7 +154,7 @@ def _list_keys(columns: Any) -> list[Any]:
 
 
 def _take_columns_of_table(whole: Any, columns: Any) -> Any:
-    """Some columns of a table, as an array, or of blocks as blocks."""
+    """Returns some columns of a table as an array, or some columns of blocks as blocks."""
     X, found = whole
     places = _find_column_numbers(columns, get_column_names(X), len(found))
     if isinstance(X, Blocks):
@@ -166,7 +167,7 @@ def _take_columns_of_table(whole: Any, columns: Any) -> Any:
 
 
 def _find_column_numbers(columns: Any, names: list[Any] | None, many: int) -> list[int]:
-    """The numbers of some columns of so many, which are given by name or number."""
+    """Returns the numbers of columns that are given by name or number. ``many`` is the number of all columns."""
     keys, places = _list_keys(columns), []
     if not keys:
         raise ValueError("columns must be one or more")

@@ -1,4 +1,4 @@
-"""Texts as one feature a category."""
+"""A transformer that encodes texts, with one feature for each category."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from .transformer import PrivateTransformer
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OneHotEncoder(PrivateTransformer):
-    """One feature for each category of each column: 1 where a record has that category, and 0 elsewhere. A text that is
-    not a category has zeros alone.
+    """Encodes each category of each column as one feature, which is 1 if a record has that category and 0 otherwise. If
+    a text is not a category, all features of its column are 0.
 
-    Cells are compared as texts, without blanks at their ends; None, NaN and pandas' NA are "". Whole floats are written
-    as integers, also in declared categories: 1 and 1.0 are one category.
+    Cells are compared as texts, without blanks at their ends. None, NaN and pandas' NA become "". Whole floats are
+    written as integers, also in declared categories, so 1 and 1.0 are the same category.
 
     Further parameters
     ------------------
-    categories : a list of lists of values, one for each column: declared, and free of charge. None learns the values
-        whose noisy counts reach a threshold (``tightdp.frequent_values``)
+    categories : a list of lists of values, one for each column. Declared categories are free of charge. If None, the
+        categories are the values whose noisy counts reach a threshold (``tightdp.frequent_values``)
     missing : texts that stand for no value
 
     Further attributes: ``categories_``, a tuple of texts for each column.
 
     Guarantee: that of Gaussian(noise_multiplier) + ApproximateDP(0, delta/10), add/remove one record; proof in
-    docs/theory/frequent.md, section 2. The time that it takes depends on the number of different values, and is not
-    protected.
+    docs/theory/frequent.md, section 2. The running time of ``fit`` depends on the number of different values, and is
+    not protected.
 
     >>> from tightdp.preprocessing import OneHotEncoder
     >>> clinics = [["north"]] * 600 + [["south"]] * 400 + [["Clinic of Jane Doe"]]

@@ -1,4 +1,4 @@
-"""Numbers in the place of those that are missing."""
+"""A transformer that replaces missing numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SimpleImputer(PrivateTransformer):
     fill_value : the constant, one number or one for each column
     domain : the range that is searched for medians, as for ``MinMaxScaler``
 
-    Further attributes: ``statistics_``, the numbers, of shape (d,).
+    Further attributes: ``statistics_``, the numbers that replace missing ones, of shape (d,).
 
     Guarantee: that of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md. Without
     an imputer, a record with a missing number contributes nothing to a fit.

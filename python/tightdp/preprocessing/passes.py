@@ -1,4 +1,4 @@
-"""Numbers in memory, or in blocks that are passed over: what transformers learn from."""
+"""The input of transformers: numbers in memory, or in blocks that are read in passes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from ..release.noise import RandomSource
 
 Array = NDArray[np.float64]
 Values = Array | Stream
-"""Rows (n, d), or a stream of such rows."""
+"""Array of n rows with d columns, or a stream of such rows."""
 
 
 def count_blocks(X: Any) -> Any:
-    """Blocks after the pass that counts their records, for all that learn from them; anything else as it is."""
+    """Passes over blocks once to count their records, and returns the counted blocks. Returns other tables
+    unchanged."""
     return scan_blocks(X, None)[0] if isinstance(X, Blocks) else X
 
 
 def stream_features(blocks: Blocks) -> Stream:
-    """The features of blocks, after one pass over them."""
+    """Returns a stream of the features of blocks, after one pass over the blocks."""
     return Stream.from_blocks(blocks, _get_features)
 
 
@@ -32,21 +33,24 @@ def _get_features(features: NDArray[Any], targets: Any) -> Any:
 
 
 def width_of(values: Values) -> int:
-    """The number of columns."""
+    """Returns the number of columns."""
     return values.width if isinstance(values, Stream) else int(values.shape[1])
 
 
 def sum_over_rows(
     values: Values, part: Callable[[Array], NDArray[np.int64]], length: int, source: RandomSource
 ) -> NDArray[np.int64]:
-    """The sum of ``part`` over all rows, modulo 2^64. A part is a sum over rows of integers, each of its own row."""
+    """Returns the sum of ``part`` over all rows, modulo 2^64.
+
+    ``part`` maps some rows to ``length`` integers. They are sums over the rows, and each row's term depends on that row
+    alone."""
     if isinstance(values, Stream):
         return values.sum_over_batch(_PartOfDoubles(part), length, source)
     return part(values)
 
 
 class _PartOfDoubles:
-    """A part, of rows in any type of floats."""
+    """A function of rows in any float type, which converts them to float64 for ``part``."""
 
     def __init__(self, part: Callable[[Array], NDArray[np.int64]]) -> None:
         self._part = part

@@ -1,6 +1,8 @@
-"""Private quantiles of columns: noisy counts steer a binary search over a public grid (docs/theory/quantiles.md).
+"""Private quantiles of columns, found by a binary search over a public grid with noisy counts
+(docs/theory/quantiles.md).
 
-Source: Huang, Liang and Yi (NeurIPS 2021), section 3, in integers and for all columns at once.
+The method is that of Huang, Liang and Yi (NeurIPS 2021), section 3, in integers and for all columns at once. Each round
+of the search releases one noisy count for each level and column.
 """
 
 from __future__ import annotations
@@ -22,26 +24,29 @@ from ..release.noise import RandomSource
 from .passes import Array, Values, sum_over_rows, width_of
 
 DIGITS = 20
-"""Binary digits of a level: levels are rounded to multiples of 2^-20, so that sums are integers."""
+"""Number of binary digits of a level. A level is the share of values at or below its quantile. Levels are rounded to
+multiples of 2^-20, so that sums are integers."""
 OCTAVES = range(-20, 43)
+"""Exponents of the powers of two at which the octaves of the full grid begin."""
 STEPS = 32
-"""Grid points in an octave. Neighbouring ones are within 3 %, which is fine enough for clipping and imputing. The 63
-octaves of either sign, from 10^-6 to 9 10^12, are then 4,033 points, which 12 questions search."""
+"""Number of grid points in an octave. Neighbouring points differ by 3 %, which is fine enough for clipping and
+imputing. The 63 octaves of either sign, from 10^-6 to 9 10^12, and 0 are 4,033 points. A search takes 12 rounds."""
 MARGIN = 3.0
-"""Standard deviations of the noise by which outer levels are taken further inside. Otherwise noise alone could pass for
-a few values in a region that holds none, and the search would end far from the data. Of ten such answers 1.3 % are
-wrong."""
+"""Number of standard deviations of the noise by which levels are moved toward the median. Otherwise, in a region
+without values, noise alone could look like a few values, and the search would end far from the data. With this margin,
+the probability that any of ten noisy counts in such a region misleads the search is 1.3 %."""
 LEFT_OUT = 0.1
-"""Largest share of the records that bounds may leave out on either side. With more, they would be bounds of the middle
-and not of the column."""
+"""Largest share of the records that may lie outside the bounds on either side. With a larger share, the bounds would be
+those of the middle of the column."""
 POINTS = 1024
-"""Grid points of a declared range, both ends included: 10 questions find one of them."""
+"""Number of grid points of a declared range, both ends included. A search on them takes 10 rounds."""
 
 
 def build_grid(domain: Any, columns: int) -> Array:
-    """The values that a quantile may take, ascending, shape (points, columns).
+    """Returns the values that a quantile may take, ascending, of shape (points, columns).
 
-    None is a grid for every number, (low, high) one of equally spaced points, the same or one for each column.
+    If ``domain`` is None, this is the full grid of ``OCTAVES``. If it is (low, high), the points are equally spaced
+    between these, which are numbers or arrays with one number for each column.
     """
     if domain is None:
         line = _build_full_grid()
@@ -66,17 +71,17 @@ def _build_full_grid() -> Array:
 
 
 def count_rounds(domain: Any) -> int:
-    """Returns the number of questions that a search asks. It does not depend on the columns."""
+    """Returns the number of rounds of a search. It does not depend on the columns."""
     return math.ceil(math.log2(2 * STEPS * len(OCTAVES) + 1 if domain is None else POINTS))
 
 
 def compute_search_charge(domain: Any, noise_multiplier: float) -> Composition:
-    """Returns the charge of a search: its questions together are as private as one ``Gaussian(noise_multiplier)``."""
+    """Returns the charge of a search. Its rounds together are as private as one ``Gaussian(noise_multiplier)``."""
     return Gaussian(_compute_question_noise(domain, noise_multiplier)) * count_rounds(domain)
 
 
 def round_level(name: str, value: Any) -> float:
-    """A level in (0, 1), as a multiple of 2^-20 other than 0 and 1."""
+    """Checks a level in (0, 1), and returns the nearest multiple of 2^-20 other than 0 and 1."""
     unit: int = 2**DIGITS
     return min(max(round(_check.open_unit(name, value) * unit), 1), unit - 1) / unit
 
@@ -84,18 +89,19 @@ def round_level(name: str, value: Any) -> float:
 def search_quantiles(
     gate: Gate, columns: Values, levels: Sequence[float], domain: Any, noise_multiplier: float
 ) -> NDArray[np.intp]:
-    """About the least grid point that has the share ``levels[i]`` of a column's values at or below it, as its place on
-    the grid: shape (levels, columns). One level, or two that ascend, of which outer ones are taken further inside, by
-    ``MARGIN``. Values that are NaN are left out; infinities count.
+    """Returns private quantiles as indices of grid points, of shape (levels, columns).
 
-    A question depends on the answers before it, and its noise does not.
+    Each is about the least grid point at or below which the share ``levels[i]`` of a column's values lies. There is one
+    level, or two in ascending order. Levels other than 1/2 are moved toward 1/2 by ``MARGIN`` deviations of the noise.
+    NaN values are left out, and infinite values count. The counts of a round depend on earlier releases, and the
+    deviation of their noise does not.
     """
     grid, noise = build_grid(domain, width_of(columns)), _compute_question_noise(domain, noise_multiplier)
     low = np.zeros((len(levels), width_of(columns)), np.intp)
     high = np.full_like(low, len(grid) - 1)
     for _ in range(count_rounds(domain)):
         middle = (low + high) // 2
-        middle[0] = np.minimum(middle[0], middle[-1])  # what one record can add rests on this order
+        middle[0] = np.minimum(middle[0], middle[-1])  # the sensitivity holds for ascending thresholds
         at = np.take_along_axis(grid, middle, axis=0)
         query = excess_query(columns, at, levels)
         excess = gate.release_gaussian(query, noise).value.reshape(low.shape)
@@ -107,10 +113,10 @@ def search_quantiles(
 
 
 def enough_records(columns: int, levels: Sequence[float], domain: Any, noise_multiplier: float) -> int:
-    """Returns the number of records with which a search finds bounds that leave out ``LEFT_OUT`` at most on each side.
+    """Returns a number of records with which a search finds bounds that leave out at most ``LEFT_OUT`` on each side.
 
-    ``MARGIN`` deviations of the noise are then a small enough share of the records (docs/theory/quantiles.md, section
-    1). The number is public.
+    With so many records, ``MARGIN`` deviations of the noise are a small enough share of the records
+    (docs/theory/quantiles.md, section 1). The returned number is public.
     """
     noise = _compute_question_noise(domain, noise_multiplier) * _bound_sensitivity(
         [round(q * 2**DIGITS) for q in levels], columns
@@ -120,9 +126,11 @@ def enough_records(columns: int, levels: Sequence[float], domain: Any, noise_mul
 
 
 def excess_query(columns: Values, at: Array, levels: Sequence[float]) -> Query:
-    """Query for the number of values at or below ``at``, less q times their number, for each level q and column.
+    """Returns the query of the number of values at or below the threshold ``at``, minus q times the number of all
+    values, for each level q and column.
 
-    Thresholds are raised to ascend. A value adds 1 - q or -q to each, so that one record adds at most the sensitivity.
+    Thresholds are raised where they do not ascend. A value adds 1 - q or -q for each level. So the norm of what one
+    record adds is at most the sensitivity.
     """
     units = [round(q * 2**DIGITS) for q in levels]
     at = np.maximum.accumulate(at, axis=0)
@@ -142,12 +150,15 @@ def _count_excess(at: Array, units: Sequence[int], columns: Array) -> Integers:
 
 
 def _bound_sensitivity(units: Sequence[int], columns: int) -> float:
-    """The norm of the longest vector that one record adds, rounded up: values below the first k thresholds lack 1."""
+    """Returns the norm of the longest vector that one record adds, rounded up.
+
+    For some k, a value is above the first k thresholds and adds -q for these. It adds 1 - q for the others."""
     one: int = 2**DIGITS
     square = max(sum((one - q if i >= k else q) ** 2 for i, q in enumerate(units)) for k in range(len(units) + 1))
     return math.sqrt(columns * square) * (1 + 2.0**-50) / one
 
 
 def _compute_question_noise(domain: Any, noise_multiplier: float) -> float:
-    """Returns the noise multiplier of one question, rounded up: all questions together cost no more than was asked."""
+    """Returns the noise multiplier of one round, rounded up, so that all rounds together are as private as one
+    ``Gaussian(noise_multiplier)``."""
     return noise_multiplier * math.sqrt(count_rounds(domain)) * (1 + 2.0**-50)

@@ -1,4 +1,4 @@
-"""Numbers mapped to a common range, by bounds that are declared or by private quantiles, and by private moments."""
+"""Transformers that scale columns of numbers, by declared bounds, private quantiles or private moments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .transformer import PrivateTransformer
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class BoundedTransformer(PrivateTransformer):
-    """A transformer that clips columns to bounds."""
+    """A transformer that clips each column to bounds, which are declared or learned."""
 
     bounds: Any = None
     quantiles: tuple[float, float] = (0.01, 0.99)
@@ -55,16 +55,16 @@ class BoundedTransformer(PrivateTransformer):
         return values
 
     def _find_bounds(self, values: Values, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
-        """Low and high of each column, low < high."""
+        """Returns the lower and upper bound of each column. The lower one is smaller."""
         size = width_of(values)
         if self.bounds is not None:
             scale = Scale.from_bounds("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
         found = quantiles.search_quantiles(gate, values, self._check_levels(), self.domain, noise_multiplier)
         grid = quantiles.build_grid(self.domain, size)
-        low, high = np.sort(found, axis=0)  # with few values the margins may cross
+        low, high = np.sort(found, axis=0)  # few values may give a lower bound above the upper one
         low = np.minimum(low, len(grid) - 2)
-        high = np.maximum(high, low + 1)  # a column of one value keeps what is above it apart
+        high = np.maximum(high, low + 1)  # bounds must differ even if a column has only one value
         return grid[low, np.arange(size)], grid[high, np.arange(size)]
 
     def _list_bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
@@ -76,7 +76,7 @@ class BoundedTransformer(PrivateTransformer):
 
 
 def _width(domain: Any) -> int:
-    """Returns the number of columns that a domain has bounds for; 1 if they serve every column."""
+    """Returns the number of columns for which a domain has bounds. Returns 1 if all columns have the same bounds."""
     try:
         return max(np.size(end) for end in domain) if domain is not None else 1
     except TypeError:
@@ -88,11 +88,11 @@ class MinMaxScaler(BoundedTransformer):
 
     Further parameters
     ------------------
-    bounds : (low, high), each a number or one number for each column: declared, and free of charge. None learns the two
-        ``quantiles`` of each column's values, by a binary search with noisy counts
-    quantiles : two levels in (0, 1), of the values that are not missing
-    domain : (low, high), declared: quantiles are searched on 1,024 equally spaced points of this range. None searches 0
-        and all numbers from 1e-6 to 9e12 of either sign, in steps of 3 %
+    bounds : (low, high), each a number or one number for each column. Declared bounds are free of charge. If None, the
+        bounds are the two ``quantiles`` of each column, found by a binary search with noisy counts
+    quantiles : two levels in (0, 1). The quantiles are those of the values that are not missing
+    domain : declared range (low, high). Quantiles are searched on 1,024 equally spaced points of this range. If None,
+        they are searched on a grid of 0 and all numbers from 1e-6 to 9e12 of either sign, in steps of 3 %
 
     Further attributes: ``bounds_``, low and high of shape (d,).
 
@@ -127,10 +127,11 @@ class MinMaxScaler(BoundedTransformer):
 
 
 SHARE = 0.5
-"""Share of the privacy, as mu^2, for bounds that are not declared; the rest is for moments."""
+"""Share of the budget, as mu^2, for bounds that are not declared. The rest is for moments."""
 NARROWEST = 1 / 64
-"""The least standard deviation, in half-widths of the bounds: below it noise would choose the scale."""
+"""The least standard deviation, divided by half the width of the bounds. A smaller one would be mostly noise."""
 DIGITS = 20
+"""Binary digits of a value mapped to [-1, 1], after the point."""
 
 
 class StandardScaler(BoundedTransformer):
@@ -143,7 +144,7 @@ class StandardScaler(BoundedTransformer):
     Further attributes: ``bounds_``, and ``mean_`` and ``scale_`` of the clipped values, of shape (d,). ``scale_`` is at
     least 1/64 of half the width of the bounds.
 
-    Count, sum and sum of squares of each column's values are one release. Guarantee: that of one
+    One release contains the count, the sum and the sum of squares of each column's values. Guarantee: that of one
     Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/quantiles.md, section 2.
 
     >>> import numpy as np
@@ -164,7 +165,7 @@ class StandardScaler(BoundedTransformer):
         return self._charge_for_bounds(bounds) + Gaussian(moments)
 
     def _split_noise(self, spent: NoiseShare) -> tuple[float, float]:
-        """The noise of the bounds, and that of the moments."""
+        """Returns the noise multiplier of the bounds, and the noise multiplier of the moments."""
         z = spent.noise_multiplier
         if self.bounds is not None:
             return z, z
@@ -191,11 +192,11 @@ class StandardScaler(BoundedTransformer):
 
 
 def moments_query(values: Values, low: Any, high: Any) -> Query:
-    """Query for each column's number, sum and sum of squares of values, clipped to [low, high] and mapped to [-1, 1].
+    """Returns the query of the number, sum and sum of squares of each column's values. Values are clipped to
+    [low, high] and mapped to [-1, 1].
 
-    NaN does not count as a value.
-
-    A value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20 and so no longer than sqrt(3).
+    NaN does not count as a value. A mapped value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20. So
+    the norm of what it adds is at most sqrt(3).
     """
     columns = width_of(values)
 

@@ -1,4 +1,4 @@
-"""Estimators that are made of named others: nested parameters, and copies of the parts."""
+"""Parts of estimators that consist of named estimators: nested parameters, and copies of the named estimators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .transformer import PrivateTransformer
 
 
 def check_named_steps(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
-    """``steps`` as a list of tuples of ``length`` whose first entries are different names."""
+    """Checks ``steps``, and returns a list of tuples of length ``length`` whose first entries are different names."""
     shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
         raise TypeError(f"{argument} must be a list of {shape}, got {steps!r}")
@@ -23,7 +23,8 @@ def check_named_steps(steps: Any, argument: str, length: int) -> list[tuple[Any,
 
 
 def list_members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
-    """The parts of a transformer: private ones without a budget of their own; None for "passthrough"."""
+    """Checks the named parts of a transformer, and returns them. Each part is a private transformer without a budget of
+    its own, or None for "passthrough"."""
     found = []
     for name, given, *columns in check_named_steps(transformers, "transformers", length):
         member = None if length == 3 and isinstance(given, str) and given == "passthrough" else given
@@ -38,7 +39,7 @@ def list_members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
 
 
 def copy_unfitted(estimator: Any) -> Any:
-    """An unfitted copy; None stays."""
+    """Returns an unfitted copy of an estimator. Returns None for None."""
     if estimator is None:
         return None
     try:
@@ -49,20 +50,20 @@ def copy_unfitted(estimator: Any) -> Any:
 
 
 def _copy_parameter(value: Any) -> Any:
-    """A parameter whose estimators, in lists as well, are copies."""
+    """Returns a copy of a parameter, in which estimators are copied, also those in lists and tuples."""
     if hasattr(value, "get_params"):
         return type(value)(**{name: _copy_parameter(each) for name, each in value.get_params(deep=False).items()})
     return type(value)(map(_copy_parameter, value)) if type(value) in (list, tuple) else value
 
 
 class NamedParts:
-    """Parameters of the parts by NAME__PARAMETER, and the parts themselves by NAME, as in scikit-learn."""
+    """A mixin with scikit-learn's nested parameters: NAME is a part, and NAME__PARAMETER a parameter of that part."""
 
     _steps: str
-    """The argument that holds the parts."""
+    """Name of the argument that holds the parts."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Returns the parameters by name; with ``deep`` those of the parts too."""
+        """Returns the parameters by name. With ``deep``, parts and their parameters are included."""
         found: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
         if deep:
             for name, part, *_ in getattr(self, self._steps) or ():
@@ -72,7 +73,7 @@ class NamedParts:
         return found
 
     def set_params(self, **params: Any) -> Any:
-        """Sets parameters by their names in ``get_params``; ValueError for one that there is not."""
+        """Sets parameters by their names in ``get_params``. Raises ValueError for an unknown name."""
         own = super().get_params(deep=False)  # type: ignore[misc]
         for key in own.keys() & params.keys():
             setattr(self, key, params[key])

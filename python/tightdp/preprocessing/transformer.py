@@ -1,4 +1,5 @@
-"""Base class of private transformers: the noise that a target needs, the charge before the release, the account."""
+"""The base class of private transformers, which calibrates the noise, charges before the release, and keeps the
+account."""
 
 from __future__ import annotations
 
@@ -34,12 +35,13 @@ from .cells import check_width, convert_to_blocks
 from .passes import stream_features
 
 TYPES = "types of the columns"
+"""Name of the public fact about the columns' types."""
 NOTHING = 1e-300
-"""The delta of what releases nothing, where none is given: every other would do."""
+"""The delta of a transformer that releases nothing, if none is given. Any other would do."""
 
 
 class FittedAttributes:
-    """Attributes that validation and ``fit`` set."""
+    """The attributes that validation and ``fit`` set."""
 
     n_features_in_: int
     bounds_: tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -52,10 +54,11 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     epsilon, delta : the guarantee to meet, add/remove one record
-    noise_multiplier : in place of ``epsilon``: all that is released has the privacy of one Gaussian with it. Leave out
-        all three in a ``PrivatePipeline`` that has an epsilon, and where everything is declared
+    noise_multiplier : may be given in place of ``epsilon``. All releases together are then as private as one Gaussian
+        with this noise multiplier. Leave out epsilon, delta and noise_multiplier in a ``PrivatePipeline`` that has an
+        epsilon, and if everything is declared
     random_state : None draws from the operating system's secure generator; an int is for experiments
-    ledger : a ``tightdp.Ledger``, or its path or URL: charged before a record is looked at
+    ledger : a ``tightdp.Ledger``, or its path or URL, which is charged before any record is used
 
     Attributes: ``privacy_``, ``charged_``, ``history_`` and ``statement_`` as for classifiers, n_features_in_.
     """
@@ -88,8 +91,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Features made from X (n, d): doubles of shape (n, n_features_out). From ``Blocks`` it makes blocks, whose
-        features are computed when they are read."""
+        """Returns the features of X (n, d), as float64 of shape (n, n_features_out). For ``Blocks``, returns blocks
+        whose features are computed when they are read."""
         if not hasattr(self, "charged_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if isinstance(X, Blocks):
@@ -98,11 +101,11 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return self._transform_values(self._read_table(X, reset=False))
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit``, without a look at a record; features and classes do not change it."""
+        """Returns the charge of ``fit``, which does not depend on the records. Both arguments are ignored."""
         return self._charge(self._plan_budget()[0])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """The names of the features, for scikit-learn."""
+        """Returns the names of the features, for scikit-learn."""
         if not hasattr(self, "charged_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         known = getattr(self, "feature_names_in_", None)
@@ -136,7 +139,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return given
 
     def _has_text_outputs(self) -> bool:
-        """Tells whether a release spells cells as texts, as their type has it."""
+        """Tells whether a release contains texts of cells. How a cell is written depends on the type of its column."""
         return False
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
@@ -144,11 +147,11 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:
-        """The features of some rows of a block, whose columns have no names."""
+        """Returns the features of some rows of a block, whose columns have no names."""
         return self._transform_values(self._read_table(rows, reset=False))
 
     def _read_table(self, X: Any, *, reset: bool) -> Any:
-        """X as ``_release_and_learn`` and ``_transform_values`` take it; blocks as they are."""
+        """Checks X, and returns the input of ``_transform_values``. Blocks are returned unchanged."""
         if isinstance(X, Blocks):
             check_numbers(X)
             check_width(self, X, None, reset=reset)
@@ -157,14 +160,14 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return values.astype(np.float64)
 
     def _prepare_input(self, X: Any) -> Any:
-        """X as ``_release_and_learn`` takes it, checked: of blocks a stream."""
+        """Checks X, and returns the input of ``_release_and_learn``. For blocks, this is a stream."""
         values = self._read_table(X, reset=True)
         return stream_features(values) if isinstance(values, Blocks) else values
 
     # Steps of a fit, by itself and in a pipeline.
 
     def _plan_budget(self) -> tuple[NoiseShare, float]:
-        """Returns the budget of the releases, and the delta at which ``privacy_`` is asked for."""
+        """Returns the budget of the releases, and the delta of ``privacy_``."""
         if self.epsilon is None and not self._charge(NoiseShare(1.0, NOTHING)):
             return NoiseShare(1.0, NOTHING), NOTHING if self.delta is None else _check.open_unit("delta", self.delta)
         target = Target.from_arguments(self.epsilon, self.delta)
@@ -180,7 +183,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _run(
         self, values: Any, spent: NoiseShare, source: RandomSource, delta: float, pay: Callable[[], object]
     ) -> None:
-        """Releases and learns; the gate pays before the first release."""
+        """Makes the releases and learns from them. The gate calls ``pay`` before the first release."""
         charge = self._charge(spent)
         gate = Gate(FixedPlan(charge), source, pay=pay)
         self._release_and_learn(values, gate, spent)

@@ -1,1 +1,1 @@
-"""Releases over arrays: clipped sums with noise, exact sums, noise itself, on the host and on a device."""
+"""Releases of sums over arrays, on the host and on a device: clipping, exact sums, noise and random numbers."""

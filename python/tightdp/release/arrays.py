@@ -1,4 +1,4 @@
-"""Per-example arrays of any library as the compiled core reads them, and results of the same shapes."""
+"""Conversion of per-example arrays of any library to the form that the compiled core reads, and of results back."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .._core import describe_rows
 
 _DTYPES = "float16, bfloat16, float32 or float64"
 _NAMES = {np.dtype(name): name for name in ("float16", "float32", "float64")}
-"""NumPy takes microseconds to spell a dtype."""
+"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and this table does not."""
 
 
 @dataclass(slots=True)  # not frozen: that triples the time to make one
 class Examples:
-    """Arrays of shape (batch, *shape), one a parameter: not copied where each row is one run in memory."""
+    """Per-example arrays of shape (batch, *shape), one for each parameter. An array is not copied if each of its rows
+    is contiguous in memory."""
 
     arrays: tuple[Any, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -28,7 +29,7 @@ class Examples:
     dtype: str
     is_list: bool
     torch: bool
-    """Whether results go back as torch tensors."""
+    """True if results are returned as torch tensors."""
 
     @property
     def columns(self) -> int:
@@ -40,7 +41,8 @@ class Examples:
 
 
 def view_examples(name: str, value: Any) -> Examples:
-    """Checks and views ``value``: one (batch, *shape) array or a list of them, all of one dtype."""
+    """Checks ``value`` and returns a view of it. It is one array of shape (batch, *shape), or a list of such arrays of
+    one dtype."""
     is_list = isinstance(value, (list, tuple))
     given = list(value) if is_list else [value]
     if not given:
@@ -71,7 +73,8 @@ def view_examples(name: str, value: Any) -> Examples:
 
 
 def _view_array(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
-    """Returns an array in the host's memory as the kernels read it, its shape, and its type if they know it."""
+    """Returns an array in host memory as the kernels read it, its shape, and its type. The type is None if the kernels
+    do not support it."""
     x = as_numpy(x)
     if isinstance(x, np.ndarray):
         if x.ndim == 0:
@@ -88,7 +91,7 @@ def _view_array(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
         x = x.detach()  # a view: DLPack refuses tensors that are part of a graph
     try:
         shape, dtype, contiguous, _ = describe_rows(x)
-    except (BufferError, RuntimeError) as why:  # of what is sparse, quantized, nested, conjugated
+    except (BufferError, RuntimeError) as why:  # for sparse, quantized, nested or conjugated tensors
         raise TypeError(f"{label} must be an array of numbers, each in a place of its own: {why}") from None
     if not contiguous and dtype is not None:
         x = x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(np.asarray(x))
@@ -96,9 +99,10 @@ def _view_array(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
 
 
 def as_numpy(x: Any) -> Any:
-    """A tensor's memory as a NumPy array, which takes a fifth of the time to look at; anything else as it is.
+    """Returns a torch tensor's memory as a NumPy array, whose shape and type take a fifth of the time to read.
 
-    bfloat16 and what lies elsewhere are left to DLPack: NumPy has no such arrays.
+    Other values are returned unchanged. So are tensors of bfloat16 or outside host memory, which NumPy does not have:
+    they are read by DLPack.
     """
     if not isinstance(x, np.ndarray) and is_torch(x):
         try:
@@ -114,7 +118,9 @@ def is_torch(x: Any) -> bool:
 
 
 def prepare_outputs(found: Examples, out: Any, name: str = "out", *, integers: bool = False) -> list[Any]:
-    """Arrays for the sums, of float32 or float64, or int64 for ``integers``: ``out`` once checked, or new ones."""
+    """Returns the arrays that the sums are written to: those of ``out``, after checks, or new ones.
+
+    Their dtype is float32 or float64, or int64 with ``integers``."""
     if out is None:
         return [np.empty(shape, np.int64 if integers else found.out_dtype) for shape in found.shapes]
     accepted = ["int64"] if integers else ["float32", "float64"]
@@ -141,7 +147,7 @@ def prepare_outputs(found: Examples, out: Any, name: str = "out", *, integers: b
 
 
 def convert_outputs(found: Examples, outs: list[Any]) -> Any:
-    """The sums as the caller's kind of array."""
+    """Returns the sums as arrays of the caller's library."""
     if found.torch:
         torch = sys.modules["torch"]
         outs = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in outs]
@@ -149,7 +155,8 @@ def convert_outputs(found: Examples, outs: list[Any]) -> Any:
 
 
 def check_columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[np.float64]:
-    """One finite number a column, from an array of the parameter's shape, a list of them, or a flat vector."""
+    """Checks and flattens one finite number for each column. ``value`` is an array of the parameter's shape, a list of
+    such arrays, or a flat vector."""
     if isinstance(value, (list, tuple)) and found.is_list:
         if len(value) != len(found.shapes):
             raise ValueError(f"{name} must hold {len(found.shapes)} arrays, got {len(value)}")
@@ -169,11 +176,11 @@ def check_columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[
 
 
 def check_weights_vector(value: Any, batch: int) -> npt.NDArray[np.float64] | None:
-    """One finite weight >= 0 an example."""
+    """Checks weights, one finite number >= 0 for each example, and returns them as float64."""
     if value is None:
         return None
     weights = np.asarray(value)
-    if weights.dtype != np.bool_:  # a mask is as good
+    if weights.dtype != np.bool_:  # booleans are weights of 0 and 1
         weights = _check.reals("weights", weights, "finite numbers in [0, inf)")
     weights = np.ascontiguousarray(weights, np.float64)
     if weights.shape != (batch,):

@@ -1,4 +1,4 @@
-"""A checked call of ``clipped_sum`` or ``clip_and_noise``: what is clipped to which bounds, and where sums go."""
+"""Checks of the arguments of ``clipped_sum`` and ``clip_and_noise``, and their computation in host memory."""
 
 from __future__ import annotations
 
@@ -19,33 +19,36 @@ from .noise import RandomSource
 Norms = npt.NDArray[np.float64]
 Arithmetic = Literal["exact", "float"]
 
-# The core multiplies in the rows' own precision. Below 2^-90 (float64: 2^-900) a weight times a bound is nothing
-# (docs/theory/clipping.md, section 2): the least bounds leave weights room down to a hundredth. The largest leave a
-# float32 sum of 10^13 clipped rows finite, and the square of a float64 norm.
+# Ranges of max_norm. The core multiplies in the rows' own precision, and a weight times a bound below 2^-90 (float64:
+# 2^-900) counts as 0 (docs/theory/clipping.md, section 2). With the least bounds, weights may be as small as a
+# hundredth. With the largest bounds, a float32 sum of 10^13 clipped rows and the square of a float64 norm are finite.
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 exact_bound = _check.interval("[1e-30, 1e30]")
-"""Range of norm bounds in the exact form: their grids, and the noise on them, are far from the ends of the doubles."""
+"""Check of the range of norm bounds with exact arithmetic. Their grids and their noise are far from overflow and
+underflow."""
 check_stability = _check.interval("[1e-100, inf)")
-"""Range of ``stability``, far over what a norm loses to squares that underflow (docs/theory/clipping.md, section 2)."""
+"""Check of the range of ``stability``. It is far above what a norm loses when squares underflow
+(docs/theory/clipping.md, section 2)."""
 LARGEST_WEIGHT = 2.0**32
-"""Largest weight of an example in the exact form, where its integers stay under 2^62."""
+"""Largest weight of an example with exact arithmetic. Up to it, the example's integers stay below 2^62."""
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
-"""NumPy takes microseconds to spell a dtype."""
+"""Names of dtypes. NumPy takes microseconds to make the name of a dtype, and this table does not."""
 _LARGEST_DEVIATION = {"float64": 1e307, "float32": 1e37}
-"""Largest standard deviation of the noise: ten times it is finite."""
+"""Largest standard deviation of the noise. Ten times this deviation is still finite."""
 _FINE = 23
-"""Binary digits of a bound over its grid, and one more: as many as a float32 has."""
+"""Binary logarithm of bound / grid, rounded down. The bound then has 24 digits in units of the grid, as a float32
+does."""
 _LARGEST_SIGMA = 39
-"""log2 of the noise deviation that the exact sampler takes, in grid steps."""
+"""log2 of the largest noise deviation that the exact sampler accepts, in grid steps."""
 _FAST_SIGMA = 30
-"""log2 of the noise deviation, in grid steps, up to which it draws at full speed. Beyond, more and more draws are
-settled one by one."""
+"""log2 of the largest noise deviation, in grid steps, for which the exact sampler draws at full speed. With a larger
+one, more and more draws are made one by one."""
 
 
 @dataclass(slots=True)
 class ClippingSettings:
-    """Settings of ``clipped_sum``: how examples are clipped and where their sum goes."""
+    """The settings of ``clipped_sum``: how examples are clipped and where their sum is written."""
 
     max_norm: float | Sequence[float]
     weights: Any = None
@@ -65,7 +68,8 @@ class ClippingSettings:
 
 @dataclass(slots=True)
 class ClippingRun:
-    """A checked call: groups of arrays with their bounds, and where the sums go."""
+    """The checked arguments of a call: arrays in groups with their bounds, and the arrays that the sums are written
+    to."""
 
     found: arrays.Examples
     outs: list[Any]
@@ -80,14 +84,15 @@ class ClippingRun:
 
     @property
     def sensitivity(self) -> float:
-        """L2 norm that one example adds at most, over all groups; rounded up."""
+        """Largest L2 norm that one example adds, over all groups together, rounded up."""
         return total_sensitivity(self.groups)
 
     def execute_run(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
-        """Sums and normals of that deviation: in floating point, a stream a group; or with a ``grid`` sums of its
-        multiples and rounded normals of at least that deviation, from one stream, column by column.
+        """Writes the sums, plus normal noise of standard deviation ``deviation``, to ``outs``. Returns the norms.
 
-        Where ``outs`` are integers they are in units of the grid.
+        Without a ``grid``, sums and noise are in floating point, and each group has its own random stream. With a grid,
+        the sums are multiples of the grid. The noise is then rounded normals of at least this deviation, from one
+        stream for all columns. If ``outs`` are integers, they are in units of the grid.
         """
         if rng is None or not deviation > 0:
             rng, deviation = None, 0.0
@@ -121,28 +126,30 @@ class ClippingRun:
     def _select_columns(
         self, values: npt.NDArray[np.float64] | None, indices: list[int]
     ) -> npt.NDArray[np.float64] | None:
-        """Selects those of ``values``, one for each column, that belong to some of the arrays."""
-        if values is None or len(self.groups) == 1:  # of all arrays, in their order
+        """Selects from ``values``, which has one number for each column, those of the arrays ``indices``."""
+        if values is None or len(self.groups) == 1:  # a single group has all arrays, in their order
             return values
         parts = np.split(values, _list_starts(self.found.shapes)[1:])
         return np.concatenate([parts[i] for i in indices])
 
 
 def _list_starts(shapes: Sequence[tuple[int, ...]]) -> list[int]:
-    """The first column of each array."""
+    """Returns the number of the first column of each array."""
     return list(itertools.accumulate((math.prod(s) for s in shapes[:-1]), initial=0))
 
 
 @functools.lru_cache(256)
 def convert_to_steps(grid: float, deviation: float) -> float:
-    """``deviation`` over ``grid``, and at most 2^39; below that, at least the real product that it was rounded from."""
+    """Returns deviation / grid, and at most 2^39. The deviation was rounded from an exact product. The result is not
+    below this product / grid, unless it is 2^39."""
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
 
 
 def clip_on_host(
     grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
 ) -> tuple[Any, Norms]:
-    """Sum and norms of arrays in host memory. Without ``rng`` nothing is released: an exact sum is then of integers."""
+    """Returns the sum and the norms of arrays in host memory. Without ``rng``, no noise is added, and an exact sum is
+    of integers."""
     exact = is_exact(how.arithmetic)
     run = prepare_run(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
@@ -153,7 +160,8 @@ def clip_on_host(
 
 
 def prepare_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:
-    """``integers``: the sums are int64, in units of the grid."""
+    """Checks the arguments of a call, and returns the run. With ``integers``, its sums are int64, in units of the
+    grid."""
     found = arrays.view_examples("grads", grads)
     w = arrays.check_weights_vector(how.weights, found.batch)
     outs = arrays.prepare_outputs(found, how.out, integers=integers)
@@ -195,9 +203,9 @@ def prepare_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: boo
 def check_norm_bounds(
     groups: list[tuple[list[int], float]], floats: tuple[float, float] | None, largest_weight: float = 1.0
 ) -> None:
-    """Raises ValueError unless every bound is in the range of the exact form, or in that of ``floats``."""
+    """Raises ValueError unless every bound is in the range ``floats``, or in that of exact arithmetic if it is None."""
     if floats is None and not largest_weight <= LARGEST_WEIGHT:
-        raise ValueError("weights must be in [0, 2^32]")  # not which: weights may be private
+        raise ValueError("weights must be in [0, 2^32]")  # the weight is not named, because it may be private
     for _, bound in groups:
         if floats is None:
             exact_bound("max_norm", bound)
@@ -208,14 +216,16 @@ def check_norm_bounds(
 
 @functools.lru_cache(256)
 def _build_one_group(arrays: int, max_norm: float, floats: tuple[float, float] | None) -> list[tuple[list[int], float]]:
-    """Returns one checked group, and remembers it: training asks at every step, and a check takes microseconds."""
+    """Returns one checked group of all arrays. Results are cached, because training calls this at every step and a
+    check takes microseconds."""
     parts = group_bounds(arrays, max_norm, None)
     check_norm_bounds(parts, floats)
     return parts
 
 
 def clip_factors(norms: Norms, bound: float) -> Norms:
-    """min(1, bound / norm) of each example; 0 where that is subnormal, and its rounding could be by any factor."""
+    """Returns min(1, bound / norm) of each example. Subnormal factors, whose relative rounding error has no bound, are
+    replaced by 0."""
     with np.errstate(divide="ignore", over="ignore"):
         factors = np.minimum(1.0, bound / norms)
     factors[factors < 2.0**-1022] = 0.0
@@ -230,8 +240,10 @@ def is_exact(arithmetic: str) -> bool:
 
 @functools.lru_cache(256)
 def grid_of(bound: float, noise_multiplier: float = 1.0) -> float:
-    """The grid of sums that one example moves by at most ``bound``: a power of two, of which the bound has 2^23 or more
-    but less than 2^24; coarser where the noise would exceed 2^30 of it."""
+    """Returns the grid of sums that one example moves by at most ``bound``.
+
+    It is the power of two for which bound / grid is in [2^23, 2^24). It is coarser if the noise would exceed 2^30 grid
+    steps."""
     fine = math.frexp(bound)[1] - 1 - _FINE
     return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))
 
@@ -248,13 +260,13 @@ def get_dtype_name(array: Any) -> str:
 
 
 def bound_range(dtype: str, out_dtype: str) -> tuple[float, float]:
-    """The range of ``max_norm`` for rows of ``dtype`` whose sum is of ``out_dtype``."""
+    """Returns the range of ``max_norm`` for rows of ``dtype`` whose sum is of ``out_dtype``."""
     low, high = _RANGES.get(dtype, _SINGLE_RANGE)
     return low, high if out_dtype == "float64" else _SINGLE_RANGE[1]
 
 
 def compute_noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
-    """The standard deviation of the noise, or ValueError where a sum of ``out_dtype`` cannot hold it."""
+    """Returns the standard deviation of the noise. Raises ValueError if it is too large for sums of ``out_dtype``."""
     deviation, most = multiplier * sensitivity, _LARGEST_DEVIATION[out_dtype]
     if not deviation <= most:
         raise ValueError(f"noise_multiplier, times max_norm, must be at most {most:g}, got {deviation!r}")
@@ -267,7 +279,7 @@ def find_largest_deviation(dtype: str, grid: float) -> float:
 
 
 def check_power_of_two(name: str, value: Any) -> float:
-    """A power of two in [2^-900, 2^900]."""
+    """Returns a checked power of two in [2^-900, 2^900]."""
     x = _check.positive(name, value)
     if math.frexp(x)[0] != 0.5 or not 2.0**-900 <= x <= 2.0**900:
         raise ValueError(f"{name} must be a power of two in [2^-900, 2^900], got {value!r}")
@@ -275,7 +287,7 @@ def check_power_of_two(name: str, value: Any) -> float:
 
 
 def has_several_bounds(max_norm: Any) -> bool:
-    """Tells whether ``max_norm`` is a sequence of bounds, one a group."""
+    """Tells whether ``max_norm`` is a sequence of bounds, one for each group."""
     if isinstance(max_norm, np.ndarray):
         return max_norm.ndim > 0
     return isinstance(max_norm, Sequence) and not isinstance(max_norm, (str, bytes, bytearray))
@@ -284,7 +296,7 @@ def has_several_bounds(max_norm: Any) -> bool:
 def group_bounds(
     arrays: int, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
 ) -> list[tuple[list[int], float]]:
-    """(indices, bound) of each group of ``arrays`` arrays."""
+    """Returns (indices, bound) of each group. ``arrays`` is the number of arrays."""
     every = list(range(arrays))
     if groups is None and not has_several_bounds(max_norm):
         return [(every, _check.positive("max_norm", max_norm))]

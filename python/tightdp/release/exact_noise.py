@@ -1,9 +1,10 @@
-"""Noise that is exact: integers whose distribution is the one accounted for, to the last bit.
+"""Exact noise: integers whose distribution is the one that is accounted for, to the last bit.
 
-Floating-point Gaussian noise is not the Gaussian mechanism: which floats a release can take depends on the value that
-was protected (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, sums are integers,
-and so is the noise: real-valued noise rounded, or discrete noise. Proofs: docs/theory/noise.md, sections 4 to 6.
-Drawing discrete noise takes a random time: someone who measures it to the nanosecond learns something about the noise.
+Floating-point Gaussian noise is not the Gaussian mechanism, because the set of floats that a release can take depends
+on the protected value (Mironov, CCS 2012). Here every example is rounded to a public grid before it is added, so sums
+are integers. The noise is an integer too: real-valued noise that is rounded, or discrete noise. Proofs are in
+docs/theory/noise.md, sections 4 to 6. Drawing discrete noise takes a random time. Measuring this time to the nanosecond
+reveals something about the noise.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource 
 
     Raises ValueError or TypeError for an argument out of its range. Source: Canonne, Kamath and Steinke (2020).
 
-    Added to an integer vector that one record moves by at most D in L2 norm: D^2/(2 sigma^2)-zCDP. For one count that
-    moves by at most an integer s: ``DiscreteGaussian(sigma, s)``.
+    If one record moves an integer vector by at most D in L2 norm, the vector plus this noise is D^2/(2 sigma^2)-zCDP.
+    For a single count that one record moves by at most an integer s, the mechanism is ``DiscreteGaussian(sigma, s)``.
 
     >>> discrete_gaussian(3, 4, rng=__import__("tightdp").Philox(1)).dtype
     dtype('int64')
@@ -48,7 +49,7 @@ def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource 
 def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
     """Returns integers n with probability proportional to exp(-|n| / scale), exactly: the geometric mechanism.
 
-    scale : int, float or Fraction in [2^-10, 2^40], taken as the rational number it is
+    scale : int, float or Fraction in [2^-10, 2^40], whose value is taken exactly, as a rational number
     size, rng : as for ``discrete_gaussian``
 
     Raises ValueError or TypeError for an argument out of its range. Added to an integer vector that one record moves by
@@ -70,9 +71,10 @@ def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: Random
 
     Raises ValueError or TypeError for an argument out of its range.
 
-    Added to an integer vector this is the Gaussian mechanism on real numbers, then rounding: post-processing, so it is
-    accounted as ``Gaussian(sigma / D)`` for a vector that one record moves by at most D in L2 norm, sampling included.
-    The integers are a function of the source's key and stream: not of the number of threads, nor of the machine.
+    An integer vector plus this noise is the Gaussian mechanism on real numbers, followed by rounding, which is
+    post-processing. If one record moves the vector by at most D in L2 norm, the mechanism is ``Gaussian(sigma / D)``,
+    also on a sample. The integers depend on the source's key and stream, and not on the number of threads or the
+    machine.
 
     >>> rounded_gaussian([0.01, 1000.0], 2, rng=__import__("tightdp").Philox(1)).tolist()
     [0, -881]
@@ -91,15 +93,17 @@ def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: Random
 
 
 class ExactRelease(NamedTuple):
-    """A noisy clipped sum and what its release costs."""
+    """A noisy clipped sum and the mechanism to charge for its release."""
 
     value: Any
-    """float64 multiples of ``grid``, exact; a list for a list."""
+    """Exact multiples of ``grid``, as a float64 array, or as a list of arrays if ``grads`` was a list."""
     mechanism: Mechanism
-    """Mechanism to charge under add or remove of one example; in ``PoissonSampled`` if the batch was sampled."""
+    """Mechanism to charge if neighbours differ by adding or removing one example. Charge ``PoissonSampled`` of this
+    mechanism if the batch was a Poisson sample."""
     grid: float
     sigma: float
-    """Standard deviation parameter of the noise, in units of the grid; at least noise_multiplier * max_norm / grid."""
+    """Standard deviation parameter of the noise, in units of the grid. It is at least noise_multiplier * max_norm /
+    grid."""
 
 
 def exact_release(
@@ -111,21 +115,22 @@ def exact_release(
     grid: float | None = None,
     rng: RandomSource | None = None,
 ) -> ExactRelease:
-    """``clip_and_noise`` that also returns the charge and the grid, and that can add discrete noise.
+    """Clips and adds noise as ``clip_and_noise`` does, and also returns the charge and the grid. The noise may be
+    discrete.
 
-    Every example is clipped to ``max_norm`` and truncated toward zero to multiples of the grid, which never lengthens
-    it: one example moves the integer sum by at most max_norm / grid in L2 norm, with nothing to add for rounding. Each
-    coordinate of each example loses less than one grid step.
+    Every example is clipped to ``max_norm`` and truncated toward zero to multiples of the grid. Truncation never
+    increases the norm. So one example moves the integer sum by at most max_norm / grid in L2 norm, rounding included.
+    Truncation changes each coordinate of each example by less than one grid step.
 
     Parameters
     ----------
-    grads : as for ``clipped_sum``, host memory
+    grads : as for ``clipped_sum``, in host memory
     max_norm : float in [1e-30, 1e30]
     noise_multiplier : float > 0
-    noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``: every
-        engine accounts for it, sampling included. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``,
-        or for a single column the exact ``DiscreteGaussian``.
-    grid : a power of two, public; by default that of ``clip_and_noise``, and then the values are the same
+    noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``, for which
+        every engine can account, also on samples. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``, or
+        the exact ``DiscreteGaussian`` if there is a single column.
+    grid : a public power of two. The default is the grid of ``clip_and_noise``, with which the values are the same too
     rng : SecureRandom (the default) or Philox
 
     >>> import numpy as np
@@ -153,7 +158,7 @@ def exact_release(
         spread, mechanism = clipping.convert_to_steps(step, multiplier * bound), Gaussian(multiplier)
     else:
         run.execute_run(0.0, None, step)
-        # Rounded up to few digits: more noise than asked for by less than a 2^-20th, and fast integers.
+        # sigma is rounded up to few digits. This adds less than a 2^-20th of the noise, and keeps integers short.
         sigma = _round_fraction_up(sigma, 20)
         for total in run.outs:
             kernels.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
@@ -198,6 +203,6 @@ def _check_double(name: str, value: Any) -> float:
 
 
 def _round_fraction_up(sigma: Fraction, bits: int) -> Fraction:
-    """The least multiple >= sigma of a power of two that leaves about ``bits`` + 1 binary digits."""
+    """Rounds sigma up to about ``bits`` + 1 binary digits."""
     unit = Fraction(2) ** min(0, math.frexp(sigma)[1] - 1 - bits)
     return math.ceil(sigma / unit) * unit

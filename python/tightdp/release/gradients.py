@@ -1,9 +1,9 @@
-"""Clip every example's gradient, add them up, add noise.
+"""The public functions that clip every example's gradient, add the gradients up, and add noise.
 
-Conventions: sums, not means; the noise multiplier is sigma over the L2 norm that one example can contribute; add or
-remove one example. What is released is exact by default: every example becomes a vector of integers, integers add up in
-any order, and the noise is the Gaussian mechanism's to the last bit. Proofs, orders of summation and rounding errors:
-docs/theory/clipping.md.
+Results are sums, and not means. The noise multiplier is the noise's standard deviation divided by the largest L2 norm
+that one example can contribute. Neighbours differ by adding or removing one example. A release is exact by default:
+every example becomes a vector of integers, whose sum does not depend on their order, and the noise is that of the
+Gaussian mechanism to the last bit. Proofs, orders of summation and rounding errors are in docs/theory/clipping.md.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ def clipped_sum(
     accumulate: bool = False,
     arithmetic: Arithmetic = "float",
 ) -> tuple[Any, Norms]:
-    """The sum of clipped examples, and every example's norm before clipping.
+    """Returns the sum of clipped examples, and every example's norm before clipping.
 
-    Example k has L2 norm n_k over all its arrays and adds ``weights[k] * min(1, max_norm / n_k) * g_k``, so one example
-    moves the sum by at most ``weights[k] * max_norm`` in L2 norm. Neither result is private: call ``clip_and_noise``,
-    or sum exactly and ``add_noise``, and keep the norms to yourself.
+    Let g_k be the gradient of example k over all arrays, and n_k its L2 norm. The example adds
+    ``weights[k] * min(1, max_norm / n_k) * g_k``, so it moves the sum by at most ``weights[k] * max_norm`` in L2 norm.
+    Neither result is private. For a private sum call ``clip_and_noise``, or sum with ``arithmetic="exact"`` and call
+    ``add_noise``. Do not publish the norms.
 
     =================================================  =========================================
     example                                            adds
@@ -58,39 +59,40 @@ def clipped_sum(
     Parameters
     ----------
     grads : array of shape (batch, *shape), or a list of them, one for each parameter
-        NumPy arrays or anything with DLPack in host memory (torch, JAX), of float16, bfloat16, float32 or float64. They
-        are read once where a few examples fit the second-level cache, and copied only if an example is not contiguous.
-    max_norm : float, or one a group
-        For float64 in [1e-100, 1e100], for the others in [1e-25, 1e25]; at most 1e25 also for an ``out`` of float32.
-        Exact: in [1e-30, 1e30].
+        Arrays of NumPy or of a library with DLPack (torch, JAX), in host memory, of float16, bfloat16, float32 or
+        float64. An array is copied only if an example is not contiguous. If a few examples fit into the second-level
+        cache, memory is read once.
+    max_norm : float, or a sequence with one for each group
+        For float64 in [1e-100, 1e100], for the others in [1e-25, 1e25]. If ``out`` is of float32, it is at most 1e25
+        too. With exact arithmetic, in [1e-30, 1e30].
     weights : (batch,), optional
-        Finite and >= 0; exact: in [0, 2^32].
+        Finite and >= 0. With exact arithmetic, in [0, 2^32].
     center, scale : one number for each column, optional
-        Examples become (g - center) / scale before all else (AdaCliP, Pichapati et al. 2019), and the sum is of those.
-        Both must come from public knowledge or past releases. ``scale`` > 0.
+        Every example g is first replaced by (g - center) / scale (AdaCliP, Pichapati et al. 2019). Both must be public
+        or computed from past releases. ``scale`` > 0.
     groups : lists of indices into ``grads``, optional
-        Each group is clipped to a bound of its own: ``max_norm`` has one entry a group. With a sequence for
-        ``max_norm`` and no ``groups``, every array is a group (per-layer clipping). An example then moves the sum by at
-        most the root of the sum of squared bounds; norms have shape (batch, groups).
+        Each group of arrays is clipped to its own bound, the group's entry in ``max_norm``. If ``max_norm`` is a
+        sequence and ``groups`` is None, every array is a group (per-layer clipping). An example then moves the sum by
+        at most the root of the sum of squared bounds, and norms have shape (batch, groups).
     normalize : bool
-        Multiply by ``max_norm / (n_k + stability)`` instead, whatever the norm (Bu et al. 2023, automatic clipping).
+        If true, the factor is ``max_norm / (n_k + stability)`` for any norm (Bu et al. 2023, automatic clipping).
     stability : float in [1e-100, inf)
     out : array or list as ``grads`` without the batch axis, float32 or float64 (exact: int64), optional
-        Where to put the sum. With ``accumulate`` the sum is added to what it holds: micro-batches.
+        Array that the sum is written to. With ``accumulate`` the sum is added to its values, as micro-batches need.
     arithmetic : "float" or "exact"
-        "float": sums of floats, whose roundings depend on the other examples; noise on them is the idealised form of a
-        release. "exact": int64 sums of every clipped example's multiples of ``exact_grid(max_norm)``, truncated toward
-        zero. In exact arithmetic one example moves their product with the grid by at most ``weights[k] * max_norm``,
-        whatever the others are; they wrap modulo 2^64.
+        "float": sums of floats, whose roundings depend on the other examples. Noise on them is the idealised form of a
+        release. "exact": int64 sums, modulo 2^64. Every clipped example is truncated toward zero to multiples of
+        ``exact_grid(max_norm)``, and the sum is in units of this grid. In exact arithmetic one example moves the sum
+        times the grid by at most ``weights[k] * max_norm``, for any other examples.
 
     Returns
     -------
     sum : float64 for float64 input, else float32 (exact: int64); a list for a list; torch tensors for torch tensors
     norms : float64 array of shape (batch,)
 
-    The result does not depend on the number of threads or the processor's instruction set, nor an exact one on the
-    order of the examples. Each clipped row, rounded to its dtype, has norm at most ``max_norm``; the sum of floats is
-    that of real numbers up to rounding.
+    The result does not depend on the number of threads or the processor's instruction set. An exact sum does not depend
+    on the order of the examples either. Each clipped row, rounded to its dtype, has norm at most ``max_norm``. A sum of
+    floats equals the sum of real numbers up to rounding.
 
     >>> import numpy as np
     >>> total, norms = clipped_sum(np.array([[3.0, 4.0], [0.3, 0.4]]), max_norm=1.0)
@@ -102,11 +104,12 @@ def clipped_sum(
 
 
 def _clip(grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Norms]:
-    """Clips and adds up on the device or the host, wherever the arrays are."""
+    """Clips and adds up on the device or on the host, where the arrays are."""
     return (device.clip_on_device if on_device(grads) else clipping.clip_on_host)(grads, how, noise_multiplier, rng)
 
 
-# A type checker knows the result where NumPy's arrays are given; of another library it depends on what is installed.
+# The first two overloads tell type checkers the result's type for NumPy's arrays. For arrays of other libraries it is
+# Any, because these libraries may not be installed.
 @overload
 def clip_and_noise(
     grads: Array, max_norm: float | Sequence[float], noise_multiplier: float, *, weights: npt.ArrayLike | None = ...,
@@ -141,26 +144,28 @@ def clip_and_noise(
     out: Any = None,
     arithmetic: Arithmetic = "exact",
 ) -> Any:
-    """``clipped_sum`` plus normal noise of standard deviation ``noise_multiplier * max_norm`` on every coordinate.
+    """Returns ``clipped_sum`` plus normal noise of deviation ``noise_multiplier * max_norm`` on every coordinate.
 
     With groups the deviation is ``noise_multiplier`` times the root of the sum of squared bounds. Weights do not change
-    the noise: a weight over 1 makes the sensitivity that much larger, and you must account for it. With ``center`` and
-    ``scale`` the released sum s is of transformed examples; AdaCliP's gradient is center + scale * s / B.
+    the noise. A weight above 1 multiplies the sensitivity, and you must account for this. With ``center`` and ``scale``
+    the released sum s is that of the transformed examples. AdaCliP's gradient is then center + scale * s / B, where B
+    is the expected batch size.
 
-    The release is one of ``Gaussian(noise_multiplier)`` under add/remove of one example whose weight is at most 1
-    (``PoissonSampled`` if the batch was), to the last bit: integer sums of the examples' multiples of a public grid,
-    with normals on the real line rounded to it, sampled exactly (docs/theory/clipping.md, section 7). The values are
-    then multiplied by the grid and rounded to the dtype of the result. The grid is a power of two that depends on
-    ``max_norm`` and ``noise_multiplier`` alone: at most 2^-23 of what one example contributes, or 2^-29 of the noise.
-    Each example loses less than one grid step in each coordinate.
+    If neighbours differ by adding or removing one example of weight at most 1, the release is that of
+    ``Gaussian(noise_multiplier)``, to the last bit. If the batch was a Poisson sample, charge ``PoissonSampled``. Every
+    example is truncated to multiples of a public grid, and integers are added up. The noise is real normal numbers
+    rounded to the grid, sampled exactly (docs/theory/clipping.md, section 7). The values are then multiplied by the
+    grid and rounded to the dtype of the result. The grid is a power of two that depends on ``max_norm`` and
+    ``noise_multiplier`` alone. It is at most 2^-23 of what one example contributes, or 2^-29 of the noise. Truncation
+    changes each coordinate of each example by less than one grid step.
 
     Parameters are those of ``clipped_sum``, and
 
     noise_multiplier : float in [0, inf)
     rng : SecureRandom (the default) or Philox
-        The noise is the same whatever the number of threads, and for a list as for the flat array.
+        The noise does not depend on the number of threads. For a list of arrays it is that of the flat array.
     arithmetic : "exact" or "float"
-        "float": floating-point sums and noise, the idealised form. The charge leaves out two effects: rounding lets one
+        "float": floating-point sums and noise, the idealised form. The charge leaves out two effects. Rounding lets one
         example move the sum by more than ``max_norm``, and low bits of noisy floats reveal values (Mironov, CCS 2012).
 
     >>> import numpy as np
@@ -178,9 +183,11 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
 
     max_norm : float, or one a group, in [1e-30, 1e30]; ValueError otherwise
 
-    A run of micro-batches has the same bits as ``clip_and_noise`` of all examples at once, if the noise multiplier is
-    64 or less. Beyond that ``clip_and_noise`` may choose a coarser grid, and from 128 on it does: the charge is the
-    same, the bits are not.
+    max_norm : float, or a sequence with one for each group, in [1e-30, 1e30]
+
+    If the noise multiplier is 64 or less, the sum of micro-batches plus noise has the same bits as ``clip_and_noise``
+    of all examples together. For larger noise multipliers ``clip_and_noise`` may choose a coarser grid, and from 128 on
+    it always does. The bits then differ, and the charge is the same.
 
     >>> import numpy as np
     >>> import tightdp as dp

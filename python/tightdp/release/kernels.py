@@ -1,4 +1,4 @@
-"""The compiled functions that add noise. Whoever imports them releases something: pyproject.toml names who may."""
+"""The compiled functions that add noise. Modules that import them make releases, and pyproject.toml lists them."""
 
 from .._core import (
     add_discrete_gaussian,

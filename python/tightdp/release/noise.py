@@ -20,9 +20,9 @@ Size = int | tuple[int, ...]
 
 
 class RandomSource(ABC):
-    """A source of random numbers. Every call draws from a stream of its own.
+    """A source of random numbers. Every call draws from its own stream.
 
-    The values are a function of (key, stream, index): they do not depend on how many threads draw them, nor on the
+    A value depends on the key, the stream and the value's index. It does not depend on the number of threads or the
     instruction set.
     """
 
@@ -130,15 +130,17 @@ class SecureRandom(RandomSource):
 
 
 _lock = RenewedLock()
-"""Held while a Philox counts on. One for all: it is held for less than a microsecond."""
+"""Lock that is held while a Philox counts its streams. One lock serves all of them, as it is held for less than a
+microsecond."""
 
 
 class Philox(RandomSource):
-    """Philox4x32-10 (Salmon et al., SC 2011) from a seed: reproducible, for tests and experiments. NOT for releases.
+    """The generator Philox4x32-10 (Salmon et al., SC 2011) with a seed, for repeatable tests and experiments. NOT for
+    releases.
 
-    Whoever knows or guesses the seed can subtract the noise, and the generator is not cryptographic. Threads that share
-    one get different streams, in the order of their calls. A copy starts where this one is, and so does that of a
-    forked child: both draw the same from then on.
+    Anyone who knows or guesses the seed can subtract the noise, and the generator is not cryptographic. Threads that
+    share a Philox get different streams, in the order of their calls. A copy, or the Philox of a forked child, starts
+    in the state of the original, so both then draw the same numbers.
 
     >>> bool((Philox(7).normal(3) == Philox(7).normal(3)).all())
     True
@@ -160,14 +162,14 @@ class Philox(RandomSource):
         return philox_stream(self._seed, index)
 
     def __reduce__(self) -> tuple[type[Philox], tuple[int, int]]:
-        return Philox, (self._seed, self._next)  # a copy goes on where this one is
+        return Philox, (self._seed, self._next)  # a copy continues from the current stream
 
     def __repr__(self) -> str:
         return f"Philox({self._seed})" if self._first == 0 else f"Philox({self._seed}, {self._first})"
 
 
 def resolve_source(rng: RandomSource | None) -> RandomSource:
-    """``rng``, or the default source."""
+    """Returns ``rng``, or the default source if it is None."""
     if rng is None:
         return SecureRandom()
     if not isinstance(rng, RandomSource):
@@ -176,11 +178,12 @@ def resolve_source(rng: RandomSource | None) -> RandomSource:
 
 
 _LARGEST = 2**40
-"""Values a call may ask for: 8 TB, past any array that fits, so that a slip in a shape fails at once."""
+"""Largest number of values in a call. They would take 8 TB, more than fits into memory, so a wrong shape fails at
+once."""
 
 
 def check_size(size: Size) -> tuple[tuple[int, ...], int]:
-    """A checked shape and its number of values."""
+    """Checks ``size``, and returns it as a shape with its number of values."""
     try:
         shape = tuple(operator.index(s) for s in size) if isinstance(size, (tuple, list)) else (operator.index(size),)
     except TypeError:

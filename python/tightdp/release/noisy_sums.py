@@ -1,4 +1,4 @@
-"""Noise for sums that were made before: the end of a run of micro-batches."""
+"""Noise for sums that were computed before, such as the sums of several micro-batches."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .noise import RandomSource, resolve_source
 
 
 def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: RandomSource | None = None) -> Any:
-    """Adds N(0, deviation^2) to every entry, in place, and returns ``total``: the end of a run of micro-batches.
+    """Adds N(0, deviation^2) to every entry, in place, and returns ``total``. Call it after the last micro-batch.
 
-    total : a contiguous int64 array of multiples of ``grid``, or a list of them, such as ``clipped_sum(..., out=,
-        arithmetic="exact")`` filled; or of float32 or float64
-    deviation : in the units of the sum; over ``grid`` at most 2^39
-    grid : of integers, ``exact_grid(max_norm)``: a power of two
+    total : a contiguous int64 array of multiples of ``grid``, such as ``clipped_sum(..., out=, arithmetic="exact")``
+        fills; or a contiguous array of float32 or float64; or a list of such arrays
+    deviation : standard deviation of the noise, in the units of the sum; deviation / grid must be at most 2^39
+    grid : for int64 arrays, ``exact_grid(max_norm)``, a power of two
     rng : SecureRandom (the default) or Philox
 
     To integers it adds normals on the real line of at least that deviation, rounded to the grid and sampled exactly:

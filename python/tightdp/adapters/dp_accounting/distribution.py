@@ -42,14 +42,14 @@ LONG = 1 << 20
 """Number of points from which masses are put into an array here, since dp_accounting does it point by point in
 Python."""
 _COARSER = 10.0
-"""Largest factor on the tolerance. It grows with the interval over the default one, because whoever asks for a coarse
-grid is in haste."""
+"""Largest factor on the tolerance. The factor is the interval divided by the default one, because users of a coarse
+grid want speed more than accuracy."""
 _FIRST, _FIRST_SLOW = 256, 32
 """Number of intervals to begin with; an interval with too high a chord is halved. There are many where one question
 about many epsilons costs less than many questions about few, and few where each epsilon takes long."""
 _INFLATED = 1 + 1e-6
-"""Factor on each delta, by the default width of an answer. The distribution is then not below the upper end of another
-question about the same curve, and the roundings of dp_accounting do not take it below the curve."""
+"""Factor on each delta. It exceeds 1 by the default width of a bound. So the distribution's delta is not below other
+upper bounds on the same privacy curve, and dp_accounting's roundings do not take it below the curve."""
 
 
 def privacy_loss_distribution(

@@ -1,8 +1,8 @@
 """The way in which an event is read: its neighbouring relation, and the bound that its noise is relative to.
 
-dp_accounting's own accountants differ in the second. ``PLDAccountant`` reads noise relative to the bound on one
-record's contribution, of which REPLACE_ONE changes two; ``RdpAccountant`` relative to the sensitivity under the
-relation.
+dp_accounting's own accountants differ in this bound. In ``PLDAccountant``, noise is relative to the bound on one
+record's contribution, and REPLACE_ONE changes two contributions. In ``RdpAccountant``, noise is relative to the
+sensitivity under the relation.
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ class _StepSums:
     shown: list[Any]
     """``summed_grad`` of every parameter, as it was last set."""
     batches: int = 0
-    """Largest number of batches of the loader that the sums hold examples of. A record may be in each."""
+    """Upper bound on the number of the loader's batches whose examples are in the sums. A record may be in each."""
     last: int | None = None
-    """Number of the last of these batches, as the loader counts."""
+    """Number of the last of these batches, as counted by the loader's sampler."""
 
     @property
     def sensitivity(self) -> float:
@@ -105,7 +105,7 @@ class ExactOptimizer(_Base):
         return {**self.__dict__, "_sums": None, "_loader": None}
 
     def follow_loader(self, loader: Any) -> None:
-        """Tells batches apart from now on as the loader's sampler draws them.
+        """Makes the optimiser count batches, from now on, as the loader's sampler draws them.
 
         If an iteration is left before a step, the sums of its batch are dropped when the next iteration begins.
         """
@@ -115,7 +115,7 @@ class ExactOptimizer(_Base):
 
     @property
     def accumulated_batches(self) -> int:
-        """Largest number of batches of the loader that the current sums hold examples of."""
+        """Upper bound on the number of the loader's batches whose examples are in the current sums."""
         return self._sums.batches if self._sums is not None else 1
 
     def signal_skip_step(self, do_skip: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Per-example gradients that are kept where they were computed."""
+"""A change to Opacus' hooks that avoids copies of per-example gradients."""
 
 from __future__ import annotations
 

@@ -17,10 +17,12 @@ Triple = tuple[float, float, float]
 
 
 class PRVAccountant:
-    """Composes privacy random variables, each with itself up to ``max_self_compositions`` times (once by default).
+    """An accountant that composes privacy random variables, each up to ``max_self_compositions`` times (once by
+    default).
 
-    The bounds are certified, and for adding and removing a record alike. ``eps_error``, ``delta_error`` and ``eps_max``
-    are checked, and change nothing: the interval is as narrow as the default engine makes it, at any delta in (0, 1).
+    The bounds are certified, and hold both for adding and for removing a record. ``eps_error``, ``delta_error`` and
+    ``eps_max`` are checked, and change nothing. The interval is as narrow as the default engine makes it, at any delta
+    in (0, 1).
     """
 
     def __init__(
@@ -55,14 +57,15 @@ class PRVAccountant:
         return self._ask_both_sides(num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors))
 
     def compute_composition(self, num_self_compositions: int | Sequence[int] | None = None) -> ComposedVariables:
-        """Returns the composed variables, which answer without being composed again."""
+        """Returns the composed variables, which have methods for epsilon and delta."""
         self._ask_both_sides(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # counts are checked here
         return ComposedVariables(self, num_self_compositions)
 
     def _ask_both_sides(
         self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]
     ) -> Triple:
-        """Returns the lower end of the more private side, the middle, and the upper end of the less private side."""
+        """Returns a lower bound, the middle, and an upper bound. Parameters are rounded to the more private side for
+        the lower bound, and to the less private side for the upper bound."""
         counts = self._check_composition_counts("num_self_compositions", num_self_compositions, least=0)
         for count, most in zip(counts, self.max_self_compositions, strict=True):
             if count > most:

@@ -16,7 +16,8 @@ from ...losses import PrivacyLoss
 
 
 class RoundedMechanisms(NamedTuple):
-    """A mechanism with its parameter rounded to the less and to the more private side; None reveals nothing."""
+    """A mechanism whose parameter is rounded: ``worse`` is less private and ``better`` more private. None stands for a
+    mechanism that reveals nothing."""
 
     worse: m.Mechanism | None
     better: m.Mechanism | None
@@ -74,7 +75,7 @@ class PrivacyRandomVariable:
 
 
 class _KnownVariable(PrivacyRandomVariable):
-    """The loss of a mechanism of this library. ``cdf`` is for information: no bound is made of it."""
+    """The privacy loss of a mechanism of this library. ``cdf`` is for information, and no bound is computed from it."""
 
     _found: RoundedMechanisms
 

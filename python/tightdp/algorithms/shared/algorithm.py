@@ -1,4 +1,4 @@
-"""Algorithm: a frozen description that, given public facts and a target, makes a plan."""
+"""The interface of an algorithm, which makes a plan from public facts and a target, and the parts of a plan."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ...mechanisms import Gaussian, Mechanism, PoissonSampled
 from ...models.model import Vector
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
-"""(oracle, gate, initial parameters) -> final parameters, computed from releases alone."""
+"""Function that maps (oracle, gate, initial parameters) to the final parameters, computed from releases alone."""
 
 
 batch_size = _check.interval("[1e-6, inf)")
-"""Check of an expected batch size. With less than 1e-6 an epoch would have more steps than anybody takes."""
+"""Check of an expected batch size. If it were below 1e-6, an epoch would have more steps than anybody takes."""
 
 
 def build_sampled_gaussian(noise_multiplier: float, sampling_probability: float) -> Mechanism:
-    """Returns the mechanism of Gaussian noise on a query with this sampling probability."""
+    """Returns the Gaussian mechanism on a Poisson sample with this sampling probability."""
     gaussian = Gaussian(noise_multiplier)
     return PoissonSampled(gaussian, sampling_probability) if sampling_probability < 1 else gaussian
 
 
 class RepeatedRelease(NamedTuple):
-    """Releases that are alike: a Gaussian of noise on a Poisson sample, so many times."""
+    """A Gaussian mechanism on a Poisson sample, repeated ``number`` times with the same noise."""
 
     sampling_probability: float
     noise_multiplier: float
@@ -47,24 +47,24 @@ class AlgorithmPlan(NamedTuple):
     budget: ReleaseBudget
     run: Run
     releases: int | None = None
-    """Number of releases; None if it depends on them."""
+    """Number of releases. None if it depends on released values."""
     used: Mapping[str, Any] = MappingProxyType({})
-    """The settings that were left open, as they were chosen, and those that follow from others, for the statement."""
+    """Chosen values of the settings that the user left open, and derived settings. The statement lists them."""
 
 
 MOST_RELEASES = 10**7
-"""Largest number of releases of a plan. With a thousand records they take an hour."""
+"""Largest number of releases of a plan. On a thousand records, so many releases take an hour."""
 
 
 MOST_STEPS = MOST_RELEASES // 4
-"""Largest number of steps that a small batch size may make of few epochs. With more, batches are enlarged."""
+"""Largest number of steps that a small batch size may lead to. Where it would be exceeded, batches are enlarged."""
 
 
 def compute_smallest_share(epochs: float) -> float:
-    """Returns the least share of records in a batch, in (0, 1], with which ``epochs`` take ``MOST_STEPS`` at most.
+    """Returns the least share of the records in a batch, in (0, 1], with which ``epochs`` take at most ``MOST_STEPS``.
 
-    A batch size is chosen before the number of records is released, so it needs a plan for any number. If it is below
-    this share of the records, it stands for a larger one."""
+    The user chooses a batch size before the number of records is released, so every number of records needs a plan. A
+    batch size below this share of the records is replaced by this share."""
     return min(1.0, epochs / MOST_STEPS)
 
 
@@ -74,7 +74,7 @@ def check_release_count(name: str, value: Any) -> int:
 
 
 def check_length(plan: AlgorithmPlan) -> None:
-    """Raises ValueError for a plan whose run would not end, before anything is released."""
+    """Raises ValueError, before anything is released, if a plan has more than ``MOST_RELEASES`` releases."""
     charged = sum(count for _, count in plan.budget.charge().parts)
     releases = max(plan.releases or 0, charged)
     if releases > MOST_RELEASES:
@@ -84,11 +84,12 @@ def check_length(plan: AlgorithmPlan) -> None:
 class Algorithm(Protocol):
     """A frozen dataclass of settings; see ``tightdp.train`` for how to write one.
 
-    The attribute ``cost_is_public`` may say that the cost of a plan's releases does not depend on the number of
-    records. A private count of them is then cheap, and the plan must keep to that cost (docs/theory/exact.md, section
-    5). The attribute ``in_memory`` may say that its queries need all records at once, not sums over blocks of them.
+    If the attribute ``cost_is_public`` is true, the cost of a plan's releases does not depend on the number of records.
+    A private count of the records is then cheap, and every plan must keep to the same cost (docs/theory/exact.md,
+    section 5). If the attribute ``in_memory`` is true, the algorithm's queries need all records at once: sums over
+    blocks of records are not enough.
     """
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Fixes what will be released, or the caps on it. Raises ``ValueError`` for settings that cannot meet the
-        target."""
+        """Returns a plan that fixes the releases, or caps on them. Raises ``ValueError`` for settings that cannot meet
+        the target."""

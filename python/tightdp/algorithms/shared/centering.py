@@ -1,8 +1,8 @@
-"""Features centred at a private mean: smaller gradients to clip, and a curvature without its largest direction.
+"""Subtraction of a private mean from the features, which makes gradients smaller and the loss better conditioned.
 
-The gradient of a linear model is r x^T, and the rows of a table share much of x. After subtracting the mean, |x| is a
-quarter smaller on typical one-hot tables, so the same clipping needs a quarter less noise. The mean costs one
-release."""
+The gradient of a linear model for features x and residual r is r x^T, and all rows of a table have a part of x in
+common. On typical one-hot tables, subtracting the mean makes |x| a quarter smaller, so the same clipping needs a
+quarter less noise. The mean costs one release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...models.model import Vector
 from .algorithm import Run
 
 LEAST_SHARE = 1e-6
-"""Smallest share of a budget that is divided: with less, the noise may be more than the gate can draw."""
+"""Smallest accepted share of the budget. With a smaller one, the noise may be more than the gate can draw."""
 
 
 def check_center_share(name: str, value: Any) -> float:
@@ -35,16 +35,18 @@ def can_be_centered(public: Public) -> bool:
 
 
 def compute_center_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
-    """Returns the noise multiplier of the mean that makes its mu^2 ``share`` of the run's. The mu^2 of the steps is
-    about (sampling_probability / noise_multiplier)^2 * steps."""
+    """Returns the noise multiplier of the mean's release with which its mu^2 is the part ``share`` of the run's mu^2.
+
+    The mu^2 of the steps is about (sampling_probability / noise_multiplier)^2 * steps."""
     return noise_multiplier / (sampling_probability * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 
 
 def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
-    """Returns the run on centred features, after one release of their sum, each row scaled down to norm sqrt(d)/2.
+    """Returns a run that releases the sum of the features and then calls ``descend`` on centred features.
 
-    This is the norm of d features of which a quarter are 1, and more than that of one-hot tables and of images in
-    [0, 1]. If rows are longer, the centre is off the mean, which is less useful and as private.
+    Before the sum, each row of d features is scaled down to norm sqrt(d)/2. This is the norm of d features of which a
+    quarter are 1, and it is more than the norms of one-hot rows and of images in [0, 1]. If rows are longer, the
+    centre differs from the mean. It is then less useful, and as private.
     """
 
     def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:

@@ -1,4 +1,4 @@
-"""The loop of DP-SGD and of noisy gradient descent: release a clipped sum, step, average."""
+"""The loop of DP-SGD and of noisy gradient descent, which releases clipped sums of gradients and averages iterates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .optimizers import Optimizer, TailMean
 def build_descent(
     optimizer: Optimizer, steps: int, max_norm: float, noise_multiplier: float, q: float, average: float
 ) -> Run:
-    """Returns a run of ``steps`` releases of the sum of gradients clipped to ``max_norm``, over Poisson batches of
-    probability ``q``.
+    """Returns a run of ``steps`` releases. Each is a sum of gradients clipped to ``max_norm``, over a Poisson batch
+    with sampling probability ``q``.
 
     Each sum is divided by the public expected batch size, the penalty's gradient is added, and ``optimizer`` takes a
-    step. The result is the mean of the last ``average`` part of the iterates.
+    step. The result is the mean of the last iterates; ``average`` is their share of all iterates.
     """
 
     def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:

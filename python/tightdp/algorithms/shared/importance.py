@@ -1,7 +1,9 @@
-"""Sampling in two stages: a record is a candidate by a bound on its norm, and then taken by the norm itself.
+"""Importance sampling in two stages, which needs the gradients of few records in each step.
 
-The bound is from when the record was last looked at, so that a step needs the gradients of candidates alone. Bounds,
-candidates and norms are as private as the records (docs/theory/dpis.md, section 3).
+The first stage draws candidates by bounds on the norms of their gradients. The second stage takes some candidates, by
+the norms themselves. The bound on a record's norm is from the last time that its gradient was computed, so a step
+computes gradients of candidates alone. Bounds, candidates and norms are as private as the records
+(docs/theory/dpis.md, section 3).
 """
 
 from __future__ import annotations
@@ -14,27 +16,32 @@ from numpy.typing import NDArray
 from ...release.noise import RandomSource
 
 COIN = 2.0**-50
-"""Subtracted from every probability: more than the resolution 2^-53 of the uniforms that are compared with it
-(docs/theory/dpis.md, section 3)."""
+"""Number subtracted from every probability. It exceeds 2^-53, the resolution of the uniform numbers that are compared
+with the probability (docs/theory/dpis.md, section 3)."""
 
 Reals = NDArray[np.float64]
-"""Real numbers, one for each record."""
+"""Array with a real number for each record."""
 Chosen = NDArray[np.bool_]
-"""A mask of records."""
+"""Mask: True for each chosen record."""
 
 
 class TwoStages(NamedTuple):
-    """A sampling scheme that takes record k with probability q min(|g_k|, C) / C at most, whatever its bound says."""
+    """A sampling scheme that takes record k with probability at most q min(|g_k|, C) / C.
+
+    Here g_k is the record's gradient. The probability is never larger, whatever the remembered bound on |g_k| is.
+    """
 
     sampling_probability: float
-    """The largest probability, q."""
+    """Largest probability of taking a record, q."""
     max_norm: float
-    """The norm bound, C."""
+    """Clipping norm, C."""
     reach: float
+    """Factor by which the bound for later steps exceeds the norm that was seen."""
     floor: float
+    """Smallest norm, divided by C, from which a bound is computed."""
 
     def bound_norms(self, norms: Reals) -> Reals:
-        """Returns bounds on norms for later steps, from the norms of this one."""
+        """Returns bounds on the norms of gradients in later steps, from the norms in this step."""
         return self.reach * np.maximum(np.minimum(norms, self.max_norm), self.floor * self.max_norm)
 
     def draw_candidates(self, source: RandomSource, bounds: Reals) -> Chosen:
@@ -42,9 +49,10 @@ class TwoStages(NamedTuple):
         return source.uniform(len(bounds)) < bounds * (self.sampling_probability / self.max_norm) - COIN
 
     def select_by_norms(self, coins: Reals, bounds: Reals, norms: Reals) -> Chosen:
-        """Flips the second coin of candidates, by a uniform number each and the bounds they were drawn with.
+        """Flips the second coin of every candidate, and returns a mask of the candidates that are taken.
 
-        The mask is False where a norm is infinite.
+        ``coins`` has a uniform number for each candidate, and ``bounds`` the bound with which it was drawn. The mask is
+        False where a norm is infinite.
         """
         clipped = np.minimum(np.minimum(norms, self.max_norm), bounds)
         return (coins < clipped / bounds - COIN) & (norms < np.inf)

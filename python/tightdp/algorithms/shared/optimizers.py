@@ -1,4 +1,4 @@
-"""Optimizers: steps along released gradients. They are post-processing and cost nothing."""
+"""Optimizers, which take steps along released gradients. They are post-processing and cost no privacy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...models.model import Vector
 
 
 class Optimizer(Protocol):
-    """A frozen description; ``make_stepper`` makes the mutable state of one run."""
+    """A frozen description of an optimizer, whose ``make_stepper`` makes the mutable state of one run."""
 
     def make_stepper(self, size: int) -> Stepper: ...
 
@@ -23,7 +23,7 @@ class Stepper(Protocol):
 
 
 def check_optimizer(name: str, value: Any) -> Any:
-    """Returns an algorithm's optimizer. TypeError if it makes no steps."""
+    """Returns an algorithm's optimizer. Raises TypeError if it has no ``make_stepper``."""
     if not callable(getattr(value, "make_stepper", None)):
         raise TypeError(f"{name} must be an optimizer, such as SGD(learning_rate) or Adam(), got {value!r}")
     return value
@@ -31,7 +31,7 @@ def check_optimizer(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class SGD:
-    """w - learning_rate * m, with m = momentum * m + gradient."""
+    """Gradient descent with momentum: m = momentum * m + gradient, then w = w - learning_rate * m."""
 
     learning_rate: float = 1.0
     momentum: float = 0.0
@@ -79,7 +79,8 @@ class Adam:
 
 
 class TailMean:
-    """The mean of the last ``share`` of ``steps`` iterates, which have less noise; with share 0 the last one."""
+    """The mean of the last steps * share iterates, which has less noise than an iterate. With share 0 it is the last
+    iterate."""
 
     def __init__(self, steps: int, share: float) -> None:
         self._skip = steps - max(1, round(steps * share))

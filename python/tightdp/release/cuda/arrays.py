@@ -1,4 +1,4 @@
-"""Arrays of any library in the memory of a device, as the kernels see them."""
+"""Descriptions of arrays of any library in the memory of a CUDA device, as the kernels need them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..._core import dlpack_array
 from ..arrays import is_torch as is_torch
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-"""Bytes of the entries of rows, by type; exact sums are of int64."""
+"""Number of bytes of an entry of each type that gradients may have. Exact sums are of int64."""
 _DLPACK_CUDA = (2, 13)
-"""kDLCUDA and kDLCUDAManaged of the DLPack standard."""
+"""Device types kDLCUDA and kDLCUDAManaged of the DLPack standard."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceArray:
-    """Address, shape and type of an array in device memory, as the kernels need them."""
+    """The address, shape and type of an array in device memory, as the kernels need them."""
 
     address: int
     shape: tuple[int, ...]
     dtype: str
     strides: tuple[int, ...]
-    """Distances of neighbouring entries by axis, in bytes."""
+    """Distance between neighbouring entries along each axis, in bytes."""
     device: int
     writable: bool = True
     stream: int | None = None
-    """Work on this array is queued on that stream, where the array says so (1: the default stream)."""
+    """Stream on which work on this array is queued; 1 is the default stream. None if the array does not say."""
     owner: Any = field(default=None, compare=False)
-    """Keeps memory alive that was handed over for this view alone."""
+    """Object that keeps the memory alive, if it was handed over for this view alone."""
 
     @property
     def rows_contiguous(self) -> bool:
-        """Whether each row is one run in memory, at addresses that its dtype allows."""
+        """True if each row is contiguous in memory and aligned for its dtype."""
         expected = size = SIZES.get(self.dtype, 8)
         if self.address % size or (self.shape and self.strides[0] % size):
             return False
@@ -53,7 +53,7 @@ class DeviceArray:
 
 
 def on_device(value: Any) -> bool:
-    """Tells whether ``value``, or the first of a list, is an array in the memory of a CUDA device."""
+    """Tells whether ``value`` is an array in the memory of a CUDA device, or a list whose first entry is one."""
     x = value[0] if isinstance(value, (list, tuple)) and len(value) > 0 else value
     if isinstance(x, np.ndarray):
         return False
@@ -67,7 +67,8 @@ def view(
 ) -> DeviceArray:
     """Describes an array by torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
 
-    ``stream()`` is where the array will be read: producers of DLPack capsules make it wait for their own work.
+    ``stream()`` is the stream on which the array will be read. Producers of DLPack capsules make it wait for their own
+    work on the array.
     """
     interface = None
     if is_torch(x):
@@ -123,7 +124,7 @@ def _is_dlpack_on_device(x: Any) -> bool:
 
 def _describe_capsule(label: str, x: Any, stream: int) -> DeviceArray:
     """Describes an array by its DLPack capsule, ready for work on ``stream``."""
-    # 0 would be ambiguous: the default stream is 1 to DLPack.
+    # DLPack numbers the default stream 1, and does not allow 0.
     order = stream or 1
     try:
         capsule = x.__dlpack__(stream=order, max_version=(1, 0))
@@ -134,6 +135,6 @@ def _describe_capsule(label: str, x: Any, stream: int) -> DeviceArray:
         raise TypeError(
             f"{label} must be in the memory of the device, its capsule is of device type {found.device_type}"
         )
-    # A capsule of the first version does not say whether it may be written: JAX arrays must not be.
+    # A capsule of the first version does not say whether its array may be written to. JAX arrays must not be.
     writable = found.read_only is False
     return DeviceArray(found.address, found.shape, found.dtype, found.strides, found.device, writable, owner=found)

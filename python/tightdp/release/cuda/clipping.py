@@ -21,12 +21,12 @@ from .libraries import find_library, stream_of
 def clip_on_device(
     grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
 ) -> tuple[Any, Any]:
-    """Sum and norms of arrays on a device, both there.
+    """Returns the sum and the norms of arrays on a device, as arrays on that device.
 
-    Weights, centre and scale that the host holds are checked as ever; arrays already on the device are not waited for.
-    There an example adds nothing if its weight is not in [0, inf), or is, times max_norm, over the range of max_norm;
-    in the exact form, if its weight is not in [0, 2^32]. Without ``rng`` an exact sum is of integers: nothing is
-    released.
+    Weights, centre and scale in host memory are checked here. Values on the device are not checked here, because that
+    would wait for the device. Instead, an example adds nothing if its weight is not in [0, inf), or if its weight times
+    max_norm exceeds the range of max_norm. With exact arithmetic, an example adds nothing if its weight is not in
+    [0, 2^32]. Without ``rng`` no noise is added, and an exact sum is of integers.
     """
     exact = clipping.is_exact(how.arithmetic)
     integers = exact and rng is None
@@ -76,7 +76,7 @@ def clip_on_device(
     deviation = 0.0 if integers else clipping.compute_noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
     grid, stream = 0.0, None
     if exact:
-        # One stream for all groups, indexed by column: the noise is that of the host, however the columns are grouped.
+        # The groups share one stream, indexed by column, so the noise equals that of the host for any grouping.
         grid = clipping.grid_of(sensitivity, noise_multiplier)
         if rng is not None and deviation > 0:
             deviation, stream = clipping.convert_to_steps(grid, deviation), rng.stream_for_device()
@@ -113,7 +113,9 @@ def clip_on_device(
 
 
 def _list_noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int]) -> list[int]:
-    """Returns where the noise of each array of a group starts in its stream; if exact, by columns over all arrays."""
+    """Returns the index in the stream at which the noise of each array of a group starts.
+
+    With exact arithmetic, columns are counted over all arrays, and otherwise over the arrays of the group."""
     counted = range(len(arrays)) if exact else indices
     starts = dict(zip(counted, itertools.accumulate((arrays[i].row_size for i in counted), initial=0), strict=False))
     return [starts[i] for i in indices]
@@ -127,7 +129,7 @@ def _check_outputs(
     order: Callable[[], int],
     accepted: tuple[str, ...] = ("float32", "float64"),
 ) -> list[Any] | None:
-    """Checks the arrays that the sums go to. Returns None if new ones are to be made."""
+    """Checks the arrays that the sums are written to. Returns None if ``out`` is None, and new ones must be made."""
     if out is None:
         return None
     given = list(out) if isinstance(out, (list, tuple)) else [out]

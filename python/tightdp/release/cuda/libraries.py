@@ -1,4 +1,4 @@
-"""The library that owns the arrays: it makes new ones on the same device, and names its current stream."""
+"""Access to the libraries that own arrays on a device, which make new arrays and have a current stream."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ def find_library(x: Any, device: int) -> Any:
 
 
 def stream_of(x: Any) -> int:
-    """The current stream of the library of ``x``, as ``find_library(x, ..).stream()`` before the device is known."""
+    """Returns the current stream of the library of ``x``. Unlike ``find_library(x, ..).stream()``, this does not need
+    the device's number."""
     if is_torch(x):
         return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream)
     return int(_import_cupy().cuda.get_current_stream().ptr)
 
 
 class _Library:
-    """Library that owns the arrays."""
+    """The interface to a library that owns arrays."""
 
     def check_doubles(self, name: str, value: Any, shape: tuple[int], low: float, high: float) -> Any:
-        """Checks a vector of float64 and returns it on the device; None for None."""
+        """Checks a vector, and returns it as float64 on the device. Returns None for None."""
         if value is None:
             return None
         if isinstance(value, (list, tuple)) and len(value) > 0 and hasattr(value[0], "shape"):
@@ -57,7 +58,7 @@ class _Library:
         """Makes the current stream wait for the work that is queued on ``stream``."""
 
     def keep_alive(self, owners: list[Any]) -> None:
-        """Keeps the owners of views alive until what is queued on the current stream is done."""
+        """Keeps the owners of views alive until the work that is queued on the current stream is done."""
 
 
 class _TorchLibrary(_Library):
@@ -84,9 +85,9 @@ class _TorchLibrary(_Library):
 
 
 class _CupyLibrary(_Library):
-    """CuPy's own arrays, and what others (Numba, JAX) share with it."""
+    """The interface to CuPy, for its own arrays and for arrays that other libraries (Numba, JAX) share with it."""
 
-    # Memory handed over for one call (DLPack) until the work queued on it is done.
+    # Events, each with the owners of memory (of DLPack) that must live until the event has happened.
     _kept: ClassVar[list[tuple[Any, list[Any]]]] = []
 
     def __init__(self, device: int) -> None:
@@ -120,7 +121,7 @@ class _CupyLibrary(_Library):
         with self._use_device():
             try:
                 return self._cupy.ascontiguousarray(self._convert_to_own(x))
-            except (TypeError, ValueError, BufferError) as error:  # bfloat16, of which CuPy knows nothing
+            except (TypeError, ValueError, BufferError) as error:  # bfloat16, which CuPy does not support
                 raise ValueError(f"grads must hold each example in one run of memory: {error}") from None
 
     def stream(self) -> int:
