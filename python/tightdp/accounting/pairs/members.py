@@ -186,7 +186,7 @@ _SCALED = 1 - 2.0**-40
 
 
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
-    """Returns a Gaussian with ``rho``, if its noise multiplier is finite, and ``xi``-DP randomised response if xi > 0."""
+    """Returns a Gaussian with ``rho``, if its noise multiplier is finite, and ``xi``-DP if xi > 0."""
     sigma = sqrt(1 / (2 * Range(mechanism.rho))).hi if mechanism.rho > 0 else math.inf
     gaussian = (m.Gaussian(sigma),) if sigma < math.inf else ()
     return (*gaussian, m.PureDP(mechanism.xi)) if mechanism.xi > 0 else gaussian
