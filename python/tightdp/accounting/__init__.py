@@ -1,5 +1,6 @@
-"""mechanism -> composition -> question -> engine chosen by cost -> certified bound.
+"""Certified bounds on the privacy of a composition: a question about it goes to the engine that costs least.
 
-A composition's methods call ``questions``; ``engines`` answer; ``pairs`` builds the pairs of distributions that they
-are asked about; ``running_accounts`` holds accounts that grow and budgets for releases that depend on earlier ones.
+A composition's methods call ``questions``, and the ``engines`` compute the answers. ``pairs`` builds the pairs of
+distributions that the engines are asked about. ``running_accounts`` holds accounts that grow, and budgets for releases
+that depend on earlier ones.
 """

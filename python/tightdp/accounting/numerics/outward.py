@@ -1,7 +1,8 @@
-"""Arithmetic on ranges, rounded outward: a formula that is written with ranges is its own error analysis.
+"""Arithmetic on ranges, rounded outward, so that a formula of ranges needs no separate error analysis.
 
-The four operations and the square root round correctly, so one ulp outward holds them. For exp, expm1, log and log1p
-of the C library four ulps are taken, where those in use state at most two (docs/theory/closed-forms.md section 1).
+The four operations and the square root are rounded correctly, so their results are widened by one ulp on each side. The
+results of exp, expm1, log and log1p of the C library are widened by four ulps. The C libraries in use state errors of
+at most two ulps (docs/theory/closed-forms.md section 1).
 """
 
 from __future__ import annotations
@@ -15,20 +16,23 @@ TINY = math.ulp(0.0)
 LARGEST = math.nextafter(INF, 0.0)
 ULP = 2.0**-52
 LIBM = 4.0 * ULP
-"""Largest relative error that is assumed of a function of the C library."""
+"""Largest relative error that a function of the C library is assumed to have."""
 
 Number = Union["Range", float]
 
 
 def widen_down(x: float, relative: float = 0.0) -> float:
-    """Returns a float below every real within ``relative``, 4 subnormals (for underflow) and one rounding of ``x``."""
+    """Returns a float below every real whose distance from ``x`` is at most ``relative * abs(x)`` and one rounding.
+
+    If ``relative`` is positive, 4 times the smallest double is subtracted as well, in case of underflow.
+    """
     if x in (INF, -INF):
         return LARGEST * (1 - 2 * relative) if x > 0 else x
     return math.nextafter(x - relative * abs(x) - (4 * TINY if relative else 0.0), -INF)
 
 
 def widen_up(x: float, relative: float = 0.0) -> float:
-    """Returns a float above every real within ``relative`` and one rounding of ``x``."""
+    """Returns a float above every real whose distance from ``x`` is at most ``relative * abs(x)`` and one rounding."""
     return -widen_down(-x, relative)
 
 
@@ -78,7 +82,7 @@ class Range:
         return as_range(other) / self
 
     def limit_to(self, least: float, most: float) -> Range:
-        """Returns the part in [least, most], for a value that is known to lie there."""
+        """Returns the range cut to [least, most], for a value that is known to lie in this interval."""
         return Range(min(max(self.lo, least), most), max(min(self.hi, most), least))
 
 
@@ -87,7 +91,10 @@ def as_range(x: Number) -> Range:
 
 
 def _widen_by_one_rounding(lo: float, hi: float) -> Range:
-    """Returns the range widened by one rounding. A zero is exact, because the products here do not underflow to 0."""
+    """Returns the range from ``lo`` to ``hi``, widened by one rounding on each side.
+
+    An end that is 0 stays 0: it is exact, because products and quotients here do not underflow to 0.
+    """
     return Range(widen_down(lo) if lo else 0.0, widen_up(hi) if hi else 0.0)
 
 
@@ -107,7 +114,10 @@ def _sum_rounded_down(x: float, y: float) -> float:
 
 
 def _build_range_function(function: Callable[[float], float], least: float = -INF) -> Callable[[Number], Range]:
-    """Returns the extension to ranges of an increasing ``function`` that is exact at 0 and never below ``least``."""
+    """Returns the extension of ``function`` to ranges.
+
+    ``function`` is increasing, exact at 0, and never below ``least``.
+    """
 
     def apply_to_range(x: Number) -> Range:
         x = as_range(x)

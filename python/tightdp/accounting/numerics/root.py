@@ -1,4 +1,4 @@
-"""The boundary of a monotone condition: by bisection, or on the logarithmic scale with few evaluations."""
+"""Searches for the boundary of a monotone condition, by bisection, or by secants of the logarithm."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import math
 from collections.abc import Callable
 
 MOST_STEPS = 200
-"""Largest number of evaluations. Bisection alone takes 60 of them from a bracket of 1e30 down to 1e-9."""
+"""Largest number of evaluations. Bisection alone takes 60 evaluations to narrow a bracket from 1e30 down to 1e-9."""
 _LONGEST = math.log(8.0)
-"""Longest step, in the logarithm, until there are points on both sides of the boundary."""
+"""Longest step in log x until there are points on both sides of the boundary."""
 
 
 def bracket_crossing(
     above: Callable[[float], bool], high: float, tolerance: float, most: float = math.inf
 ) -> tuple[float, float]:
-    """Returns two numbers >= 0: ``above`` holds at the first, unless that is 0, and does not hold at the second.
+    """Returns two numbers, low and high, such that ``above`` changes from True to False between them.
 
-    ``above`` holds up to some number, which is searched in [0, ``high``] and beyond. The distance of the two is a
-    relative ``tolerance``. The second is infinite if it would exceed ``most``.
+    ``above`` is True at low, unless low is 0, and False at high. The search begins with [0, ``high``], and goes beyond
+    this interval if necessary. The relative distance of the two numbers is at most ``tolerance``. The second number is
+    infinite if it would exceed ``most``.
     """
     low = 0.0
     while above(high):
@@ -40,16 +41,15 @@ def find_boundary(
     high: float,
     tolerance: float,
 ) -> float | None:
-    """Returns a point where ``gap`` <= 0, next to the boundary of all such points; None if ``gap`` is positive
-    everywhere.
+    """Returns a point x in [low, high] where ``gap(x)`` <= 0, close to the boundary of all such points.
 
-    ``gap(x)`` is monotone in x, falling if ``slope`` < 0 and rising if > 0. Far from 0 its size may be infinite or
-    without meaning. ``slope`` is a guess of d gap / d log x. The point is within a relative ``tolerance`` of the
-    boundary, or has a gap in [-tolerance, 0]. x stays in [low, high].
+    Returns None if ``gap`` is positive everywhere. ``gap(x)`` is monotone in x, falling if ``slope`` < 0 and rising if
+    ``slope`` > 0. Far from the boundary only the sign of ``gap`` matters, and it may be infinite. ``slope`` is a guess
+    of d gap / d log x. The point is within a relative ``tolerance`` of the boundary, or its gap is in [-tolerance, 0].
     """
     falling = slope < 0
     least, most = math.log(low), math.log(high)
-    good: tuple[float, float] | None = None  # (log x, gap) nearest to the boundary on either side
+    good: tuple[float, float] | None = None  # (log x, gap) of the point nearest to the boundary with gap <= 0, or > 0
     bad: tuple[float, float] | None = None
     previous: tuple[float, float] | None = None
     at = min(max(math.log(start), least), most)
@@ -86,9 +86,9 @@ def find_boundary(
 def _step_by_secant(
     before: tuple[float, float] | None, here: tuple[float, float], slope: float, tolerance: float
 ) -> float:
-    """Returns the log x at which the line through both points meets -tolerance / 2.
+    """Returns the log x at which the line through two points (log x, gap) has the value -tolerance / 2.
 
-    The aim is a little inside, so that the last step ends the search.
+    The aim is below 0, so that the last step of the search finds a gap in [-tolerance, 0].
     """
     aim = here[1] + 0.5 * tolerance
     if not math.isfinite(aim):

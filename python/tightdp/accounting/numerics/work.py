@@ -1,4 +1,4 @@
-"""The budget of work of a question, for searches in Python, and the results that parts of a question share."""
+"""The budget of work of a question, as used by searches in Python, and results that parts of a question share."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _SHARED: ContextVar[dict[Hashable, Any] | None] = ContextVar("shared", default=N
 
 
 def try_to_spend_work(units: int) -> bool:
-    """Charges the next piece of work, of so many units of about a nanosecond, and returns True.
+    """Charges ``units`` of work, about a nanosecond each, for the next piece of work, and returns True.
 
-    Returns False and charges nothing once the budget is spent: the caller then leaves that piece out.
+    Once the budget is spent, it returns False and charges nothing. The caller then leaves this piece of work out.
     """
     return work_charge(0) and work_charge(units)
 
 
 class KeptResults(Generic[T]):
-    """Results of long computations, kept from one question to the next.
+    """A cache of the results of long computations, from one question to the next.
 
-    No answer depends on what is kept: a result that is found is charged with the work that it took to make, and what
-    the budget of a question cut short is not kept.
+    No answer depends on what is in the cache. A question that uses a cached result is charged with the work that
+    computing it took. A result that the budget of a question cut short is not kept.
     """
 
     def __init__(self, most: int) -> None:
-        """``most`` is the largest number of results; the oldest one is dropped first."""
+        """``most`` is the largest number of results. If there are more, the oldest one is dropped."""
         self._most, self._lock = most, threading.Lock()
         self._kept: dict[Hashable, tuple[T, int]] = {}
 
     def find_or_compute(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Returns the result for ``key``, which ``compute`` makes if it is not kept."""
+        """Returns the result for ``key``, from the cache or by ``compute``."""
         entry = self._kept.get(key)
         if entry is not None and entry[1] <= work_left():
             work_charge(entry[1])
@@ -54,7 +54,8 @@ class KeptResults(Generic[T]):
 def share_work() -> Iterator[dict[Hashable, Any]]:
     """Gives all parts of one question the same dictionary of results, which is dropped when the question ends.
 
-    An answer depends on no other question. A context inside of another one yields the outer one's dictionary.
+    No answer depends on another question. Inside of another such context, this one yields the dictionary of the outer
+    context.
     """
     outer = _SHARED.get()
     if outer is not None:
@@ -66,7 +67,7 @@ def share_work() -> Iterator[dict[Hashable, Any]]:
 
 @contextmanager
 def share_work_apart(kept: dict[Hashable, Any]) -> Iterator[dict[Hashable, Any]]:
-    """Gives what is computed in the context the dictionary ``kept``, whatever contexts are around it."""
+    """Makes ``kept`` the dictionary of results inside of this context, whatever contexts are around it."""
     token = _SHARED.set(kept)
     try:
         yield kept

@@ -1,4 +1,7 @@
-"""Pairs that dominate a mechanism whose own pair is unknown or slow; they give further upper ends (discrete.md)."""
+"""Pairs that dominate a mechanism whose own pair is unknown or slow to compute (docs/theory/discrete.md).
+
+Bounds of such a pair are further upper ends for the mechanism.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,22 @@ from .neighbors import translate_to_replacement
 from .replacement import Replaced
 
 _LOG_FAILURE = 55.3
-"""About -ln 1e-24, the failure probability of each step: a million such failures still change no visible digit."""
+"""About -ln 1e-24, where 1e-24 is the failure probability of each step. A million steps with it still change no visible
+digit."""
 _TWO_PI_SQUARED = Range(19.739208802178712, 19.739208802178720)
 _MOST_SIGMA = 1e4
-"""Largest sigma of a single discrete Gaussian whose atoms the engines look at; a larger one is dominated instead."""
+"""Largest sigma of a single discrete Gaussian whose atoms the engines compute. For a larger sigma, a pair that
+dominates the discrete Gaussian is used instead."""
 
 
 def list_dominating_compositions(
     parts: Parts, of_derived: Callable[[Derived], m.Mechanism] | None = None
 ) -> tuple[Parts, ...]:
-    """Returns compositions that dominate ``parts``, which are translated already; none if nothing is gained.
+    """Returns compositions that dominate ``parts``, or an empty tuple if that gains nothing.
 
-    ``of_derived`` returns a mechanism that dominates a repeated run or a group; without it, one that is known by its
-    largest loss stands for all that have no larger one (derived.md section 3).
+    ``parts`` are translated to the neighbouring relation already. ``of_derived`` returns a mechanism that dominates a
+    repeated run or a group. Without it, a repeated run or group with a finite largest loss is dominated by the class of
+    all mechanisms with no larger loss (derived.md section 3).
     """
     if not has_any_type(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
         return ()
@@ -45,7 +51,7 @@ def list_dominating_compositions(
 
 
 def _bound_by_largest_loss(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
-    """Returns the class of all mechanisms with no larger loss than ``mechanism`` has, if that is finite."""
+    """Returns the class of all mechanisms with no larger loss than ``mechanism``; None if its losses are unbounded."""
     largest = bound_largest_loss(((mechanism, 1),), "remove")
     return (m.PureDP(largest),) if largest < math.inf else None
 
@@ -53,8 +59,8 @@ def _bound_by_largest_loss(mechanism: Derived) -> tuple[m.Mechanism, ...] | None
 def _find_dominating_parts(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | None:
     """Returns mechanisms that together dominate ``mechanism``; None if none are known.
 
-    For a discrete Gaussian they are a Gaussian and a tiny probability of revealing everything (discrete.md section 2),
-    for a group a mixture (derived.md section 2).
+    A discrete Gaussian is dominated by a Gaussian together with a tiny probability of revealing everything (discrete.md
+    section 2). A group is dominated by a mixture of Gaussians (derived.md section 2).
     """
     match mechanism:
         case Group(m.Mechanism() as inner, size):
@@ -76,10 +82,11 @@ def _find_dominating_parts(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | 
 def _bound_discrete_gaussian(
     sigma: float, sensitivity: float, dimensions: int
 ) -> tuple[m.Mechanism, m.Mechanism] | None:
-    """Returns a Gaussian and a failure that together dominate discrete Gaussian noise; None if sigma is too small.
+    """Returns a Gaussian and a failure that together dominate discrete Gaussian noise (discrete.md section 2).
 
-    The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2. Rounding it at random to integers, with deviation tau, gives
-    the discrete Gaussian, except with the probability gamma of the failure.
+    The failure reveals everything, with a tiny probability. The Gaussian is N(0, s^2) with s^2 = sigma^2 - tau^2. If it
+    is rounded to integers at random, with standard deviation tau, the result is the discrete Gaussian, except with the
+    probability of the failure. Returns None if sigma is too small or above 1e150.
     """
     if sigma > 1e150:
         return None
@@ -89,7 +96,7 @@ def _bound_discrete_gaussian(
     if not rest.lo > variance:
         return None
     odd = exp(-_TWO_PI_SQUARED * variance)
-    # The eta of tau counts twice: the second stands for the eta of sigma, which is smaller because sigma > tau.
+    # The term of tau (eta in discrete.md) counts twice: the second one stands for the term of sigma, which is smaller.
     lost = dimensions * (4 * (odd / (1 - odd)))
     multiplier = (sqrt(rest) / sensitivity).lo
     return (m.Gaussian(multiplier), m.ApproximateDP(0.0, min(widen_up(lost.hi), 1.0))) if multiplier > 0 else None

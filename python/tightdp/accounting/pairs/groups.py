@@ -14,24 +14,29 @@ from .replacement import Replaced, ReplacedGaussian
 _MOST = 1000
 """Largest number of components of a mixture."""
 _MARGIN = 4e-12
-"""Relative margin added to (or taken from) each probability; larger than the error of sums of ``_MOST`` components."""
+"""Relative margin that is added to each probability, or subtracted from it. It is larger than the error of sums of
+``_MOST`` components."""
 _LEAST = 1e-300
+"""Smallest probability of a component."""
 _UNITS = 250
-"""Units of work of one product of probabilities, as measured."""
+"""Measured work units for one product of probabilities."""
 
 _Shifts = tuple[tuple[float, float], ...]
-"""Shifts by one record in units of its sensitivity, 0 among them, and their probabilities."""
+"""Pairs of a shift that one record causes, in units of the sensitivity, and its probability. One of the shifts is 0."""
 
 
 def find_dominated_mechanism(mechanism: m.Mechanism, size: int) -> m.Mechanism:
-    """Returns a mechanism that a group of ``size`` dominates; for want of a better one, that of a single record."""
+    """Returns a mechanism that the group of ``size`` records dominates.
+
+    If no better one is known, it is ``mechanism`` itself, for a single record.
+    """
     return build_group_mixture(mechanism, size, up=False) or scale_sensitivity(mechanism, size) or mechanism
 
 
 def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechanism | None:
-    """Returns a mixture that dominates a group's pair (``up``), or one that the pair dominates.
+    """Returns a mixture of Gaussians that dominates a group's pair if ``up``, or else one that the pair dominates.
 
-    The two differ by roundings alone. Returns None if the group has no such mixture, or too large a one.
+    These two mixtures differ by roundings alone. Returns None if the group has no such mixture, or too large a one.
     """
     match mechanism:
         case m.PoissonSampled(m.Gaussian(sigma), q) if q < 1:
@@ -51,10 +56,12 @@ def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechan
 
 
 def _build_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
-    """Returns the mixture of the sum of ``size`` records; None if it has too many components, or takes more work than
-    the budget of a question allows."""
+    """Returns the mixture of the sum of ``size`` records.
+
+    Returns None if the mixture has too many components, or takes more work than the budget of a question allows.
+    """
     most = min((len(one) - 1) * size + 1, _MOST)
-    if not try_to_spend_work(_UNITS * len(one) * min(size, _MOST) * most // 2):  # also if it is kept
+    if not try_to_spend_work(_UNITS * len(one) * min(size, _MOST) * most // 2):  # charged even if the result is cached
         return None
     return _compute_mixture_of_sum(sigma, one, size, up)
 
@@ -84,7 +91,10 @@ def _compute_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> 
 
 
 def _sum_over_records(one: _Shifts, size: int) -> dict[Fraction, float] | None:
-    """Returns the distribution of the sum of ``size`` records, in plain numbers; None if it has too many values."""
+    """Returns the distribution of the sum of ``size`` records, with probabilities that are rounded to nearest.
+
+    Returns None if the sum has too many values, or too large ones.
+    """
     exact = [Fraction(shift) for shift, _ in one]
     unit = max(shift.denominator for shift in exact)  # a power of 2
     steps = [(int(shift * unit), p) for shift, (_, p) in zip(exact, one, strict=True)]
@@ -103,11 +113,11 @@ def _sum_over_records(one: _Shifts, size: int) -> dict[Fraction, float] | None:
 
 
 _LARGEST = 1e300
-"""Largest sum of shifts that is accepted; it is well below the largest double."""
+"""Largest sum of shifts that is accepted, well below the largest double."""
 
 
 def _round_shift(exact: Fraction, up: bool) -> float:
-    """Returns the double next to a positive number, on one side of it."""
+    """Returns the positive number ``exact``, rounded upward to a double if ``up``, or else downward."""
     near = float(exact)
     if up and near < exact:
         return math.nextafter(near, math.inf)

@@ -1,7 +1,7 @@
 """Convex curves through points, and the pairs that have them (docs/theory/derived.md section 3).
 
-A curve is a function of x = e^epsilon. Slopes are computed with fractions, so that the masses of a pair, which are
-differences of slopes, are known however close two points are.
+A curve is delta as a function of x = e^epsilon. The masses of a pair are differences of slopes of its curve. Slopes are
+exact fractions, so the masses are accurate even if two points are very close.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...options import Direction
 from ..numerics.outward import widen_down, widen_up
 
 _FAINTEST = Fraction(1, 10**290)
-"""Smallest mass of an atom; a smaller one counts as an infinite loss, since its logarithm is hardly known."""
+"""Smallest mass of an atom. A smaller mass is moved to an infinite loss, because its logarithm would be inaccurate."""
 _ULP = 2.0**-53
 
 
@@ -30,7 +30,10 @@ class Point(NamedTuple):
 
 
 def build_lower_hull(points: Iterable[Point]) -> list[Point]:
-    """Returns the corners of the lower convex hull of ascending points, each lowered to the lowest one before it."""
+    """Returns the corners of the lower convex hull of points with ascending x.
+
+    Points above an earlier corner are first lowered to its height, so the hull never rises.
+    """
     hull: list[Point] = []
     for point in points:
         if hull and point.value > hull[-1].value:
@@ -47,12 +50,12 @@ def compute_slope(one: Point, other: Point) -> Fraction:
 
 
 def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
-    """Returns a loss whose pair, asked in ``direction``, dominates every pair with a curve at or below ``points``.
+    """Returns a loss whose pair, in ``direction``, dominates every pair with a curve at or below ``points``.
 
-    A point is an x > 0 with an upper end of delta(log x). ``largest`` bounds the loss in both orders of the pair.
+    A point is an x > 0 with an upper bound of delta(log x). ``largest`` bounds the loss in both orders of the pair.
     """
     at = [Point(-math.inf, Fraction(0), Fraction(1))]
-    if largest < _FARTHEST:  # up to e^-largest the curve is 1 - x, and it is 0 from e^largest on
+    if largest < _FARTHEST:  # the curve is 1 - x for x <= e^-largest, and 0 for x >= e^largest
         at.append(_make_point(widen_down(math.exp(-largest), 2 * _ULP), 0.0))
         at.append(_make_point(widen_up(math.exp(largest), 2 * _ULP), 0.0))
     at += [_make_point(x, value) for x, value in points]
@@ -67,7 +70,7 @@ def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direc
             infinity, hidden = infinity + p, hidden + q
         else:
             atoms.append((point.epsilon, p, q))
-    if direction == "add":  # a loss is given for the other direction
+    if direction == "add":  # a PrivacyLoss is stated in the direction "remove", so the pair is reversed
         infinity, hidden = hidden, infinity
         atoms = [(-epsilon, q, p) for epsilon, p, q in reversed(atoms)]
     losses = [epsilon for epsilon, _, _ in atoms]
@@ -83,11 +86,11 @@ def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direc
 
 
 _FARTHEST = 300.0
-"""Largest loss that the hull takes into account; e^300 and its square are doubles."""
+"""Largest loss that the hull takes into account. Both e^300 and its square are finite doubles."""
 
 
 def _make_point(x: float, value: float) -> Point:
-    """Returns a point, raised to the curve 1 - x of two equal distributions if it is below."""
+    """Returns the point (x, value), raised to 1 - x if ``value`` is smaller: no pair has a curve below 1 - x."""
     return Point(math.log(x), Fraction(x), max(Fraction(value), 1 - Fraction(x)))
 
 

@@ -14,7 +14,7 @@ from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 @cache_by_composition
 def inclusion_probability(parts: Parts) -> float:
-    """Returns an upper bound of the probability that a record is in any sample of ``parts``; 1 without samples.
+    """Returns an upper bound of the probability that a record is in any sample of ``parts``; 1 for unsampled parts.
 
     delta(0) is at most this probability, under every relation.
     """
@@ -26,7 +26,8 @@ def _group_probability(parts: Parts, size: int) -> float:
     shares = [(_group_probability_in_release(mechanism, size), count) for mechanism, count in parts]
     if any(share >= 1 for share, _ in shares):
         return 1.0
-    # Every question calls this, so it takes plain numbers. All terms have one sign, and a margin covers the roundings.
+    # Every question calls this function, so it uses floats, which are faster than ranges. All terms have the same sign,
+    # and a relative margin covers the roundings.
     missed = math.fsum(count * math.log1p(-share) for share, count in shares)
     return min(-math.expm1(missed * (1 + _ROUNDED)) * (1 + _ROUNDED), 1.0)
 
@@ -49,7 +50,7 @@ def _group_probability_in_release(mechanism: Mechanism, size: int) -> float:
 
 
 def _independent_probability(mechanism: Mechanism) -> float:
-    """Returns the probability of each record if records are drawn independently, and 1 if they are not."""
+    """Returns the inclusion probability of each record if records are drawn independently, and 1 if they are not."""
     match mechanism:
         case m.PoissonSampled(_, q) | m.TruncatedPoissonSampled(_, q) | ReplacedGaussian(_, q) | ReplacedClass(_, _, q):
             return q
@@ -75,6 +76,6 @@ def _record_probability(mechanism: Mechanism) -> float:
 
 
 _ROUNDED = 2.0**-46
-"""Relative margin, many times the roundings of a logarithm, a product, a sum and an exponential."""
+"""Relative margin, many times larger than the roundings of a logarithm, a product, a sum and an exponential."""
 _SCALED = 2.0**-40
-"""Relative margin, larger than the distance of the sum of a mixture's probabilities from 1."""
+"""Relative margin, larger than the distance from 1 that the sum of a mixture's probabilities may have."""

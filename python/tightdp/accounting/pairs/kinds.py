@@ -1,4 +1,4 @@
-"""Types of the mechanisms of a composition, which say quickly what none of many parts needs."""
+"""The set of the types of a composition's mechanisms, which is a fast way to skip treatments that no part needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class cache_by_composition(Generic[T]):
 
     def __init__(self, function: Callable[[Parts], T]) -> None:
         self._function = function
-        self._last: tuple[Parts, T] | None = None  # both in one tuple, because threads share it
+        self._last: tuple[Parts, T] | None = None  # argument and result in one tuple, since threads share this object
         self.__doc__ = function.__doc__
 
     def __call__(self, parts: Parts) -> T:
@@ -30,7 +30,10 @@ class cache_by_composition(Generic[T]):
 
 @cache_by_composition
 def list_mechanism_types(parts: Parts) -> frozenset[type]:
-    """Returns the types, with all base classes, of these mechanisms and of those that they sample or allocate."""
+    """Returns the types, with all base classes, of the parts' mechanisms and of mechanisms inside of these.
+
+    A mechanism that samples or allocates another one has it as its attribute ``mechanism``.
+    """
     found: set[type] = set()
     layer = [mechanism for mechanism, _ in parts]
     while layer:

@@ -1,9 +1,9 @@
 """Bounds of one privacy curve from a few of its points (docs/theory/conversions.md section 16).
 
-delta is a convex function of x = e^epsilon that starts at 1 and falls, never faster than x grows. So a few points
-bound it everywhere, from both sides, and its inverse as well. An answer that is wider than was asked for is first
-narrowed by the inclusion probability and the largest loss, which are known without asking an engine. If it is still
-wide, engines are asked for other points of the curve.
+Delta is a convex function of x = e^epsilon. It is 1 at x = 0 and falls from there, with slopes of at least -1. So a
+few points of the curve bound delta everywhere, from both sides, and also its inverse, epsilon as a function of delta.
+An answer that is wider than requested is first narrowed by the inclusion probability and the largest loss, which are
+known without asking an engine. If the answer is still wide, engines are asked for other points of the curve.
 """
 
 from __future__ import annotations
@@ -19,20 +19,25 @@ from ..numerics.work import try_to_spend_work
 Ask = Callable[[float], Bound]
 
 _WIDE = 0.02
-"""Relative width above which an answer is worth asking for other points."""
+"""Relative width of an answer above which other points are asked for."""
 _NEAR = 1e-3
-"""Relative distance from an end of an interval at which a point is asked for, to see if the truth is at that end."""
+"""Relative distance from an end of an interval at which a point is asked for. That point tells whether the truth is
+near this end."""
 _SHARE, _SPARE = 2, 10**8
-"""Work that other points may take: a multiple of the first answer's work, and further units, a tenth of a second."""
+"""Work units that other points may take: ``_SHARE`` times the work of the first answer, plus ``_SPARE`` units, which
+are a tenth of a second."""
 _LEAST = 1e-300
 """Smallest delta that is asked for."""
 _FAR = 700.0
-"""Bound on the epsilons that are asked for; e^700 is a double."""
+"""Largest absolute value of the epsilons that are asked for. e^700 is a finite double."""
 NAME = "curve"
 
 
 class KnownCurve:
-    """Points (epsilon, lower, upper) of one direction's curve. The first one is x = 0, where delta is 1."""
+    """The known points of the curve of one direction, each with a lower and an upper bound of delta at an epsilon.
+
+    The first point is x = 0, that is epsilon = -infinity, where delta is 1.
+    """
 
     def __init__(self, inclusion_probability: float = 1.0, largest: float = INF) -> None:
         """``inclusion_probability`` bounds delta(0), and ``largest`` all losses."""
@@ -43,7 +48,7 @@ class KnownCurve:
             self.add(largest, 0.0, 0.0)
 
     def add(self, epsilon: float, lower: float, upper: float) -> None:
-        """Adds bounds of delta(epsilon). Raises ContradictionError if they exclude the bounds known before."""
+        """Adds bounds of delta(epsilon). Raises ContradictionError if they and the earlier bounds are disjoint."""
         low, high = self._points.get(epsilon, (0.0, 1.0))
         low, high = max(low, lower), min(high, upper)
         if not low <= high:
@@ -53,8 +58,8 @@ class KnownCurve:
     def add_inverse(self, delta: float, lower: float, upper: float) -> None:
         """Adds bounds of epsilon(delta).
 
-        The curve is at most ``delta`` at the upper bound. At a lower bound other than 0 it is at least ``delta``,
-        because it has no jump.
+        At the upper bound, the curve is at most ``delta``. At a positive lower bound, the curve is at least ``delta``,
+        because it is continuous.
         """
         if upper < INF:
             self.add(upper, 0.0, delta)
@@ -68,11 +73,11 @@ class KnownCurve:
         low = max(low, (-expm1(epsilon)).lo, *(lower for _, lower, _ in right), 0.0)
         high = min(high, *(upper for _, _, upper in left))
         for a, _, above in left:
-            for b, _, below in right:  # the chord
+            for b, _, below in right:  # the chord between a and b is above the curve
                 if below < high:
                     share = _compute_fall(epsilon, b) / _compute_fall(a, b)
                     high = min(high, (below + (Range(above) - below) * Range(0.0, min(share.hi, 1.0))).hi)
-        for i, (b, lower, _) in enumerate(left):  # a chord, continued
+        for i, (b, lower, _) in enumerate(left):  # a chord is below the curve where it is extended beyond its ends
             for a, _, above in left[:i]:
                 if lower > low:
                     low = max(
@@ -92,7 +97,7 @@ class KnownCurve:
         for i, (b, lower, upper) in enumerate(points):
             if lower > delta:
                 low = max(low, b)
-                for a, _, above in points[:i]:  # a chord, continued
+                for a, _, above in points[:i]:  # the chord from a to b, extended to the right, is below the curve
                     room = (Range(lower) - delta) / (Range(above) - lower) if above > lower else Range(0.0)
                     low = max(low, (b + log1p(Range(max(room.lo, 0.0)) * _compute_fall(a, b))).lo)
             if upper <= delta:
@@ -121,10 +126,11 @@ def _compute_fall(a: float, b: float) -> Range:
 def narrow_by_known_curve(
     found: Bound, curve: str, at: float, known: KnownCurve, asks: Mapping[str, Ask], work: int
 ) -> Bound:
-    """Returns the bounds ``found`` of ``curve``, "delta" or "epsilon", ``at`` a number, narrowed by the known curve.
+    """Returns the bounds ``found``, narrowed by the known curve and, if they are still wide, by further points.
 
-    ``asks`` answer questions about further points of both kinds; without them none are asked. ``work`` is the work that
-    ``found`` took, of which the further points may take a multiple.
+    ``curve`` is "delta" or "epsilon", and ``found`` bounds this function at ``at``. ``asks`` has one function for
+    "delta" and one for "epsilon" that bound further points. If it is empty, no further points are asked for. ``work``
+    is the number of work units that ``found`` took. Further points may take a multiple of it.
     """
     take = {"delta": known.add, "epsilon": known.add_inverse}
     follows = {"delta": known.delta, "epsilon": known.epsilon}[curve]
@@ -153,14 +159,14 @@ def narrow_by_known_curve(
 
 
 Points = list[tuple[str, float]]
-"""Points to ask for next: "delta" or "epsilon", and its argument."""
+"""Points to ask for next, each as "delta" or "epsilon" and the argument of this function."""
 _STEPS = "zero", "middle", "near low", "half", "double", "near high", "middle"
 _BESIDE = 1e3
-"""Ratio of the deltas that are asked for on either side of a delta to it."""
+"""Factor by which the deltas that are asked for besides a given delta are larger or smaller than it."""
 _PATIENCE = 3
-"""Number of further points without any gain after which no more are asked for."""
+"""Number of steps in a row without any gain after which no more points are asked for."""
 _UNITS = 10**6
-"""Work units for one step of this search, which combines a dozen points."""
+"""Work units for combining the known points in one step of the search. There are about a dozen points."""
 
 
 def _choose_points_for_delta(step: str, epsilon: float, low: float, high: float) -> Points:
@@ -189,4 +195,4 @@ _INSIDE: dict[str, Callable[[float, float], float]] = {
     "near high": lambda low, high: high * (1 - _NEAR),
     "middle": lambda low, high: math.sqrt(low) * math.sqrt(high),
 }
-"""Numbers in an interval that tell if the truth is near its lower end, near its upper one, or in which half of it."""
+"""Functions that return a point inside of an interval. It separates the lower end, or the upper end, or both halves."""

@@ -18,7 +18,7 @@ from .replacement import Replaced, ReplacedClass, Zeroed, bracket_losses
 
 
 def largest_loss(run: Composition, neighbors: Neighbors) -> float:
-    """Returns an upper bound of the largest loss of any output under a relation; infinite if losses are unbounded."""
+    """Returns an upper bound of the largest loss under a neighbouring relation; infinite if losses are unbounded."""
     return bound_largest_loss(
         translate_parts_to_replacement(run.parts) if neighbors == "replace" else run.parts, "remove"
     )
@@ -29,12 +29,12 @@ def bound_largest_loss(parts: Parts, direction: Direction) -> float:
     of = {"remove": _bound_loss_of_mechanism, "add": _bound_loss_when_added}[direction]
     total = Range(0.0)
     for mechanism, count in parts:
-        total += of(mechanism) if count == 1 else count * of(mechanism)  # a product with 1 would round an exact loss
+        total += of(mechanism) if count == 1 else count * of(mechanism)  # multiplying by 1 would widen an exact range
     return total.hi
 
 
 def attained_loss(parts: Parts) -> float:
-    """Returns a lower bound of the largest loss, which is 0 unless all mechanisms are known to attain theirs."""
+    """Returns a lower bound of the largest loss. It is 0 unless every mechanism is known to attain its largest loss."""
     if not all(isinstance(mechanism, _ATTAINED) for mechanism, _ in parts):
         return 0.0
     total = Range(0.0)
@@ -44,18 +44,20 @@ def attained_loss(parts: Parts) -> float:
 
 
 _ATTAINED = (m.PureDP, m.Laplace, m.DiscreteLaplace, m.BoundedRange, m.RandomizedResponse)
-"""Mechanisms with an output that has the largest loss, and classes with such a member, for adding or removing."""
+"""Mechanisms that have an output with the largest loss, and classes that have such a member, for adding or removing a
+record."""
 
 
 def is_unbounded(parts: Parts, direction: Direction) -> bool:
-    """Tells whether losses are surely unbounded, or one is infinite. False means that this is not known."""
+    """Tells whether the losses are known to be unbounded or infinite. False means that this is not known."""
     return any(_is_gaussian(mechanism, direction) for mechanism, _ in parts)
 
 
 def _is_gaussian(mechanism: m.Mechanism, direction: Direction) -> bool:
     """Tells whether ``mechanism`` is Gaussian noise, whose losses are unbounded.
 
-    Adding a record to a sample has no loss above -log(1 - q), so a sample counts for removing only.
+    For a Poisson sample the answer is True in the direction "remove" only, because no loss of adding a record exceeds
+    -log(1 - q), where q is the sampling probability.
     """
     if isinstance(mechanism, m.PoissonSampled) and direction == "remove":
         return _is_gaussian(mechanism.mechanism, direction)
@@ -63,10 +65,10 @@ def _is_gaussian(mechanism: m.Mechanism, direction: Direction) -> bool:
 
 
 def largest_loss_within_delta(parts: Parts, delta: float) -> float:
-    """Returns an upper bound of epsilon(delta): the largest finite loss, if an infinite one is improbable enough.
+    """Returns an upper bound of epsilon(delta): the largest finite loss, if an infinite loss has probability <= delta.
 
-    (e, d)-DP mechanisms have an infinite loss with probability 1 - prod (1 - d), which is rounded up at the sixtieth
-    digit, since it may equal ``delta``. Returns infinity if it exceeds ``delta``.
+    A composition of (e, d)-DP mechanisms has an infinite loss with probability 1 - prod (1 - d). This probability is
+    rounded up at the sixtieth digit, because it may be equal to ``delta``. Returns infinity if it exceeds ``delta``.
     """
     kept = Decimal(1)
     for mechanism, count in parts:
@@ -96,8 +98,9 @@ def _raise_to_power(base: Decimal, count: int) -> Decimal:
 def bound_loss_of_adding(parts: Parts) -> float:
     """Returns an upper bound of the largest loss of adding a record to Poisson samples; infinite for other parts.
 
-    The density of the output with the record is at least 1 - q times the density without it. The result is infinite for
-    many parts too, because the sum would take longer than it saves.
+    The density of the output with the record is at least 1 - q times the density without it, where q is the sampling
+    probability. For many parts the result is infinite too, because computing the sum would take more time than the
+    result saves.
     """
     if len(parts) > FEW_PARTS:
         return INF
@@ -110,7 +113,7 @@ def bound_loss_of_adding(parts: Parts) -> float:
 
 
 def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
-    """Returns a range of the largest loss of adding or removing a record; exactly 0 if nothing is revealed."""
+    """Returns a range of the largest loss of adding or removing a record. It is exactly 0 if nothing is revealed."""
     match mechanism:
         case m.PureDP():
             return Range(mechanism.nominal_epsilon)
@@ -141,7 +144,10 @@ def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
 
 
 def _bound_loss_when_added(mechanism: m.Mechanism) -> Range:
-    """Returns a range of the largest loss of adding a record; in a Poisson sample it is at most -log(1 - q) as well."""
+    """Returns a range of the largest loss of adding a record.
+
+    For a Poisson sample with sampling probability q, it is at most -log(1 - q).
+    """
     loss = _bound_loss_of_mechanism(mechanism)
     if isinstance(mechanism, m.PoissonSampled):
         return Range(0.0, min(loss.hi, (-log1p(-Range(mechanism.sampling_probability))).hi))
@@ -149,7 +155,10 @@ def _bound_loss_when_added(mechanism: m.Mechanism) -> Range:
 
 
 def _bound_loss_when_replaced(mechanism: m.Mechanism) -> Range:
-    """Returns a range of the largest loss of replacing a record: at most the sum of removing one and adding another."""
+    """Returns a range of the largest loss of replacing a record.
+
+    It is at most the sum of the losses of removing a record and of adding another one.
+    """
     match mechanism:
         case m.FixedSizeSampled(inner, size, total):
             return _bound_sampled_loss(_bound_loss_when_replaced(inner), Range(size) / total)
@@ -161,9 +170,10 @@ def _bound_loss_when_replaced(mechanism: m.Mechanism) -> Range:
 
 
 def _bound_derived_loss(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
-    """Returns a range of the largest loss of a group or a selection, with the bound ``of`` each of its mechanisms.
+    """Returns a range of the largest loss of a group or a selection. ``of`` bounds the loss of each inner mechanism.
 
-    The losses of a group's links add up, and a selection adds its gain (docs/theory/derived.md).
+    A group of n records is a chain of n neighbours, whose losses add up. A selection adds its gain to the loss of a run
+    (docs/theory/derived.md).
     """
     loss = Range(0.0)
     for one, count in mechanism.parts:
@@ -171,7 +181,7 @@ def _bound_derived_loss(mechanism: Derived, of: Callable[[m.Mechanism], Range]) 
     if isinstance(mechanism, Group):
         return loss * float(mechanism.size)
     assert isinstance(mechanism, RepeatAndSelect)
-    if mechanism.shape == POISSON:  # the total variation of e-DP is at most tanh(e/2) <= e/2
+    if mechanism.shape == POISSON:  # the total variation distance under e-DP is at most tanh(e/2) <= e/2
         return loss + mechanism.mean * Range(0.0, min((loss * 0.5).hi, 1.0))
     return loss * (Range(float(mechanism.shape)) + 2)
 

@@ -1,9 +1,9 @@
 """Members of a class of mechanisms, which give its lower bounds (docs/theory/conversions.md section 7), and mechanisms
 that reveal nothing.
 
-The pair of ``BoundedRange`` is the envelope of all pairs of its class, which no one mechanism attains at every
-epsilon; ``ZCDP`` and ``DiscreteGaussianVector`` have no pair. For these a composition's upper bounds are upper bounds
-of the class, but its lower bounds are not: lower bounds come from members of the class.
+The pair of ``BoundedRange`` is the envelope of all pairs of its class. No single mechanism attains it at every epsilon.
+``ZCDP`` and ``DiscreteGaussianVector`` have no pair. If a composition has such parts, its upper bounds hold for every
+member of the class. Its lower bounds are computed from members of the class.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ from .replacement import Replaced, Zeroed
 
 @dataclass(frozen=True, slots=True)
 class BinaryRange(m.Mechanism):
-    """A member of ``BoundedRange(eta)`` with the losses ``share * eta`` and ``share * eta - eta``, share in (0, 1)."""
+    """The member of ``BoundedRange(eta)`` whose losses are ``share * eta`` and ``share * eta - eta``.
+
+    ``share`` is in (0, 1).
+    """
 
     eta: float
     share: float
     relations, sampled, symmetric, any_size = ADDED, EVERY, False, True
 
     def list_atoms(self) -> list[tuple[Range, Range]]:
-        """Returns losses and logarithms of P's masses. The masses of P, and those of Q, add up to 1."""
+        """Returns the losses, each with the logarithm of its mass under P. The masses add up to 1 under P and Q."""
         top = self.share * Range(self.eta)
         least, whole = top - self.eta, -expm1(-Range(self.eta))
         return [(least, log(expm1(top) / whole) - self.eta), (top, log(-expm1(least) / whole))]
 
 
 def list_class_members(parts: Parts) -> tuple[Parts, ...]:
-    """Returns members of the class, as compositions: the best lower bound counts.
+    """Returns members of the class that ``parts`` stand for, as compositions.
 
-    It is ``parts`` itself if every mechanism attains its pair.
+    The largest of their lower bounds counts. If every mechanism attains its pair, ``parts`` is the only member.
     """
     if not has_any_type(parts, *_LOOSE):
         return (parts,)
@@ -57,7 +60,10 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
 
 
 def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
-    """Returns members of a composition: the i-th has the i-th member of each mechanism, counted in circles."""
+    """Returns members of a composition. Member i is composed of member i of each mechanism.
+
+    A mechanism with fewer members than others begins again with its first one.
+    """
     found = [(_list_members_of_mechanism(mechanism), count) for mechanism, count in parts]
     choices = range(max((len(options) for options, _ in found), default=1))
     return tuple(
@@ -67,16 +73,17 @@ def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
 
 
 _SHARES = 0.25, 0.5, 0.75
-"""Shares of the binary members that are tried. The best one depends on epsilon; between two at most a tenth is lost."""
+"""Shares of the binary members that are tried. The best share depends on epsilon. Between two of these shares at most a
+tenth of the lower bound is lost."""
 
 
 def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
     """Tells whether the envelope of a single step is the supremum of its class.
 
-    A sampled step's curve is a function of the unsampled curve at one point, so it is for samples too. It is not for an
-    allocation, which composes the step.
+    This is also true of a sampled step, because each point of its curve depends on one point of the unsampled curve. It
+    is not true of an allocation, which composes the step.
     """
-    if isinstance(mechanism, m.ZCDP):  # the engine "renyi" knows the best member of one bit
+    if isinstance(mechanism, m.ZCDP):  # the engine "renyi" finds the best member with two outputs
         return True
     if is_or_wraps(mechanism, m.ZCDP, m.DiscreteGaussianVector):
         return False
@@ -97,10 +104,13 @@ def is_or_wraps(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
 
 
 def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
-    """Returns members of the class of one release of ``mechanism``: at least one composition, which may be empty."""
+    """Returns members of the class of one release of ``mechanism``, at least one.
+
+    Each member is a composition, which may be empty.
+    """
     match mechanism:
         case m.ZCDP(rho, xi):
-            # A Gaussian, which takes rho, and randomised response, which takes xi.
+            # A Gaussian with the whole rho, composed with randomised response for xi.
             return (tuple((one, 1) for one in list_zcdp_members(m.ZCDP(rho)) + (() if xi == 0 else (m.PureDP(xi),))),)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
             # One coordinate moves by the whole sensitivity, or as many coordinates as possible move by 1.
@@ -134,7 +144,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             | m.FixedSizeSampled(inner)
             | m.RandomAllocation(inner)
         ) if is_or_wraps(inner, *_LOOSE):
-            # Only a member's first part is sampled. Leaving out the others reveals no more.
+            # Only the first part of a member is sampled. Leaving out its other parts reveals no more.
             firsts = [member[0][0] for member in _list_members_of_mechanism(inner) if member]
             return tuple(((replace(mechanism, mechanism=first), 1),) for first in firsts) or ((),)
     return (((mechanism, 1),),)
@@ -143,8 +153,9 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
 def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
     """Returns Poisson samples of Gaussians that a mixture of Gaussians dominates; none for any other mechanism.
 
-    Smaller shifts than one of the mixture's count as 0 and larger ones as that one (mixtures.md section 1). Of these
-    the least shift is taken, and those with the largest mean losses.
+    Each shift of the mixture gives such a sample: smaller shifts are replaced by 0, and larger ones by this shift
+    (docs/theory/mixtures.md section 1). The samples of the smallest shift and of the shifts with the largest mean
+    losses are returned.
     """
     match mechanism:
         case Replaced(inner):
@@ -162,7 +173,7 @@ def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
         multiplier = (Range(mixture.noise_multiplier) / shift).hi if shift > 0 else math.inf
         if multiplier == math.inf:
             break
-        # Probabilities are scaled to add up to 1, and their sum rounds.
+        # The factor covers the scaling of the probabilities to a sum of 1, and the rounding of their sum.
         at_least = share if shift == mixture.sensitivities[0] else (reached * _SCALED * share).lo
         sample = m.Gaussian(multiplier) if at_least == 1 else m.PoissonSampled(m.Gaussian(multiplier), at_least)
         found.append((at_least * (shift / largest) ** 2, sample))
@@ -175,7 +186,7 @@ _SCALED = 1 - 2.0**-40
 
 
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
-    """Returns the Gaussian of ``rho``, if its noise multiplier is finite, and randomised response for a positive xi."""
+    """Returns a Gaussian with ``rho``, if its noise multiplier is finite, and ``xi``-DP if xi > 0."""
     sigma = sqrt(1 / (2 * Range(mechanism.rho))).hi if mechanism.rho > 0 else math.inf
     gaussian = (m.Gaussian(sigma),) if sigma < math.inf else ()
     return (*gaussian, m.PureDP(mechanism.xi)) if mechanism.xi > 0 else gaussian

@@ -1,9 +1,9 @@
 """Translation of mechanisms to a neighbouring relation (docs/theory/conversions.md section 1).
 
-A noise multiplier is relative to one record's contribution. Replacing a record changes two contributions, so that the
-pair of a symmetric mechanism under "replace" is its own add-or-remove pair at twice the sensitivity; classes and
-samples have pairs of their own (``replaced.py``). Every part of a composition is translated like this, so that no
-engine, and no answer that is derived from one, has to know that "replace" was asked.
+A noise multiplier is relative to the contribution of one record. Replacing a record changes two contributions. So under
+"replace" the pair of a symmetric mechanism is its add-or-remove pair at twice the sensitivity. Classes and samples have
+pairs of their own (``replacement.py``). Every part of a composition is translated before an engine is asked, so engines
+need not know about "replace".
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
 def explain_unproved_relation(parts: Parts, neighbors: Neighbors) -> str | None:
-    """Returns a sentence that says which mechanism has no proved pair under the relation, and why; None if all have."""
+    """Returns a sentence that says which mechanism has no proved pair under the relation, and why.
+
+    Returns None if all mechanisms have a proved pair.
+    """
     for mechanism in _list_restricted_mechanisms(parts):
         if neighbors not in mechanism.relations:
             answered = [repr(one) for one in NEIGHBORS if one in mechanism.relations]
@@ -73,7 +76,7 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
         case m.PoissonSampled(inner) | m.FixedSizeSampled(inner):  # grid.md section 6.2
             translate_to_replacement(inner)
             return Replaced(mechanism)
-        case PrivacyLoss():  # both orders of it are neighbours
+        case PrivacyLoss():  # under "replace", both (P, Q) and (Q, P) are pairs of neighbours
             return mechanism if mechanism.mirrored else Replaced(mechanism)
         case Derived():
             return replace_inner_run(mechanism, translate_parts_to_replacement(mechanism.parts))
@@ -81,9 +84,10 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
 
 
 def translate_parts_to_zeroing(parts: Parts) -> Parts:
-    """Returns the parts whose add and remove pairs are those of "replace_special".
+    """Returns the parts whose "add" and "remove" pairs are the pairs of ``parts`` under "replace_special".
 
-    A record that contributes nothing is as good as none, unless a sample counts it (docs/theory/mixtures.md section 4).
+    A record that contributes nothing has the effect of no record, unless the size of a sample depends on the number of
+    records (docs/theory/mixtures.md section 4).
     """
     return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _expand_trees(parts))
 
@@ -96,14 +100,15 @@ def _translate_to_zeroing(mechanism: m.Mechanism) -> m.Mechanism:
 
 
 def replace_inner_run(mechanism: Derived, parts: Parts) -> Derived:
-    """Returns the same group or selection of another run."""
+    """Returns the same group or selection, with ``parts`` as its inner run."""
     return replace(mechanism, mechanism=Composition(parts))  # type: ignore[type-var]
 
 
 def remove_records(parts: Parts, gone: int) -> Parts:
-    """Returns the same run on data sets with ``gone`` records fewer, or groups of records.
+    """Returns the same run on data sets with ``gone`` fewer records. Inside of a group, it is ``gone`` fewer groups.
 
-    It is the run after ``gone`` links of a chain of neighbours, of which each has one record fewer than the last.
+    In a chain of neighbours, where each data set has one record fewer than the one before, this is the run after
+    ``gone`` steps.
     """
     return Composition((_remove_records_of_mechanism(mechanism, gone), count) for mechanism, count in parts).parts
 
@@ -122,9 +127,9 @@ def translate_parts_to_replacement(parts: Parts) -> Parts:
 
 
 def _expand_trees(parts: Parts) -> Parts:
-    """Returns the parts with each tree as its Gaussians, its pair if other records keep their steps.
+    """Returns the parts with each tree aggregation replaced by Gaussians.
 
-    The proof is in docs/theory/closed-forms.md section 6.
+    They have the tree's pair if the other records keep their steps (docs/theory/closed-forms.md section 6).
     """
     if not has_any_type(parts, m.TreeAggregation):
         return parts
@@ -137,7 +142,10 @@ def _expand_trees(parts: Parts) -> Parts:
 
 
 def _divide_by_two(sigma: float) -> float:
-    """Returns sigma / 2, which is exact unless it underflows; every answer is infinite then."""
+    """Returns sigma / 2, at least the smallest positive double. It is exact unless it underflows.
+
+    If it underflows, every answer is infinite.
+    """
     return max(sigma / 2, math.ulp(0.0))
 
 

@@ -1,4 +1,5 @@
-"""Pair that dominates both orders of a given pair, for "replace" (docs/theory/replace.md section 7)."""
+"""A pair that dominates both orders (P, Q) and (Q, P) of a given pair, for "replace" (docs/theory/replace.md
+section 7)."""
 
 from __future__ import annotations
 
@@ -18,19 +19,20 @@ MOST_NODES = 2000
 """Largest number of nodes of the dominating curve. Each exact slope between two of them takes some ten microseconds."""
 _FARTHEST = 300.0
 _FAINTEST = 1e-150
-"""Losses above the first, and masses below the second, count as infinite losses: other products are normal doubles."""
+"""Losses above ``_FARTHEST`` and masses below ``_FAINTEST`` are moved to an infinite loss. Then all other products of a
+mass and e^loss are normal doubles."""
 _APART = 1e-5
-"""Least distance of two points in epsilon, relative to delta. Slopes between them err by at most 1e-10, a tenth of the
-error that a sum of masses may have."""
+"""Smallest distance in epsilon of two points that are kept, divided by delta. Slopes between such points have errors of
+at most 1e-10, a tenth of the error that a sum of masses may have."""
 _ULP = 2.0**-53
 _Array = NDArray[np.float64]
 
 
 @lru_cache(maxsize=64)
 def unite_orders(given: CompletePair) -> CompletePair:
-    """Returns a pair whose curve is at least those of (P, Q) and of (Q, P), at every epsilon: its own reverse."""
+    """Returns a symmetric pair whose curve is at least the curves of (P, Q) and of (Q, P) at every epsilon."""
     losses = given.losses
-    # Errors of losses are relative errors of Q's masses, and of all masses that are computed from these.
+    # An error of a loss is a relative error of its mass under Q, and of all masses that are computed from it.
     unsure = math.expm1(given.slack) + given.relative
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [
@@ -53,7 +55,7 @@ def unite_orders(given: CompletePair) -> CompletePair:
 
 
 def _keep_separated_points(at: _Array, values: _Array) -> tuple[_Array, _Array]:
-    """Returns the first and the last point, and points between that are far enough apart for accurate slopes."""
+    """Returns the first point, the last one, and points between them that are far enough apart for accurate slopes."""
     kept = [0]
     for j in range(1, len(at)):
         if at[j] - at[kept[-1]] >= _APART * values[kept[-1]]:
@@ -64,28 +66,31 @@ def _keep_separated_points(at: _Array, values: _Array) -> tuple[_Array, _Array]:
 
 
 class _NodeCurve:
-    """delta at nodes >= 0 that hold all losses in their range: a sum of positive terms from the last node on."""
+    """The values of delta at nodes, which are 0 and the absolute values of all losses up to ``_FARTHEST``, ascending.
+
+    Each value is the value at the next node plus a positive term, so the sums are accurate.
+    """
 
     def __init__(self, losses: _Array, masses: _Array, infinity: float, nodes: _Array) -> None:
         ahead = (losses > 0) & (losses <= _FARTHEST) & (masses >= _FAINTEST)
         far = float(masses[(losses > 0) & ~ahead].sum())
         here = np.zeros(len(nodes))
         np.add.at(here, np.searchsorted(nodes, losses[ahead]), masses[ahead] * np.exp(-losses[ahead]))
-        self._slopes = np.cumsum(here[::-1])[::-1]  # left of each node, in e^epsilon
+        self._slopes = np.cumsum(here[::-1])[::-1]  # minus the slope, in e^epsilon, to the left of each node
         self._nodes, x = nodes, np.exp(nodes)
         falls = np.append(self._slopes[1:] * (x[1:] - x[:-1]), infinity + far)
         self.at: _Array = np.cumsum(falls[::-1])[::-1]
 
     def evaluate_before(self, node: NDArray[np.intp], epsilons: _Array) -> _Array:
-        """Returns delta at epsilons, each between the given node and the one before it."""
+        """Returns delta at each epsilon, which is between the node with the given index and the node before it."""
         found: _Array = self.at[node] + self._slopes[node] * (np.exp(self._nodes[node]) - np.exp(epsilons))
         return found
 
 
 def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
-    """Returns the pair that is its own reverse, and whose curve at epsilon >= 0 is the lower hull of the points.
+    """Returns the symmetric pair whose curve at epsilon >= 0 is the lower hull of the points.
 
-    The curve below epsilon 0 follows: the losses are mirrored, and loss 0 has the mass that is left.
+    Its negative losses are the mirror images of its positive ones, and loss 0 has the rest of the mass.
     """
     rows = zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True)
     points = build_lower_hull(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
@@ -97,7 +102,7 @@ def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
     image = [(-epsilon, widen_up(mass * math.exp(-epsilon), 2 * _ULP)) for epsilon, mass in reversed(ahead)]
     infinity = float(points[-1].value)
     middle = 1 - math.fsum((infinity, *(mass for _, mass in (*image, *ahead))))
-    if middle < -TOLERANCE / 2:  # slopes are not accurate enough: the whole advantage becomes an infinite loss
+    if middle < -TOLERANCE / 2:  # the slopes are too inaccurate, so all of delta(0) becomes the mass of infinite loss
         ahead, image, infinity, middle = [], [], float(points[0].value), 1 - float(points[0].value)
     atoms = [(y, mass) for y, mass in (*image, (0.0, middle), *ahead) if mass > 0]
     losses, masses = np.array([y for y, _ in atoms]), np.array([mass for _, mass in atoms])

@@ -1,8 +1,8 @@
-"""Random number of repetitions of a run before its best output is selected (docs/theory/derived.md section 1).
+"""The random number of repetitions of a run before its best output is selected (docs/theory/derived.md section 1).
 
 Let f be the probability generating function of the number of runs, and F the probability that the output of one run is
-at most as good as a certain output. That output then has f'(F) times the density of one run. The ``bound_gain`` bounds
-log f'(F)/f'(F') over neighbours.
+at most as good as a certain output. The density with which this output is selected is f'(F) times its density in one
+run. The gain of selecting is the supremum of log f'(F)/f'(F'), where F' is the probability F for a neighbour.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from ..numerics.outward import INF, Range, exp, expm1, log, log1p, widen_up
 from ..numerics.root import find_boundary
 
 _MARGIN = 1e-13
-"""Relative margin, larger than the roundings of logarithms of up to 1e3."""
+"""Relative margin, larger than the roundings of logarithms with values up to 1e3."""
 _MOST_ODDS = 600.0
 _BISECTIONS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Repetitions:
-    """The distribution of the number of repetitions: Poisson, or negative binomial without 0 (shape ``eta``)."""
+    """The distribution of the number of repetitions.
+
+    It is a Poisson distribution if ``poisson``, or else a negative binomial one of shape ``eta``, truncated to exclude
+    0. Its parameter gamma is that of docs/theory/derived.md section 1.
+    """
 
     mean: Range
     poisson: bool
@@ -33,9 +37,9 @@ class Repetitions:
     """log(1/gamma) of a truncated negative binomial number."""
 
     def bound_gain(self, delta: Callable[[float], float]) -> float:
-        """Returns an upper bound of the gain.
+        """Returns an upper bound of the gain, the logarithm of a ratio that the module's docstring defines.
 
-        ``delta`` bounds the curve of one run from above, with the neighbours in the other order.
+        ``delta`` bounds the curve of one run from above, with the two neighbours exchanged.
         """
         if self.poisson:
             return (self.mean * delta(0.0)).hi
@@ -52,13 +56,16 @@ class Repetitions:
         return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
     def selection_probability(self, share: float) -> Range:
-        """Returns the probability that the selected output is among the best outputs, which have ``share`` in a run."""
+        """Returns the probability that the selected output is in the set of the best outputs.
+
+        The output of one run is in this set with probability ``share``.
+        """
         if self.poisson:
             return -expm1(-(self.mean * share))
         return self._weigh_odds(log1p(expm1(self.odds) * share)) / self._weigh_odds(self.odds)
 
     def selection_slope(self, share: float) -> Range:
-        """Returns the derivative of ``selection_probability``, which falls."""
+        """Returns the derivative of ``selection_probability``. It decreases with ``share``."""
         if self.poisson:
             return self.mean * exp(-(self.mean * share))
         return self.mean * exp(-(log1p(expm1(self.odds) * share) * (Range(self.eta) + 1)))
@@ -68,7 +75,7 @@ class Repetitions:
 
     @property
     def is_computable(self) -> bool:
-        """True if ``selection_probability`` is accurate: all its terms are doubles without large errors."""
+        """True if all terms of ``selection_probability`` are finite doubles without large errors."""
         return self.poisson or (self.odds.lo > 0 and self.odds.hi * max(1.0, abs(self.eta)) < _MOST_ODDS)
 
 
@@ -92,8 +99,8 @@ def _solve_odds(eta: float, mean: float) -> Range:
     low, high = 0.0, 1.0
     while _log_mean(eta, high).lo < target + _MARGIN and high < 1e300:
         high *= 2
-    inside = (low, high)  # the second search starts anew, because its condition is another one
-    for aim in (0, 1):  # the last l whose mean is surely below, then the first whose is surely above
+    inside = (low, high)  # each of the two searches starts from this interval, because their conditions differ
+    for aim in (0, 1):  # the largest l whose mean is surely below ``mean``, then the smallest one surely above it
         least, most = inside
         for _ in range(_BISECTIONS):
             middle = 0.5 * (least + most)

@@ -1,8 +1,8 @@
 """Dominating pairs of replacing a record that are not pairs of adding or removing one (docs/theory/replace.md).
 
-``neighbors.translate_to_replacement`` builds them; users never do. An engine is asked about them as if a record was
-added or removed, in one composition with guarantees that are stated for a replacement, and under no other relation.
-They are symmetric, and the two data sets have equally many records.
+``neighbors.translate_to_replacement`` builds these pairs, and users never do. An engine treats them like pairs of
+adding or removing a record. All other parts of such a composition are translated to "replace" too. The pairs are
+symmetric, and the two data sets have the same number of records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..numerics.outward import Number, Range, as_range, exp, expm1, log, log1p
 class ReplacedGaussian(m.Mechanism):
     """The pair (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1) (replace.md section 3).
 
-    N has the deviation ``noise_multiplier``, and q is ``sampling_probability``.
+    N(x) is the normal distribution with mean x and standard deviation ``noise_multiplier``, and q is
+    ``sampling_probability``.
     """
 
     noise_multiplier: float
@@ -29,8 +30,8 @@ class ReplacedGaussian(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class ReplacedClass(m.Mechanism):
-    """The worst mechanism that is (``nominal_epsilon``, ``nominal_delta``)-DP under add or remove, on a Poisson sample
-    (replace.md section 1)."""
+    """The pair of replacing a record for the worst mechanism that is (``nominal_epsilon``, ``nominal_delta``)-DP under
+    add or remove. The mechanism runs on a Poisson sample (replace.md section 1)."""
 
     nominal_epsilon: float
     nominal_delta: float
@@ -40,7 +41,10 @@ class ReplacedClass(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Replaced(m.Mechanism):
-    """The pair of replacing a record, for a mechanism with a separate pair for it, or with bounds alone."""
+    """The pair of replacing a record under ``mechanism``, if no other class stands for that pair.
+
+    Of some mechanisms the engines know only bounds of the pair.
+    """
 
     mechanism: m.Mechanism
     relations, sampled, symmetric, any_size = ADDED, EVERY, True, True
@@ -48,9 +52,9 @@ class Replaced(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Zeroed(m.Mechanism):
-    """The pair of a sample whose size does not depend on the record, for a record that contributes nothing instead.
+    """The pair of replacing a record by one that contributes nothing, in a sample that counts such a record.
 
-    "remove" has the record in its first distribution, "add" in its second.
+    In the direction "remove" the first distribution has the record, in "add" the second one.
     """
 
     mechanism: m.Mechanism
@@ -58,9 +62,11 @@ class Zeroed(m.Mechanism):
 
 
 class SymmetricLosses(NamedTuple):
-    """The part of a symmetric pair with losses >= 0: atoms (loss, ln P-mass), and P's mass at infinity.
+    """The part of a symmetric pair with losses >= 0.
 
-    The mirror image of an atom has the loss -y and the P-mass p e^{-y}. ``zero`` is None where loss 0 has no mass.
+    ``positive`` has the atoms with positive losses, each as (loss, logarithm of its mass under P). ``zero`` is the
+    logarithm of the mass of loss 0, or None if that mass is 0. ``infinity`` is the mass of an infinite loss. An atom of
+    loss y and mass p has a mirror image of loss -y and mass p e^{-y}, also under P.
     """
 
     positive: list[tuple[Range, Range]]
@@ -68,21 +74,21 @@ class SymmetricLosses(NamedTuple):
     infinity: Range
 
     def list_atoms(self) -> list[tuple[Range, Range]]:
-        """Returns all atoms (loss, ln P-mass) of the pair, losses ascending."""
+        """Returns all atoms of the pair as (loss, logarithm of the mass under P), with ascending losses."""
         right = sorted(self.positive, key=lambda atom: atom[0].lo)
         middle = [] if self.zero is None else [(Range(0.0), self.zero)]
         return [*((-y, log_mass - y) for y, log_mass in reversed(right)), *middle, *right]
 
 
 def bracket_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, SymmetricLosses]:
-    """Returns the losses of a pair that the exact one dominates, and of a pair that dominates the exact one.
+    """Returns the losses of a pair that the exact pair dominates, and of a pair that dominates the exact pair.
 
-    They are equal, unless roundings leave open which of two formulas holds. The class grows with delta, so a slightly
-    smaller and a slightly larger delta serve then.
+    These two are the same, unless rounding leaves open which of two formulas holds. In that case a slightly smaller and
+    a slightly larger delta are used, because the class grows with delta.
     """
     e, d, q = Range(pair.nominal_epsilon), pair.nominal_delta, Range(pair.sampling_probability)
     t = exp(-e)
-    gap = t - Range(d) * (1 + 2 * t)  # not negative where delta (2 + E) <= 1
+    gap = t - Range(d) * (1 + 2 * t)  # >= 0 if and only if delta (2 + E) <= 1, where E = e^epsilon
     if d == 0 or gap.lo > _NEAR * d or gap.hi < -_NEAR * d:
         found = _compute_losses(e, Range(d), q, narrow=d == 0 or gap.lo > 0)
         return found, found
@@ -91,13 +97,16 @@ def bracket_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, SymmetricLosse
 
 
 _NEAR, _FAR = 2.0**-40, 2.0**-37
-"""Relative distance of the gap from 0 at which the formula is in doubt, and the relative change of delta that removes
-the doubt: the gap's slope in delta is at most -1."""
+"""If the gap is closer to 0 than ``_NEAR`` times delta, the formula is in doubt. Changing delta by the relative amount
+``_FAR`` removes the doubt, because the slope of the gap in delta is at most -1."""
 _TINY = 1e-300
 
 
 def _compute_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLosses:
-    """Returns the losses from the layers of replace.md section 1; ``narrow`` says that delta (2 + E) <= 1."""
+    """Returns the losses from the layers of replace.md section 1, in whose notation the comments here are.
+
+    ``narrow`` says that delta (2 + E) <= 1, where E = e^epsilon.
+    """
     t = exp(-e)
     sampled, out = q.lo < 1, 1 - q
     odds = q / out if sampled else Range(0.0)
@@ -136,7 +145,10 @@ def _compute_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLoss
 
 
 def _compute_failure_losses(d: Range, q: Range, odds: Range) -> SymmetricLosses:
-    """Returns the losses for E = 1. P differs from R on a mass of delta, as far as there is so much, and so does Q."""
+    """Returns the losses for E = 1, that is epsilon = 0.
+
+    P differs from R on a mass of delta, and Q on another mass of delta, as far as the two fit into a mass of 1.
+    """
     twice, rest = d.hi < 0.5, 2 * (0.5 - d)
     other = d if twice else 1 - d
     zero = log(rest) if twice else log(-rest * (1 - q)) if rest.lo < 0 and q.lo < 1 else None
@@ -164,4 +176,4 @@ def _log_bright(e: Range, odds: Range) -> Range:
 
 
 _LARGE = 200.0
-"""Exponent above which e^y is factored out, well before it overflows."""
+"""Exponent y above which e^y is factored out. It is well below the exponents at which e^y overflows."""

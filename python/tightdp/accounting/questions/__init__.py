@@ -1,4 +1,5 @@
 """Questions about a composition: epsilon, delta, curves, calibration, and many settings at once.
 
-Begin with ``question.py``, which asks for both directions of a relation; all other modules ask it.
+Begin with ``question.py``, whose class asks the engines about both directions of a neighbouring relation. All other
+modules use this class.
 """

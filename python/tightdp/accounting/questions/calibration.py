@@ -1,4 +1,7 @@
-"""Search for the parameter that just meets a privacy target: its upper bound on epsilon does, so its epsilon does."""
+"""Search for the parameter that just meets a privacy target.
+
+The upper bound on epsilon is compared with the target, so the true epsilon meets the target as well.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +26,19 @@ if TYPE_CHECKING:
 LEAST, MOST = 1e-9, 1e15
 """Default range of a parameter that is searched."""
 _TOLERANCE = 1e-9
-"""Relative tolerance: of the parameter, or of the epsilon by which the result stays below the target."""
+"""Relative tolerance of the search. It ends if the parameter is this close to the boundary, or the epsilon to the
+target."""
 _WIDE, _NEAR = 0.2, 3e-3
-"""Relative width of the wide bounds that the search takes while it is far from the boundary, and the relative distance
-from the boundary at which it stops taking them. Fixed-size samples have wide bounds, one step at a time, that take a
-hundredth of the work and are about this wide."""
+"""``_WIDE`` is the relative width of the bounds that the search computes while it is far from the boundary. It stops
+using them at a relative distance of ``_NEAR`` from the boundary. For fixed-size samples, bounds about this wide come
+from composing one step at a time, which takes a hundredth of the work."""
 _PART = 1e-3
-"""Fraction of a slow bound's own relative width by which its upper end may stay below the target."""
+"""Relative distance from the target at which the search ends if bounds are slow, divided by such a bound's own relative
+width."""
 _SLOW = "grid", "allocation", "fixed_size"
 """Names of the engines that take longer for a narrow bound than for a wide one."""
 _FLOOR = 1e-300
-"""Value that replaces smaller targets, 0 among them, where a logarithm is taken."""
+"""Lower limit of the argument of a logarithm: smaller epsilons and deltas, including 0, are replaced by it."""
 
 
 @accept_question_options
@@ -49,14 +54,18 @@ def calibrate(
 ) -> float:
     """Returns the parameter x at which ``factory(x)`` just is (``epsilon``, ``delta``)-DP by its upper bound.
 
-    If a larger parameter means more privacy (noise), this is the smallest x in [``low``, ``high``] that meets the
-    target; if it means less (steps, sampling probability), the largest. The function finds out which. The bound is
-    computed at the result itself: ``factory(x).epsilon(delta).upper <= epsilon``, and by less than 1e-9 of it (of the
-    grid, allocation and fixed-size engines' bounds, a thousandth of their own width if that is more), or x is within
-    1e-9 of the boundary. With ``integer``, x is the exact boundary among integers. A parameter that ``factory``
-    refuses with ValueError does not meet the target. ``delta`` is in [0, 1), and 0 asks for pure differential
-    privacy, which Gaussian noise never has. Guarantee, neighbouring relation and engines are those of
-    ``Composable.epsilon``.
+    If a larger parameter means more privacy, as for noise, x is the smallest parameter in [``low``, ``high``] that
+    meets the target. If it means less privacy, as for steps or a sampling probability, x is the largest one. The
+    function finds out which case holds.
+
+    The bound is computed at the result itself, so ``factory(x).epsilon(delta).upper <= epsilon`` always holds. The
+    relative difference of the two sides is less than 1e-9, or x is within a relative distance of 1e-9 from the
+    boundary. For the grid, allocation and fixed-size engines, the difference may also be a thousandth of the bound's
+    own width. With ``integer``, x is the exact boundary among integers.
+
+    A parameter that ``factory`` refuses with ValueError does not meet the target. ``delta`` is in [0, 1), and 0 asks
+    for pure differential privacy, which Gaussian noise never has. Guarantee, neighbouring relation and engines are
+    those of ``Composable.epsilon``.
 
     Raises ValueError if no parameter in the range meets the target, or if the bound does not depend on the parameter.
 
@@ -101,9 +110,9 @@ def calibrate(
 
 
 class _CalibrationSearch:
-    """Distances of the factory's upper bounds from the target, each computed once.
+    """The distances of the factory's upper bounds from the target. The bound at each parameter is computed once.
 
-    If narrow bounds take long, the search first takes wide ones, until it is near the boundary.
+    If narrow bounds take long, the search uses wide bounds until it is near the boundary.
     """
 
     def __init__(
@@ -112,18 +121,19 @@ class _CalibrationSearch:
         self.factory, self.integer, self.target, self.delta, self.asked = factory, integer, target, delta, asked
         self.wide = asked._replace(request=replace(asked.request, width=max(asked.request.width, _WIDE)))
         self.slow: bool | None = None
-        """True if an engine answers that is faster for a wide bound; None before the first bound."""
+        """True if the engine that answers is faster for wide bounds than for narrow ones. None before the first
+        bound."""
         self._sharp: dict[float, Bound | None] = {}
         self._rough: dict[float, float] = {}
 
     def measure_gap(self, x: float) -> float:
-        """Returns how far the bound that was asked for is from the target, as ``_compare_to_target`` does."""
+        """Returns ``_compare_to_target`` of the bound of the requested width at parameter ``x``."""
         if x not in self._sharp:
             self._sharp[x] = self._bound_at_parameter(self.asked, x)
         return self._compare_bound(self._sharp[x])
 
     def measure_rough_gap(self, x: float) -> float:
-        """Returns how far a wide bound is from the target if that saves time, or else the bound that was asked for."""
+        """Returns ``_compare_to_target`` of a wide bound at ``x`` if wide bounds save time, or else ``measure_gap``."""
         if self.slow is False:
             return self.measure_gap(x)
         if x not in self._rough:
@@ -145,7 +155,7 @@ class _CalibrationSearch:
         return math.inf if bound is None else _compare_to_target(bound.upper, self.target)
 
     def find_rough_boundary(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
-        """Returns about the parameter at which wide bounds meet the target, and the slope there."""
+        """Returns the approximate parameter at which wide bounds meet the target, and the slope of the gap there."""
         found = find_boundary(self.measure_rough_gap, start, slope, low, high, _NEAR)
         if found is None:
             return start, slope
@@ -153,7 +163,10 @@ class _CalibrationSearch:
         return found, self._estimate_slope(found) or slope
 
     def _estimate_slope(self, x: float) -> float | None:
-        """Returns the slope between the two wide bounds whose parameters are nearest to ``x``; None without two."""
+        """Returns the slope between the two wide bounds whose parameters are nearest to ``x``.
+
+        Returns None if there are fewer than two wide bounds, or if these two are equal.
+        """
         seen = sorted((abs(math.log(at / x)), at) for at, value in self._rough.items() if math.isfinite(value))
         if len(seen) < 2 or self._rough[seen[0][1]] == self._rough[seen[1][1]]:
             return None
@@ -178,10 +191,10 @@ def _compare_to_target(upper: float, target: float) -> float:
 
 
 def _find_slope(gap: Callable[[float], float], start: float, low: float, high: float, integer: bool) -> float | None:
-    """Returns the sign of d gap / d log x and a guess of its size, from points around ``start``.
+    """Returns a guess of the derivative d gap / d log x, with the right sign, from points around ``start``.
 
-    The points move away from ``start``, each ratio being the square of the last, until gap differs from that at
-    ``start``. Returns None if gap is the same at all of them.
+    The points are ``start`` times and divided by a ratio, which is squared until ``gap`` differs from its value at
+    ``start``. Returns None if ``gap`` has the same value at all points.
     """
     here = gap(start)
     ratio = 2.0
@@ -208,9 +221,9 @@ def _limit_slope(rise: float, ratio: float) -> float:
 
 
 def _search_integers(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
-    """Returns the boundary among integers: gallops from ``low``, doubling the distance, and then bisects."""
+    """Returns the boundary among integers: doubles the step from ``low`` until it is passed, and then bisects."""
 
-    def is_before_boundary(n: int) -> bool:  # on the side of ``low``
+    def is_before_boundary(n: int) -> bool:  # True if n is on the same side of the boundary as ``low``
         return (gap(n) <= 0) != falling
 
     unmet = f"epsilon={target!r} is not met by any parameter in [{low}, {high}]"
@@ -243,10 +256,9 @@ def noise_multiplier(
     """Returns the smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
 
     DP-SGD is ``steps`` releases of ``PoissonSampled(Gaussian(result), sampling_probability)``. Further keywords are
-    those of ``Composable.epsilon``. The search starts from the closed form of the central limit and takes a handful of
-    bounds.
-    If any noise meets the target (because delta is above the probability of being sampled at all), the result is the
-    smallest multiplier searched, 1e-4.
+    those of ``Composable.epsilon``. The search starts from the closed form of the central limit and computes a handful
+    of bounds. If ``delta`` is above the probability that a record is sampled at all, any noise meets the target. The
+    result is then 1e-4, the smallest multiplier that is searched.
 
     >>> import tightdp as dp
     >>> s = dp.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_probability=0.01, steps=1000)
@@ -270,8 +282,8 @@ def noise_multiplier(
 
 
 _SIGMAS = 1e-4, 1e12
-"""Smallest and largest noise multiplier searched. One Gaussian has an epsilon of 5e7 with the first, 1e-11 with the
-second."""
+"""Smallest and largest noise multiplier that is searched. The epsilon of one Gaussian is 5e7 with the smallest and
+1e-11 with the largest."""
 
 
 def _compare_training_to_target(
@@ -282,9 +294,10 @@ def _compare_training_to_target(
 
 
 def _estimate_noise_multiplier(epsilon: float, delta: float, q: float, steps: int) -> float:
-    """Returns the sigma of the central limit: steps q^2 (e^{1/sigma^2} - 1) = mu^2 for the mu of (epsilon, delta).
+    """Returns an estimate of the noise multiplier sigma, from the central limit.
 
-    For q = 1 it is sqrt(steps)/mu.
+    It solves steps q^2 (e^{1/sigma^2} - 1) = mu^2, where mu is that of a Gaussian with (epsilon, delta). For q = 1
+    the estimate is sqrt(steps)/mu.
     """
     mu = _estimate_gaussian_mu(epsilon, delta)
     if q == 1:

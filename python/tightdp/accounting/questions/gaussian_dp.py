@@ -1,8 +1,9 @@
 """The smallest mu of Gaussian differential privacy (docs/theory/conversions.md section 15).
 
-mu(eps, delta) is the mu whose Gaussian has delta at eps. The run's mu is the largest mu(eps, delta(eps)). On a cell
-[a, b] of eps it is at most mu(b, delta(a)), because delta falls. A lower bound of delta at a node gives a lower bound
-of mu. Cells that may hold the largest value are halved.
+Let mu(eps, delta) be the mu of the Gaussian whose privacy profile has the value delta at eps. The mu of a composition
+is the supremum over eps of mu(eps, delta(eps)). In a cell a <= eps <= b, mu(eps, delta(eps)) is at most
+mu(b, delta(a)), because delta falls. A lower bound of delta at the end of a cell gives a lower bound of mu. Cells that
+may hold the supremum are halved.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from ..pairs.replacement import Replaced, ReplacedGaussian
 _LEAST, _MOST = 1e-9, 1e9
 """Smallest and largest mu for which the curve of a Gaussian is certified."""
 _WIDTH = 1e-3
-"""Relative width of mu at which halving stops."""
+"""Relative width of the bounds of mu at which no more cells are halved."""
 _CELLS = 400
 """Largest number of cells that are halved."""
 _FAR = 8.0
-"""Largest epsilon of the cells if losses are unbounded; only a lower bound of mu comes from them."""
+"""Largest epsilon of the cells if losses are unbounded. The cells then give only a lower bound of mu."""
 _FIRST = 8
 """Number of cells to begin with."""
 _UNITS = 10**6
-"""Work units for one cell: three inversions of a Gaussian's curve."""
+"""Work units for one cell, for which the privacy profile of a Gaussian is inverted three times."""
 NAME = "gaussian_dp"
 
 
 def bound_smallest_mu(delta: Callable[[float], Bound], end: float, floor: float) -> Bound:
-    """Returns bounds of the least mu whose Gaussian has at least ``delta(eps)`` at each eps in [0, ``end``].
+    """Returns bounds of the least mu whose Gaussian has a privacy profile of at least ``delta`` on [0, ``end``].
 
-    An eps at which delta is at most ``floor`` needs no mu.
+    Epsilons at which ``delta`` is at most ``floor`` are left out.
     """
     if end == 0:
         return Bound(0.0, 0.0, NAME)
@@ -80,10 +81,10 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
         match mechanism:
             case m.Gaussian(sigma) | m.PoissonSampled(m.Gaussian(sigma), _):
                 total += count / (Range(sigma) * sigma)
-            case ReplacedGaussian(sigma, _):  # between a removal, 1/sigma^2, and an unsampled replacement, 4/sigma^2
+            case ReplacedGaussian(sigma, _):  # mu^2 is between 1/sigma^2 (removal) and 4/sigma^2 (without sampling)
                 one = count / (Range(sigma) * sigma)
                 total += Range(one.lo, (4 * one).hi)
-            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # with some probability all samples hold the record
+            case Replaced(m.FixedSizeSampled(m.Gaussian(sigma))):  # as if unsampled: all samples may hold the record
                 total += 4 * count / (Range(sigma) * sigma)
             case _:
                 rest.append((mechanism, count))
@@ -91,21 +92,22 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
 
 
 def combine_with_noise(mu_squared: Range, others: Bound) -> Bound:
-    """Returns bounds of the mu of Gaussian noise and ``others`` together: squares of mu add up."""
+    """Returns bounds of the mu of Gaussian noise composed with ``others``. The squares of their mu add up."""
     noise, high = sqrt(mu_squared), Range(others.upper)
     upper = sqrt(mu_squared + high * high).hi if others.upper < INF else INF
     return Bound(max(noise.lo, others.lower), upper, NAME, others.error_budget)
 
 
 def limit_by_noise(found: Bound, mu_squared: Range) -> Bound:
-    """Limits the upper end to the mu of the noise, which suffices for exact Gaussian differential privacy."""
+    """Returns ``found`` with its upper end limited to the mu of the noise, which is valid up to any delta."""
     return Bound(found.lower, max(min(found.upper, sqrt(mu_squared).hi), found.lower), NAME, found.error_budget)
 
 
 def _bracket_mu(epsilon: float, delta: float) -> tuple[float, float]:
-    """Returns two numbers with mu(epsilon, delta) between them, as near as the certified curve can tell.
+    """Returns bounds of mu(epsilon, delta), as narrow as the certified curve of a Gaussian allows.
 
-    The Gaussian of the first surely has less than ``delta`` at ``epsilon``, that of the second surely as much.
+    At ``epsilon``, the Gaussian of the lower bound has less than ``delta``, and that of the upper bound has at least
+    ``delta``.
     """
     if gaussian_delta(_MOST, epsilon)[0] < delta:
         return 0.0, INF

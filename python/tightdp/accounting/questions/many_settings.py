@@ -17,8 +17,8 @@ from ..engines.contour import LEAST, MOST, TOLERANCE
 from .question import Question
 
 WIDTH = 1e-4
-"""Default relative width of the few settings that the contour engine declines. It takes the grid engine a tenth of the
-grid points of 1e-6."""
+"""Default relative width of the bounds for the few settings that the contour engine declines. With this width, the grid
+engine needs a tenth of the grid points that it needs with 1e-6."""
 
 
 def epsilon_batch(
@@ -33,12 +33,14 @@ def epsilon_batch(
 ) -> Curve:
     """Returns bounds on epsilon of ``steps`` Poisson-subsampled Gaussians, for each element, as arrays (lower, upper).
 
-    The arguments broadcast against each other: noise multipliers in (0, inf), sampling probabilities in (0, 1], whole
-    numbers of steps up to 2^53, deltas in (0, 1). Neighbours add or remove one record. ``threads`` (by default one for
-    each core) share the work, and the result does not depend on their number. With ``device="cuda"`` (or ``"cuda:1"``)
-    a device takes the settings, and threads take those that exceed its limits; the bounds are certified all the same.
-    Nearly all bounds have a relative width of 1e-9 or less. Settings whose bounds are still wider than ``width`` are
-    asked again as by ``Composition.epsilon`` with that width, some milliseconds each.
+    The arguments broadcast against each other. Noise multipliers are in (0, inf), sampling probabilities in (0, 1] and
+    deltas in (0, 1). Numbers of steps are whole numbers up to 2^53. Neighbours add or remove one record.
+
+    The work is shared by ``threads`` threads, by default one for each core. The result does not depend on their number.
+    With ``device="cuda"`` (or ``"cuda:1"``) the GPU computes the bounds, except for settings that exceed its limits,
+    which the threads compute. These bounds are certified too. Nearly all bounds have a relative width of 1e-9 or less.
+    Settings whose bounds are wider than ``width`` are computed again like ``Composition.epsilon`` with that width,
+    which takes some milliseconds for each.
 
     >>> import tightdp as dp
     >>> lower, upper = dp.epsilon_batch([1.0, 2.0], 0.01, 1000, 1e-5)
@@ -81,7 +83,7 @@ def epsilon_batch(
 
 
 def _broadcast_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int, ...], Iterator[NDArray[np.float64]]]:
-    """Returns the common shape of the arguments, and each of them in that shape, flattened."""
+    """Returns the common shape of the arguments, and each argument broadcast to that shape and flattened."""
     try:
         columns = np.broadcast_arrays(*settings)
     except ValueError:
@@ -91,8 +93,8 @@ def _broadcast_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int, ...]
 
 
 def _ask_in_threads(ask: Callable[[int], Bound], places: NDArray[np.intp], threads: int) -> list[Bound]:
-    """Returns the answers for these places, in order. An error, or a signal, makes all threads stop soon."""
-    from concurrent.futures import ThreadPoolExecutor  # its import takes a tenth of the package's
+    """Returns ``ask`` of each index in ``places``, in order. An error, or a signal, makes all threads stop soon."""
+    from concurrent.futures import ThreadPoolExecutor  # not at the top: this import takes a tenth of the package's
 
     stop = Stop()
     with ThreadPoolExecutor(threads, initializer=stop.watch) as pool:  # the engines release the interpreter's lock

@@ -1,8 +1,8 @@
-"""A question about a composition: every direction of the relation is asked on its own, and the worst one counts.
+"""A question about a composition. Each direction of the neighbouring relation is bounded, and the worst one counts.
 
-The maximum comes last: each direction is one dominating pair composed with itself through all steps, and only the
-finished curves are compared (docs/theory/conversions.md section 1). The trade-off curve is in ``tradeoff.py``; the
-other curves and risks are read off delta (conversions.md sections 8 and 9).
+Each direction is one dominating pair, composed over all steps. The maximum over the directions is taken only of the
+finished curves (docs/theory/conversions.md section 1). The trade-off curve is computed in ``tradeoff.py``. The other
+curves and risks follow from delta (conversions.md sections 8 and 9).
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from . import gaussian_dp
 from .tradeoff import bound_tradeoff_curve
 
 _ROUGH = Request(width=1e-5)
-"""Request for the deltas of ``Question.gdp``, which finds mu to a thousandth."""
+"""Width of the deltas that ``Question.gdp`` asks for. It finds mu to a thousandth, so wider bounds suffice."""
 _NEXT_TO_NOTHING = 1e-300
-"""A delta above 0. Its epsilon is a lower bound of the largest loss."""
+"""A delta just above 0. The epsilon at this delta is a lower bound of the largest loss."""
 _UNITS = 6 * 10**9
-"""Work units for one question, eight seconds at most. An answer that takes more becomes wider, deterministically."""
+"""Work units for one question, which take eight seconds at most. An answer that would take more is wider instead. Work
+is counted and not timed, so answers are reproducible."""
 
 
 class Question(NamedTuple):
@@ -75,7 +76,8 @@ class Question(NamedTuple):
         return Question(composition, self.neighbors, self.engine, self.request)
 
     def epsilon(self, delta: float) -> Bound:
-        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in [0, 1); at delta 0 the largest loss."""
+        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in [0, 1). At delta 0 it is the largest
+        loss."""
         at = _check.one_number("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:
@@ -110,8 +112,8 @@ class Question(NamedTuple):
     def profile(self, epsilons: ArrayLike) -> Curve:
         """Returns bounds of delta at each epsilon.
 
-        delta never increases, so a bound at one epsilon may improve those at others. Once the budget of work around the
-        whole profile is spent, these bounds are all that is known at the epsilons that are left.
+        Delta never increases, so a bound at one epsilon may improve the bounds at others. Once the budget of work for
+        the whole profile is spent, the remaining epsilons have only the bounds that follow from the others.
         """
         at = _check.reals_in("epsilons", epsilons)
         order = np.argsort(at, axis=None)
@@ -140,7 +142,10 @@ class Question(NamedTuple):
         return found
 
     def bayes_risk(self, prior: ArrayLike) -> Curve:
-        """Returns prior * (1 - delta(log((1 - prior) / prior))), the least error of guessing if the record is there."""
+        """Returns bounds on prior * (1 - delta(log((1 - prior) / prior))) at each prior.
+
+        It is the least probability of an error in guessing whether the record is in the data.
+        """
         at = _check.reals_in("prior", prior, 0.0, 1.0)
         lower, upper = np.zeros(at.size), np.zeros(at.size)
         inside = [i for i, p in enumerate(at.ravel()) if 0 < p < 1]
@@ -148,7 +153,7 @@ class Question(NamedTuple):
             for i in inside:
                 p = at.ravel()[i]
                 b = self.delta(math.log1p(-p) - math.log(p))
-                slack = 4e-15  # roundings of the logarithm (delta has slope at most 1 in eps) and of the product
+                slack = 4e-15  # covers roundings of the product and of the logarithm; delta's slope is at most 1
                 most = min(p, 1 - p)
                 lower[i] = min(max(widen_down(p * (1 - b.upper - slack)), 0.0), most)
                 upper[i] = min(widen_up(p * (1 - b.lower + slack)), most)
@@ -173,7 +178,7 @@ class Question(NamedTuple):
     def gdp(self, delta: float) -> Bound:
         """Returns bounds on the least mu of Gaussian differential privacy up to ``delta``, in both directions."""
         floor = _check.below_one("delta", delta)
-        if self.neighbors in ("add", "remove"):  # a trade-off curve holds both orders of a pair
+        if self.neighbors in ("add", "remove"):  # the trade-off curve of a pair determines that of the reversed pair
             return Question(self.composition).gdp(floor)
         pairs = self.dominating_pairs()
         noise, rest = gaussian_dp.split_gaussian_noise(pairs[0][0])
@@ -202,7 +207,7 @@ class Question(NamedTuple):
     ) -> Bound:
         """Returns the largest of the answers of all pairs.
 
-        ``most`` bounds an answer from above: a pair whose answer cannot be the largest is not asked.
+        ``most`` bounds an answer from above without an engine. A pair whose answer cannot be the largest is left out.
         """
         asked = self.dominating_pairs()
         answers: list[Bound] = []
@@ -245,14 +250,15 @@ class Question(NamedTuple):
 
 
 _NEARLY = 1.1
-"""Largest ratio of a width to the sum of its terms at which the terms explain it: ends are rounded outward."""
+"""Largest ratio of a width to the sum of its terms at which the terms count as its full explanation. The ratio may
+exceed 1, since both ends of a bound are rounded outward."""
 
 
 def split_width(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
-    """Returns an engine's terms scaled to add up to ``width``; an unexplained part is named ``rest``.
+    """Returns an engine's error terms scaled to add up to ``width``. Width that they do not explain is named ``rest``.
 
-    The terms may exceed the width, if its ends come from several engines or directions. They may fall short of it, if
-    its ends are bounds of two different distributions.
+    The sum of the terms may exceed the width if the two ends come from different engines or directions. It may fall
+    short of the width if the two ends are bounds of different distributions.
     """
     if not width < math.inf:
         return dict(terms)

@@ -1,9 +1,10 @@
 """The trade-off curve of hypothesis testing from bounds of delta (docs/theory/conversions.md section 9).
 
-Let a pair (P, Q) have the curve delta, and let alpha be the type I error, that of taking Q for P. The least type II
-error is then beta(alpha) = sup over x > 0 of g(x) = 1 - delta(log x) - alpha x, the conjugate of a convex function of x
-= e^eps. Any x bounds it from below. From above: g is concave, so that chords through two nodes, extended, bound it
-beyond them. Nodes are added where the supremum is, and each halving of their distance divides the width by four.
+Let delta be the privacy profile of a pair (P, Q), and alpha the type I error of a test, the probability of deciding
+for P under Q. The least type II error is beta(alpha) = sup over x > 0 of g(x), where x = e^eps and
+g(x) = 1 - delta(log x) - alpha x. The value g(x) at any x is a lower bound of beta(alpha). For an upper bound, g is
+evaluated at some x, called nodes. Since g is concave, the line through two nodes lies above g outside the interval
+between them. Nodes are added near the supremum, and each halving of their distance divides the width by four.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..numerics.work import share_work, try_to_spend_work
 Array = NDArray[np.float64]
 Ends = tuple[float, float]
 Ask = Callable[[float, float], Ends]
-"""Bounds of delta at an epsilon, asked for with a relative width."""
+"""Function of an epsilon and a relative width that returns bounds of delta at this epsilon."""
 _LEAST = 1e-14
 """Smallest x of a node. For smaller x, g(x) <= x (1 - alpha)."""
 _MOST = 700.0
@@ -34,26 +35,26 @@ _MOST = 700.0
 _FIRST = 65
 """Number of nodes to begin with."""
 _ROUNDS = 24
-"""Largest number of refinements: enough to halve every interval down to the accuracy of doubles."""
+"""Largest number of rounds of adding nodes, enough to halve every interval down to the accuracy of doubles."""
 _ROUGH = 3e-3
 """Relative width of the first delta at each node."""
 _PATIENCE = 6
-"""Number of rounds within which the width must fall by a fifth. It falls by a factor of 4 in each round while delta is
-known well enough."""
+"""Number of rounds within which the width must fall by a fifth, or no more nodes are added. While delta is known
+accurately, the width falls by a factor of 4 in each round."""
 _UNITS = 2 * 10**9
 """Work units for all nodes of one pair. Once they are spent, only deltas that need no grid are found."""
 _NODE = 10**5
 """Work units for a node whose delta has a formula."""
 _SLACK = 1e-15
-"""Rounding of 1 - delta - alpha x and of a chord through it, relative to the largest of 1 and alpha x."""
+"""Bound on the rounding of g(x) and of a chord between two of its values, relative to the largest of 1 and alpha x."""
 
 
 def bound_tradeoff_curve(
     pairs: Sequence[tuple[Parts, Direction]], alphas: Array, engine: str | Engine, request: Request
 ) -> Curve:
-    """Returns bounds on the worst pair's beta at each alpha: the smallest over all pairs, each composed on its own.
+    """Returns bounds on the smallest beta of all pairs at each alpha. Each pair is a composition over all steps.
 
-    The width of ``request`` is an absolute one here.
+    The width of ``request`` is taken as absolute here.
     """
     curves = []
     for parts, direction in pairs:
@@ -87,7 +88,7 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
         lower, upper = (
             np.maximum(lower, low),
             np.minimum(upper, high),
-        )  # a new node with a wide delta may loosen a chord
+        )  # bounds of earlier rounds are kept, since a new node with a wide bound of delta may loosen a chord
         widths.append(upper - lower)
         # If the width comes from delta's own bounds, nodes between do not help.
         useful = widths[-1] < 0.8 * widths[-1 - _PATIENCE]
@@ -104,13 +105,13 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
         known = _apply_monotonicity(np.concatenate((known, _bound_deltas(delta, middles, tolerance)))[order])
         nodes = np.concatenate((nodes, middles))[order]
     upper = np.minimum(upper, _advantage_chords(float(known[nodes >= 0, 0].max()), alphas))
-    if (alphas == 0).any():  # its bound: outputs that only P has are a fraction delta(infinity) of P's
+    if (alphas == 0).any():  # beta(0) is 1 - delta(infinity), where delta(infinity) is P's mass that Q does not have
         never = delta(1e6, max(tolerance, _ROUGH))[1]
         lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
     upper[alphas < np.exp(-_MOST)] = 1.0
     lower[alphas == 1] = upper[alphas == 1] = 0.0
     rounded = 1 - alphas
-    rest = (1 - rounded) - alphas  # exact: what rounding took from 1 - alpha, or added to it
+    rest = (1 - rounded) - alphas  # exactly the rounding error of 1 - alpha
     below = np.where(rest < 0, np.nextafter(rounded, 0.0), rounded)
     above = np.where(rest > 0, np.nextafter(rounded, 1.0), rounded)
     lower = np.clip(lower, 0.0, below)
@@ -129,10 +130,10 @@ def _advantage_chords(advantage: float, alphas: Array) -> Array:
 
 
 def _bound_deltas(delta: Ask, nodes: Array, tolerance: float) -> Array:
-    """Returns bounds of delta at all nodes, a quarter of the tolerance apart: small deltas need few digits, or none.
+    """Returns bounds of delta at all nodes, with an absolute width of at most a quarter of the tolerance.
 
-    The order matters if the work runs out: nodes near 0 say most about the others, and few digits of every delta say
-    more than many digits of one.
+    All nodes first get wide bounds, beginning with the nodes nearest to 0, and then narrow ones where needed. So if the
+    work runs out, every delta is known to a few digits. Small deltas need few digits, or none.
     """
     order = np.argsort(np.abs(nodes), kind="stable")
     rough = max(tolerance, _ROUGH)
@@ -148,13 +149,16 @@ def _bound_deltas(delta: Ask, nodes: Array, tolerance: float) -> Array:
 
 
 def _apply_monotonicity(known: Array) -> Array:
-    """Returns the bounds of delta, each improved by those at other nodes, because delta never increases."""
+    """Returns the bounds of delta, each improved by the bounds at other nodes, because delta never increases."""
     lower, upper = np.maximum.accumulate(known[::-1, 0])[::-1], np.minimum.accumulate(known[:, 1])
     return np.stack((lower, upper), axis=1)
 
 
 def _bound_supremum(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Returns lower and upper bounds of the supremum for each alpha, and the index of the interval of the upper one."""
+    """Returns lower and upper bounds of the supremum of g for each alpha.
+
+    The third array has the index of the interval between nodes where the upper bound is largest.
+    """
     x = np.exp(nodes)[:, None]
     slack = _SLACK * np.maximum(alphas * x, 1.0)
     low = 1 - known[:, 1:] - alphas * x - slack

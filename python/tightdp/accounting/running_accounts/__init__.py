@@ -1,3 +1,4 @@
-"""Accounts that grow: the accountant, filters and odometers for releases that are chosen in the light of earlier ones
-(docs/theory/filters.md).
+"""Accounts that grow: the accountant, and filters and odometers (docs/theory/filters.md).
+
+Filters and odometers serve releases that are chosen in the light of earlier releases.
 """

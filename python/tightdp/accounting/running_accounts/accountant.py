@@ -22,26 +22,28 @@ if TYPE_CHECKING:
 _VERSION = 1
 _ADVICE = "what it records would be missing in its parent's account; take copy.copy(account) there for one of its own"
 _WAITING = 256
-"""Number of releases that wait to be merged into the composition, or its number of distinct mechanisms if that is
-larger. Merging then takes constant time for each release, and no question waits for a long list."""
+"""Largest number of releases that wait to be merged into the composition. If the composition has more distinct
+mechanisms than this, their number is the limit instead. So merging takes constant time for each release, and a question
+never has to merge a long list."""
 _State = tuple[Entries, Composition, int]
-"""The history, the composition of all of it, and the number of releases that may still wait to be merged."""
+"""The history, the composition of the whole history, and the number of further releases that may wait to be merged."""
 
 
 class Accountant:
     """Collects releases whose mechanisms were fixed in advance, and bounds their privacy loss at any time.
 
-    Which mechanism comes next must not depend on what earlier ones released; where it does, use ``PrivacyFilter``.
-    ``neighbors`` is the relation that questions are asked under unless they name one. Two accountants are equal if they
-    have the same history and the same relation.
+    The choice of the next mechanism must not depend on the outputs of earlier ones. If it does, use ``PrivacyFilter``.
+    ``neighbors`` is the neighbouring relation of questions that do not name one. Two accountants are equal if they have
+    the same history and the same relation.
 
-    Any number of threads may record and ask at once: nothing is lost, and an answer is about all that was recorded at
-    one moment. A forked child can read an account of its parent, and gets a RuntimeError if it adds to it. A copy, by
-    ``copy`` or ``pickle``, is a new account, and belongs to the process that made the copy.
+    Any number of threads may record releases and ask for bounds at the same time. No release is lost, and an answer
+    covers all releases that were recorded at one moment. A forked child process can read its parent's account, but
+    adding to it raises RuntimeError there. A copy, by ``copy`` or ``pickle``, is a new account. It belongs to the
+    process that made the copy.
 
-    Questions about epsilon after every step of a run of Gaussians share work: an account that has grown since the last
-    question continues from what it computed then. The bounds are certified all the same, but their last digits may
-    depend on earlier questions. With ``keep=False`` every answer is that of ``composition``.
+    Questions about epsilon after every step of a run of Gaussians share work. An account that has grown since the last
+    question continues from what it computed for that question. The bounds are certified all the same, but their last
+    digits may depend on earlier questions. With ``keep=False`` every answer is that of ``composition``.
 
     >>> import tightdp as dp
     >>> account = dp.Accountant()
@@ -72,7 +74,7 @@ class Accountant:
             """Returns the state with the releases appended to the history and added to the composition."""
             entries, composition, room = before
             if room <= 0:
-                room = max(_WAITING, len(composition.parts))  # merges, which changes no value that anyone can see
+                room = max(_WAITING, len(composition.parts))  # reading ``parts`` merges the waiting releases
             for each, inner in releases:
                 if entries is not None and entries[1] == each:
                     entries = (entries[0], each, entries[2] + inner * count)
@@ -84,12 +86,12 @@ class Accountant:
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
-        """Releases in order; equal releases in a row are one entry with their number."""
+        """The releases in order. Equal releases in a row are one entry with their number."""
         return list_entries(self._shared.state[0])
 
     @property
     def composition(self) -> Composition:
-        """Composition of everything released so far."""
+        """The composition of everything released so far."""
         return self._shared.state[1]
 
     @accept_question_options
@@ -101,7 +103,7 @@ class Accountant:
         return state[1].epsilon(delta, neighbors=relation, **options) if kept is None else kept
 
     def _kept_epsilon(self, state: _State, relation: Neighbors, delta: float) -> Bound | None:
-        """Returns bounds that continue from earlier questions; None if these do not serve."""
+        """Returns bounds that continue from the work of earlier questions; None if that is not possible."""
         return None if self._growing is None else self._growing.epsilon(state[0], relation, delta)
 
     @accept_question_options
@@ -127,7 +129,7 @@ class Accountant:
         return _restore_accountant, (type(self), self.neighbors, self.history, self._growing is not None)
 
     def to_json(self) -> str:
-        """Returns the account as JSON text; doubles survive exactly."""
+        """Returns the account as JSON text. Doubles are written exactly."""
         history = [{"mechanism": to_plain(mechanism), "count": count} for mechanism, count in self.history]
         return json.dumps({"tightdp_accountant": _VERSION, "neighbors": self.neighbors, "history": history})
 
@@ -135,8 +137,8 @@ class Accountant:
     def from_json(cls, text: str) -> Accountant:
         """Returns the account that ``to_json`` wrote.
 
-        Raises ValueError for any other text, such as one with unknown or missing entries, or with mechanisms that are
-        not public, and TypeError unless it is a string.
+        Raises ValueError for any other text, such as one with unknown or missing entries or with mechanisms that are
+        not public. Raises TypeError if ``text`` is not a string.
         """
         if not isinstance(text, str):
             raise TypeError(f"text must be what Accountant.to_json wrote, got {_check.describe_value(text)}")
@@ -148,7 +150,7 @@ class Accountant:
 
     @classmethod
     def _from_plain(cls, plain: Any, name: str) -> Accountant:
-        """Returns the account from its parsed JSON; ``name`` is its place in the file, for messages."""
+        """Returns the account from its parsed JSON. ``name`` tells error messages where in the file the account is."""
         check_format(plain, "tightdp_accountant", _VERSION, "Accountant.to_json")
         found = read_object(_File, plain, name, _read_part)
         account = cls(neighbors=found.neighbors)

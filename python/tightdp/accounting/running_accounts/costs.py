@@ -1,7 +1,7 @@
-"""Costs that add up under adaptive composition, and the sure caps that give a target (docs/theory/filters.md).
+"""Costs that add up under adaptive composition, and the caps that guarantee a target (docs/theory/filters.md).
 
-A family assigns each mechanism a cost. Releases that are chosen adaptively are (epsilon, delta)-DP if their costs
-surely add up to no more than the cap. Costs are rounded up and caps down.
+A family assigns a cost to each mechanism. Adaptively chosen releases are (epsilon, delta)-DP if the sum of their costs
+never exceeds the family's cap. Costs are rounded up and caps are rounded down.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ class CostFamily(ABC):
 
     @abstractmethod
     def bound_cost(self, mechanism: m.Mechanism) -> float:
-        """Returns an upper bound of the cost of one release; infinite if the family cannot charge it."""
+        """Returns an upper bound of the cost of one release; infinite if the family has no cost for the mechanism."""
 
 
 class RenyiOrder(CostFamily):
-    """K(c) = c D_{c+1} at one order, fixed in advance (filters.md section 2)."""
+    """The costs c D_{c+1}, where D_{c+1} is the Renyi divergence of an order c + 1 that is fixed in advance.
+
+    Filters.md section 2 has the proof. The cost as a function of c is called K(c).
+    """
 
     def __init__(self, epsilon: float, delta: float, order: float | None, expected: Composable | None) -> None:
         if order is None:
@@ -48,12 +51,12 @@ class RenyiOrder(CostFamily):
         found = renyi.sum_moments(((mechanism, 1),), self.c)
         if found < INF:
             return found
-        largest = bound_largest_loss(((mechanism, 1),), "remove")  # a mechanism with no larger loss than e is e-DP
+        largest = bound_largest_loss(((mechanism, 1),), "remove")  # losses are at most e: charged as e-DP
         return compute_binary_moment(Range(largest), self.c).hi if largest < INF else INF
 
 
 class ZeroConcentrated(CostFamily):
-    """rho of zero-concentrated differential privacy (filters.md section 3)."""
+    """The costs rho of zero-concentrated differential privacy (filters.md section 3)."""
 
     unit = "rho of zCDP"
 
@@ -62,9 +65,9 @@ class ZeroConcentrated(CostFamily):
         self.cap = (_cap_of_order(c, epsilon, delta) / (Range(c) * (Range(c) + 1))).lo
 
     def bound_cost(self, mechanism: m.Mechanism) -> float:
-        """Returns an upper bound of the mechanism's rho, a term of filters.md section 3 for each kind."""
+        """Returns an upper bound of the mechanism's rho. Filters.md section 3 has a formula for each kind."""
         match mechanism:
-            case m.PoissonSampled(inner, _):  # joint convexity: a sample reveals no more
+            case m.PoissonSampled(inner, _):  # a sample reveals no more, because divergences are jointly convex
                 return self.bound_cost(inner)
             case ReplacedGaussian(sigma, _):
                 return self.bound_cost(m.Gaussian(sigma / 2))
@@ -97,7 +100,7 @@ class ZeroConcentrated(CostFamily):
 
 
 class GaussianCap(CostFamily):
-    """mu^2 = 1/sigma^2 of Gaussians (filters.md section 4)."""
+    """The costs mu^2 = 1/sigma^2 of Gaussians with noise multiplier sigma (filters.md section 4)."""
 
     unit = "1/noise_multiplier^2 of Gaussians"
 
@@ -106,7 +109,7 @@ class GaussianCap(CostFamily):
 
     @classmethod
     def calibrate_with_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianCap:
-        """Returns the cap that leaves room for a fixed number of releases of others (filters.md section 5)."""
+        """Returns the family with the cap that leaves room for all releases of ``others`` (filters.md section 5)."""
 
         def run(mu_squared: float) -> Composition:
             return m.Gaussian(mu_squared**-0.5) + others
@@ -127,14 +130,14 @@ class GaussianCap(CostFamily):
 
 
 def choose_order(epsilon: float, delta: float, expected: Composable | None) -> float:
-    """Returns the order, minus 1, whose cap pays for the most repetitions of ``expected``.
+    """Returns c for the order c + 1 whose cap covers the most repetitions of ``expected``.
 
-    Without ``expected`` it is the best for Gaussians, and for other mechanisms that are charged by their zCDP.
+    Without ``expected``, it is the best order for Gaussians, and for other mechanisms that are charged by their rho.
     """
     parts = None if expected is None else expected._to_composition().parts
 
     def score_order(c: float) -> float:
-        """Returns minus the number of repetitions that the cap pays for; positive if it pays for none."""
+        """Returns minus the number of repetitions that the cap covers, or a positive number if it covers none."""
         allowed = _cap_of_order(c, epsilon, delta).lo
         cost = c * (c + 1) if parts is None else renyi.sum_moments(parts, c)
         if not 0 < cost < INF:
@@ -157,21 +160,24 @@ def choose_order(epsilon: float, delta: float, expected: Composable | None) -> f
 
 
 def _cap_of_order(c: float, epsilon: float, delta: float) -> Range:
-    """Returns the K(c) that converts to just ``delta`` at ``epsilon``: c eps + log delta - log kappa(c)."""
+    """Returns the cost K(c) that converts to exactly ``delta`` at ``epsilon``.
+
+    It is c eps + log delta - log kappa(c), where ``log_kappa`` computes log kappa(c).
+    """
     return Range(c) * epsilon + log(delta) - log_kappa(c)
 
 
 def _convert_to_zcdp(e: Range) -> float:
-    """Returns the rho of e-DP, e^2/2 (Bun and Steinke 2016, Proposition 3.3)."""
+    """Returns e^2/2, the rho of every e-DP mechanism (Bun and Steinke 2016, Proposition 3.3)."""
     return (e * e / 2).hi
 
 
 def resolve_charged_mechanism(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
-    """Returns the mechanism whose moments are charged under the relation. Raises ValueError if no pair is proved."""
+    """Returns the mechanism whose cost is charged under ``neighbors``. Raises ValueError if no pair is proved."""
     reason = explain_unproved_relation(((mechanism, 1),), neighbors)
     if reason:
         raise ValueError(reason)
-    if isinstance(mechanism, m.TreeAggregation):  # d Gaussians are one: mu^2 adds
+    if isinstance(mechanism, m.TreeAggregation):  # its d Gaussians are one Gaussian, since their mu^2 add up
         one, depth = mechanism.gaussians
         mechanism = m.Gaussian(max((Range(one.noise_multiplier) / sqrt(float(depth))).lo, math.ulp(0.0)))
     if neighbors == "replace_special":

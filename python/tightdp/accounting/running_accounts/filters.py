@@ -1,9 +1,9 @@
 """Privacy filters: adaptively chosen releases within a guarantee that is fixed in advance (docs/theory/filters.md).
 
-A filter that composes privacy loss distributions so far and stops when their delta exceeds the target is NOT valid
-under adaptive choice, and is not offered. An adversary with two levels of noise reaches more than twice the target
-(filters.md section 7, tests/accounting/running_accounts/test_filters.py). The filters here add up costs below a sure
-cap.
+It would NOT be valid to compose the privacy loss distributions of adaptively chosen releases and to stop when their
+delta exceeds the target, so there is no such filter here. An adversary with two levels of noise reaches more than twice
+the target (filters.md section 7, tests/accounting/running_accounts/test_filters.py). The filters here add up costs, and
+the sum never exceeds a cap that is fixed in advance.
 """
 
 from __future__ import annotations
@@ -32,11 +32,15 @@ _ADVICE = "parent and child would each spend the same budget; give the child a f
 
 
 class BudgetExceeded(RuntimeError):
-    """A release was refused because it would not be covered by the guarantee; nothing was spent."""
+    """A release was refused because the guarantee would not cover it. Nothing was spent."""
 
 
 class _FilterState(NamedTuple):
-    """Everything spent from a filter so far: the sum of costs and that of failures, and the counts left of others."""
+    """Everything that was spent from a filter so far.
+
+    ``total`` is the sum of costs, and ``failed`` the sum of -log(1 - failure probability). ``others_left`` has the
+    number of further releases of each mechanism in ``others``.
+    """
 
     total: Range
     failed: Range
@@ -46,7 +50,7 @@ class _FilterState(NamedTuple):
 
 @dataclass
 class _ReleaseCost:
-    """Cost and failure probability of each of ``count`` releases, which do not depend on the filter's state."""
+    """The cost and the failure probability of each of ``count`` releases. They do not depend on the filter's state."""
 
     mechanism: Mechanism
     count: int
@@ -63,9 +67,10 @@ class _ReleaseCost:
 
 
 class CappedFilter:
-    """Releases chosen adaptively below a sure cap on their costs, beside others up to a count each.
+    """A filter that holds the sum of the costs of adaptively chosen releases below a cap that is fixed in advance.
 
-    Any number of threads may spend at once: each release is checked and recorded in one step.
+    Besides, each mechanism in ``others`` may be released up to its count. Any number of threads may spend at once,
+    because each release is checked and recorded in one step.
     """
 
     def __init__(
@@ -82,22 +87,22 @@ class CappedFilter:
 
     @property
     def cap(self) -> float:
-        """Largest sum that may be spent, in ``unit``."""
+        """The largest sum of costs that may be spent, in ``unit``."""
         return self._family.cap
 
     @property
     def unit(self) -> str:
-        """Name of the quantity that is added up."""
+        """The name of the quantity that is added up."""
         return self._family.unit
 
     @property
     def spent(self) -> float:
-        """Sum spent so far, rounded up."""
+        """The sum of costs spent so far, in ``unit``, rounded up."""
         return self._shared.state.total.hi
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
-        """Releases spent so far, in order, with their counts."""
+        """The releases spent so far, in order, with their counts."""
         return list_entries(self._shared.state.entries)
 
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
@@ -122,7 +127,7 @@ class CappedFilter:
         self._shared.update_state(record_releases)
 
     def cost(self, mechanism: Mechanism) -> float:
-        """Returns the cost of one release, in ``unit``, rounded up; infinite if no part of the cap pays for it."""
+        """Returns the cost of one release, in ``unit``, rounded up; infinite if the filter cannot cover it."""
         price = self._build_release_cost(mechanism, 1)
         return INF if self._failure_loss(price).hi > self._largest_failure_loss else price.release_cost
 
@@ -147,13 +152,13 @@ class CappedFilter:
         )
 
     def _try_to_add(self, before: _FilterState, price: _ReleaseCost) -> _FilterState | None:
-        """Returns the state after the releases; None if they are not covered."""
+        """Returns the state after the releases; None if the filter does not cover them."""
         entries = (before.entries, price.mechanism, price.count)
         paid = price.paid
         if isinstance(paid, PoissonSampled) and paid not in before.others_left:
             paid = paid.mechanism  # the mechanism on all records dominates the sampled one
         left = before.others_left.get(paid, 0) - price.count
-        if left >= 0:  # room was kept for them
+        if left >= 0:  # the cap was chosen with room for these releases
             return _FilterState(before.total, before.failed, {**before.others_left, paid: left}, entries)
         if price.release_cost == INF:
             return None
@@ -177,24 +182,28 @@ class PrivacyFilter(CappedFilter):
     epsilon, delta : the guarantee of everything spent through this filter, under ``neighbors``
     family : the quantity that is added up, fixed in advance.
         "renyi" (default): the Renyi divergence of one order. It charges every mechanism.
-        "zcdp": rho. It charges mechanisms that are zCDP, and those on a sample as if on all records.
-        "gaussian": 1/noise_multiplier^2 of Gaussians, sampled ones as if on all records. It is the tightest for
-        Gaussians on all records. It also admits the releases listed in ``others``, each up to its count.
+        "zcdp": rho. It charges mechanisms that are zCDP. A mechanism on a sample costs as much as on all records.
+        "gaussian": 1/noise_multiplier^2 of Gaussians. A Gaussian on a sample costs as much as on all records. This
+        family is the tightest for Gaussians on all records. It also admits the releases listed in ``others``, each up
+        to its count.
     order : the Renyi order (> 1); by default the best for Gaussians, or for ``expected``
-    expected : a composition like the one that will be spent. It steers the choice of order, never the guarantee. Name
-        it for sampled steps: the order that is best for Gaussians on all records may pay for a fraction of them.
-    others : for "gaussian" alone: the other releases to keep room for
-    failure : for "renyi" alone: the part of ``delta`` that is set aside for mechanisms that are only approximately
-        private
+    expected : a composition like the one that will be spent. It influences the choice of order, never the guarantee.
+        Name it for sampled steps: the order that is best for Gaussians on all records may cover only a fraction of the
+        steps that the best order for ``expected`` covers.
+    others : the other releases to keep room for; for "gaussian" only
+    failure : the part of ``delta`` that is set aside for mechanisms that are only approximately private; for "renyi"
+        only
 
     Guarantee: all outputs together are (``epsilon``, ``delta``)-DP, even if you stop at a time chosen by the outputs.
 
-    Any number of threads may spend at once: each release is checked and recorded in one step, and after an interrupt it
-    is either recorded or not. (Where threads share a filter, the answer of ``can_spend`` may be outdated at once; only
-    ``spend`` decides.) A budget must not be spent twice: a forked child can read what a filter of its parent has spent,
-    but gets a RuntimeError if it spends from it or asks whether it can, and copying or pickling a filter raises
-    TypeError. To continue in another process, make a new filter there, spend the ``history`` of this one first, and
-    spend nothing more here.
+    Any number of threads may spend at once. Each release is checked and recorded in one step, and after an interrupt it
+    is either recorded or not. If threads share a filter, the answer of ``can_spend`` may be outdated at once, and only
+    ``spend`` decides.
+
+    A budget must not be spent twice. A forked child process can read what a filter of its parent has spent, but
+    ``spend`` and ``can_spend`` raise RuntimeError there. Copying or pickling a filter raises TypeError. To continue in
+    another process, make a new filter there, spend the ``history`` of this filter from it first, and spend nothing more
+    from this filter.
 
     >>> import tightdp as dp
     >>> f = dp.PrivacyFilter(1.0, 1e-6)
@@ -215,7 +224,7 @@ class PrivacyFilter(CappedFilter):
         failure: float = 0.0,
         neighbors: Neighbors = "add_or_remove",
     ) -> None:
-        check_arithmetic()  # before anything is compared
+        check_arithmetic()  # comparisons with the cap rely on the rounding mode
         self.epsilon = _check.positive("epsilon", epsilon)
         self.delta = _check.open_unit("delta", delta)
         _check.choice("family", family, FAMILIES)
@@ -243,7 +252,7 @@ class PrivacyFilter(CappedFilter):
         others: Composition,
         neighbors: Neighbors,
     ) -> CostFamily:
-        """Returns the family of costs with the cap that gives (``self.epsilon``, ``delta``)."""
+        """Returns the family of costs, with the cap that guarantees (``self.epsilon``, ``delta``)-DP."""
         if family == "zcdp":
             return ZeroConcentrated(self.epsilon, delta)
         if family == "gaussian":
@@ -265,19 +274,24 @@ class PrivacyFilter(CappedFilter):
 
 
 def _translate_to_charge(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
-    """Returns the composition of the charged mechanisms, ``without`` the failures of approximate ones if asked."""
+    """Returns the composition of the mechanisms that are charged for ``run``.
+
+    If ``without`` is True, the failure probabilities of approximately private mechanisms are left out.
+    """
     parts = () if run is None else run._to_composition().parts
     kept = ((remove_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
     return Composition((resolve_charged_mechanism(mechanism, neighbors), n) for mechanism, n in kept)
 
 
 class Odometer:
-    """Smallest epsilon that holds for everything released so far, out of ``levels`` fixed in advance.
+    """An odometer, which tells the smallest of some epsilons that holds for everything released so far.
 
-    It never refuses a release. Each level is a Renyi filter at ``delta`` / len(levels), and the answer is the smallest
-    level that is not exceeded. Guarantee (docs/theory/filters.md section 6): let P and Q be the distributions of all
-    outputs x up to a time that may depend on them, and e(x) the answer at that time. Then P(S) <= sum over x in S of
-    e^{e(x)} Q(x) + delta.
+    The epsilons, called ``levels``, are fixed in advance. An odometer never refuses a release. Each level is a Renyi
+    filter at ``delta`` / len(levels), and the answer is the smallest level that is not exceeded.
+
+    Guarantee (docs/theory/filters.md section 6): let x be all outputs up to a time that may depend on them, and let P
+    and Q be the distributions of x on two neighbours. Let e(x) be the answer at that time. Then, for every set S of
+    outputs, P(S) <= sum over x in S of e^{e(x)} Q(x) + delta.
 
     Threads, forks and copies are treated as by ``PrivacyFilter``, because the answer must cover all releases.
     """
@@ -295,7 +309,7 @@ class Odometer:
         self._shared: SharedState[tuple[_FilterState | None, ...]] = SharedState(start, _ODOMETER_ADVICE)
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
-        """Records ``count`` releases, before they are run."""
+        """Records ``count`` releases. Call it before they are run."""
         prices = [level._build_release_cost(mechanism, count) for level in self._filters]
 
         def record_at_levels(before: tuple[_FilterState | None, ...]) -> tuple[_FilterState | None, ...]:
@@ -307,7 +321,7 @@ class Odometer:
 
     @property
     def epsilon(self) -> float:
-        """Smallest level that covers everything recorded; infinite beyond the last."""
+        """The smallest level that covers everything recorded; infinite if no level does."""
         return next((level for level, spent in zip(self.levels, self._shared.state, strict=True) if spent), INF)
 
     def __reduce__(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Questions about a growing run of Gaussians, which reuse the work of earlier ones and the last inversion's line."""
+"""Bounds on epsilon of a growing run of Gaussians, which reuse the work of earlier questions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
 _GROWN = 1.25
 """Factor by which the number of sampled steps must grow after a failed inversion before the next one is tried."""
 _OUTWARD = 1 + 1e-9
-"""Factor on a sum of one sign, larger than the relative rounding of a million additions."""
+"""Factor that covers the roundings of a sum. It exceeds 1 by more than the relative rounding of a million additions of
+terms with the same sign."""
 _Step = tuple[float, float]
 """Noise multiplier and sampling probability."""
 
 
 class GrowingAccount:
-    """Answers questions about epsilon from what it computed for earlier ones (docs/theory/contour.md section 9).
+    """The results of earlier questions about epsilon, from which later questions continue.
 
-    It serves plain and Poisson-subsampled Gaussians, once an account has grown between two questions; until then the
-    account is asked as any composition is. Bounds are certified as ever, but their last digits may depend on earlier
-    questions. One thread at a time is served.
+    The method is that of docs/theory/contour.md section 9. It serves plain and Poisson-subsampled Gaussians, if the account has grown between two questions. Otherwise the
+    account answers like any composition. Bounds are certified all the same, but their last digits may depend on earlier
+    questions. One thread at a time is served, and the others ask the composition.
     """
 
     __slots__ = ("_first", "_lock", "_most_added", "_resume", "_runs", "_sampled", "_seen", "_steps")
@@ -52,7 +53,7 @@ class GrowingAccount:
         self._resume = 2.0  # a single step has a formula
 
     def epsilon(self, entries: Entries, neighbors: Neighbors, delta: float) -> Bound | None:
-        """Returns bounds on epsilon at ``delta`` of these releases; None if the composition is to be asked instead."""
+        """Returns bounds on epsilon at ``delta`` of ``entries``; None if the composition must be asked instead."""
         directions = _DIRECTIONS.get(neighbors)
         if directions is None or self._resume == float("inf") or not self._lock.acquire(blocking=False):
             return None
@@ -72,9 +73,10 @@ class GrowingAccount:
             self._lock.release()
 
     def _follow_entries(self, entries: Entries) -> bool:
-        """Adds the releases since the last question to the runs, and tells whether an inversion is worth a try.
+        """Adds the releases since the last question to the runs, and tells whether to try an inversion.
 
-        It is not for a question about an earlier moment, nor soon after an inversion that failed.
+        Returns False if ``entries`` do not continue those of the last question, if a mechanism is not served, or soon
+        after an inversion that failed.
         """
         new = _list_releases_since(self._seen, entries)
         if new is None:
@@ -98,11 +100,11 @@ class GrowingAccount:
         return self._sampled >= self._resume
 
     def _bound_epsilon(self, directions: tuple[Direction, ...], delta: float) -> Bound | None:
-        """Returns bounds from inversions of all directions; None if they are not narrow."""
+        """Returns bounds from inversions in all directions; None if these bounds are not narrow."""
         found: list[tuple[str, float, float, Sequence[float], int, int]] = []
         for direction in directions:
             if direction == "add" and found and 0 < self._most_added <= found[0][1]:
-                continue  # an epsilon of adding is at most this, so the other direction decides
+                continue  # epsilon in the direction "add" is at most ``_most_added``, so "remove" decides
             found.append(self._runs[direction].epsilon(delta, contour.TOLERANCE))
         lower, upper = max(one[1] for one in found), max(one[2] for one in found)
         narrow = all(one[0] == "certified" and one[1] > 0 for one in found) and upper - lower <= WIDTH * upper
@@ -114,7 +116,7 @@ class GrowingAccount:
 
 
 def _parse_step(mechanism: Mechanism) -> _Step | None:
-    """Returns the step that is this Gaussian, sampled or not; None for other mechanisms."""
+    """Returns the noise multiplier and the sampling probability of a Gaussian; None for other mechanisms."""
     base, q = mechanism, 1.0
     if isinstance(mechanism, PoissonSampled):
         base, q = mechanism.mechanism, mechanism.sampling_probability
@@ -124,13 +126,13 @@ def _parse_step(mechanism: Mechanism) -> _Step | None:
 
 
 def _list_releases_since(seen: Entries, entries: Entries) -> list[tuple[Mechanism, int]] | None:
-    """Returns the releases of ``entries`` beyond those of ``seen``; None unless ``seen`` is the beginning of them."""
+    """Returns the releases of ``entries`` after those of ``seen``; None if ``entries`` do not begin with ``seen``."""
     new: list[tuple[Mechanism, int]] = []
     while entries is not seen:
         if entries is None:
             return None
         before, mechanism, count = entries
-        # The last entry of a history grows with equal releases.
+        # If the last entry of ``seen`` was followed by equal releases, its count has grown.
         if seen is not None and before is seen[0] and mechanism == seen[1] and count > seen[2]:
             new.append((mechanism, count - seen[2]))
             break

@@ -23,10 +23,10 @@ TYPES: Mapping[str, type[Mechanism]] = {
         PrivacyLoss, d.RepeatAndSelect, d.Group,
     )
 }  # fmt: skip
-"""Classes that a file may name: public mechanisms, whose constructors check everything. The constructors of the others,
-which only engines use, check nothing."""
+"""Classes that a file may name: the public mechanisms, whose constructors check all arguments. Other mechanisms are
+used by engines alone, and their constructors check nothing."""
 DEEPEST = 16
-"""Largest number of mechanisms nested in one another."""
+"""Largest number of mechanisms that are nested in one another."""
 
 
 def to_plain(run: Composable) -> dict[str, Any]:
@@ -41,8 +41,11 @@ def to_plain(run: Composable) -> dict[str, Any]:
 
 
 def from_plain(hint: Any, plain: Any, name: str, depth: int = 0) -> Any:
-    """Returns the public mechanism that ``to_plain`` wrote, built by its constructor; a composition if values of the
-    class ``hint`` may be one. Raises ValueError for anything else, with ``name``, its place in the file."""
+    """Returns the public mechanism that ``to_plain`` wrote, built by its constructor.
+
+    If ``hint`` is ``Composable``, it may also be a composition. Raises ValueError for anything else. The message begins
+    with ``name``, which tells where in the file the value is.
+    """
     kind = plain.get("type") if isinstance(plain, dict) else None
     accepted = [*sorted(TYPES), *(["Composition"] if hint is Composable else [])]
     if not isinstance(kind, str) or kind not in accepted:

@@ -1,4 +1,4 @@
-"""State of a running account, which changes in one step and only in the process that made it."""
+"""The state of a running account, which changes in one step and only in the process that made it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ...mechanisms import Mechanism
 State = TypeVar("State")
 
 Entries = tuple["Entries", Mechanism, int] | None
-"""Releases with their counts, the last one outermost, so that longer histories share the shorter ones."""
+"""Releases with their counts, as nested tuples with the last release outermost. So a longer history shares the tuples
+of a shorter one."""
 
 
 def list_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
@@ -26,15 +27,15 @@ def list_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
 
 
 class SharedState(Generic[State]):
-    """An immutable state, and the only way to change it.
+    """A holder of an immutable state, which only ``update_state`` replaces.
 
-    ``update_state(step)`` puts ``step(state)`` in the place of ``state``. It is one step to other threads, and nothing
-    changes where ``step`` raises or a signal interrupts it. Reading ``state`` takes no lock: whatever is derived from
-    one reading is consistent.
+    ``update_state(step)`` replaces ``state`` by ``step(state)``. To other threads this is one step. Nothing changes if
+    ``step`` raises or a signal interrupts it. Reading ``state`` takes no lock. Everything that is derived from one
+    reading is consistent.
 
-    A forked child has a copy of the state and not the account: what it recorded would be missing in its parent. So
-    changing raises ``RuntimeError`` there, before it looks at the lock, which another thread of the parent may have
-    held at the fork. What was recorded up to the fork can be read.
+    A forked child process has only a copy of the state, and what it recorded would be missing in its parent. So
+    ``update_state`` raises ``RuntimeError`` in the child. It does so before it takes the lock, which another thread of
+    the parent may have held at the fork. The child can read what was recorded up to the fork.
     """
 
     __slots__ = ("_advice", "_lock", "_owner", "state")
@@ -53,13 +54,14 @@ class SharedState(Generic[State]):
             while True:
                 before = self.state
                 after = step(before)
-                # Another thread cannot have come in between. A signal handler or a finaliser of this thread can, for
-                # it holds the lock already: then the step is taken again from what it left.
+                # The lock excludes other threads, but not a signal handler or a finaliser of this thread, because the
+                # thread holds the lock already. If one of them changed the state, the step is repeated from the new
+                # state.
                 if self.state is before:
                     self.state = after
                     return
 
     def require_own_process(self) -> None:
-        """Raises RuntimeError in a forked child, and in a thread that does not round as outward sums assume."""
+        """Raises RuntimeError in a forked child, or if the thread's rounding mode is not the one that sums assume."""
         check_arithmetic()
         self._owner.check_process("this account", self._advice)

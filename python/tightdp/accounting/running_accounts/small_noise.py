@@ -12,27 +12,32 @@ from ..questions.question import Question
 from .accountant import Accountant
 
 _LITTLE = 0.4
-"""Largest noise multiplier that counts as little noise. The losses of a step are then nearly atoms, on which the exact
-bound takes up to 0.4 s."""
+"""Largest noise multiplier that counts as little noise. With little noise the losses of a step are nearly atoms, and
+the exact bound takes up to 0.4 s."""
 _NARROW = 1e-6
 """Relative width of a bound that counts as exact."""
 _EXACT_UNITS, _UNITS = 2_000_000, 20_000_000
-"""Units of work: the first for the exact bound if another bound can follow, the second for any bound."""
+"""Work units: ``_EXACT_UNITS`` for the exact bound if another bound can follow, and ``_UNITS`` for any other bound."""
 _LEAST = 0.025
-"""Least noise multiplier with which a further Gaussian is added; below it, sums over nodes would take too long. Each
-step that holds the record may count as revealed, which adds one part in 100 to epsilon at most."""
+"""Smallest noise multiplier for which a further Gaussian is composed with the run to smooth its losses. With less
+noise, the sums over nodes would take too long. Then every step whose sample holds the record counts as revealing
+everything, which adds at most one part in 100 to epsilon."""
 _PRODUCTS = 1.5e7
-"""Largest number of products of nodes and abscissae in one direction: some five milliseconds."""
+"""Largest sum over all inversions of one direction of the number of nodes times the number of abscissae. It takes about
+five milliseconds."""
 _FIRST_MU = 0.04
-"""First mu of the further Gaussian, times the noise multiplier. It adds about one part in 1,000 to epsilon."""
+"""First mu of the further Gaussian, multiplied by the noise multiplier. It adds about one part in 1,000 to epsilon."""
 _EXCESS = 1e-5
-"""Relative amount that the further Gaussian may add to epsilon if fewer products than ``_PRODUCTS`` suffice."""
+"""Relative amount that the further Gaussian may add to epsilon, if this takes fewer products than ``_PRODUCTS``."""
 _TOLERANCE = 1e-5
-"""Relative error of delta. It changes epsilon by about as small a part."""
+"""Relative error of delta. It causes a relative error of epsilon of about the same size."""
 
 
 def bound_epsilon_of_little_noise(account: Accountant, delta: float) -> float | None:
-    """Returns an upper bound on epsilon; None if there is more noise, if a formula answers, or if none is finite."""
+    """Returns an upper bound on epsilon of an account of Gaussians with little noise.
+
+    Returns None if there is more noise, if there are other mechanisms, if a formula answers, or if no bound is finite.
+    """
     composition = account.composition
     parts, noise = composition.parts, math.inf
     for mechanism, _ in parts:
@@ -70,7 +75,7 @@ def bound_epsilon_of_little_noise(account: Accountant, delta: float) -> float | 
 
 
 def _bound_epsilon_of_adding(parts: Parts, delta: float) -> float:
-    """Returns an upper bound on epsilon for a record that is added (docs/theory/closed-forms.md section 5)."""
+    """Returns an upper bound on epsilon in the direction "add" (docs/theory/closed-forms.md section 5)."""
     never = -math.fsum(n * math.log1p(-m.sampling_probability) for m, n in parts if isinstance(m, PoissonSampled))
     plain = tuple(part for part in parts if isinstance(part[0], Gaussian))
     rest = closed_form.ENGINE.epsilon(plain, "add", delta).upper if plain else math.log1p(-delta)
@@ -82,9 +87,10 @@ _ROUNDING = 1e-12
 
 
 def _bound_epsilon_by_smoothing(parts: Parts, direction: Direction, delta: float, noise: float) -> float:
-    """Returns the least bound with a further Gaussian, whose mu shrinks as long as products are left.
+    """Returns the least upper bound on epsilon of the parts composed with a further Gaussian, for decreasing mu.
 
-    docs/theory/contour.md section 12 has the proof.
+    The mu of this Gaussian is decreased as long as the number of products is below ``_PRODUCTS``. The proof is in
+    docs/theory/contour.md section 12.
     """
     best, mu, left = math.inf, _FIRST_MU / noise, _PRODUCTS
     before: tuple[float, float] | None = None
@@ -99,7 +105,7 @@ def _bound_epsilon_by_smoothing(parts: Parts, direction: Direction, delta: float
             if per_square * mu * mu <= 1.5 * _EXCESS * found:
                 return best
             wanted = math.sqrt(_EXCESS * found / per_square)
-        # Products grow like 1/mu^2 at most, so that the products that are left allow no smaller mu than this.
+        # The number of products grows at most like 1/mu^2, so the products that are left allow this mu, but not less.
         least = mu * math.sqrt(products / left) if left > 0 else math.inf
         if max(wanted, least) > 0.9 * mu:
             return best
