@@ -25,7 +25,8 @@ void add_rounded_normals(const SealedStream& stream, const py::array_t<double, p
     const double* const s = sigma.data();
     if (sigma.ndim() > 0 && sigmas != n) throw std::invalid_argument("sigma must be one number or one for each value");
     for (std::size_t i = 0; i < sigmas; ++i)
-        if (!(s[i] >= 0 && s[i] <= tightdp::bindings::kLargestSigma)) throw std::invalid_argument("sigma must be in [0, 2^39]");
+        if (!(s[i] >= 0 && s[i] <= tightdp::bindings::kLargestSigma))
+            throw std::invalid_argument("sigma must be in [0, 2^39]");
     if (!tightdp::bindings::has_draws(first, n)) throw std::invalid_argument("a stream has 2^48 draws");
     tightdp::bindings::unlocked([&] { tightdp::add_rounded_normals(*stream, {s, sigma.ndim() > 0}, first, n, data); });
 }
