@@ -163,7 +163,7 @@ def make_private(
         poisson_loader.check_dataset(dataset)
         book = open_ledger(ledger) if world.is_first else None
         files = Checkpoint(folder, book) if world.is_first and folder is not None else None
-        # Options are refused before the number of records is released.
+        # This refuses bad options before the number of records is released.
         poisson_loader.PoissonLoader(dataset, 1.0, **_list_reader_options(batches))
     about = {
         "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_of(book)
@@ -213,5 +213,5 @@ def _list_reader_options(batches: Batches) -> dict[str, Any]:
 
 
 def _make_payment(world: World, book: Ledger | None, note: str) -> Callable[[Composition], None]:
-    """Returns the function that charges the ledger, which the first process holds."""
+    """Returns a function that charges a composition to the ledger, on the first process."""
     return lambda charge: world.run_on_first("the ledger", partial(spend_from_ledger, book, charge, note))

@@ -1,4 +1,4 @@
-"""DPIS: records are drawn in proportion to the norms of their gradients, in two stages (docs/theory/dpis.md).
+"""The batches of DPIS, which draws records by the norms of their gradients, in two stages (docs/theory/dpis.md).
 
 A step draws candidates, with probabilities that follow from bounds on the records' norms. It computes the norms of the
 candidates' gradients, and then takes some of the candidates, with probabilities that follow from these norms. Before

@@ -1,4 +1,4 @@
-"""Poisson batches over a data set: each record is drawn independently, by its index in the whole data set."""
+"""The loaders of Poisson batches, which draw each record of a data set independently, by the record's index."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class PoissonLoader:
         return None
 
     def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
-        """Yields the collated parts of each piece, which is given as the number of its draw and its records."""
+        """Yields the collated parts of each piece. A piece has the number of its draw and its records' indices."""
         if self._is_plain_tensors:
             tensors = self.dataset.tensors  # the same as reading and collating each record
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)

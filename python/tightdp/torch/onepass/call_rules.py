@@ -14,7 +14,7 @@ Parts = list[tuple[Any, Factors]]
 
 @dataclass
 class Use:
-    """A call of one of PyTorch's functions, for all records at once."""
+    """A computed call of one of PyTorch's functions, for all records at once."""
 
     output: Any
     """Output of PyTorch for all records. It is not a view, because gradients by this tensor are computed."""

@@ -107,7 +107,7 @@ class Recorder(TorchFunctionMode):
             raise refuse_call(
                 self._name_call(func, used), f"it is no function whose gradients are known for each record{instead}"
             )
-        return found  # a shape, a dtype, a constant
+        return found  # such as a shape, a dtype or a constant
 
     def _name_call(self, func: Any, used: list[Any]) -> Kind:
         return resolve_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)

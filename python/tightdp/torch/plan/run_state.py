@@ -1,4 +1,4 @@
-"""The saved state of a run's account: writing, checking and restoring it."""
+"""Makes, checks and restores the saved state of a run's account."""
 
 from __future__ import annotations
 

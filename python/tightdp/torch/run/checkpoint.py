@@ -87,7 +87,7 @@ class Checkpoint:
         """The progress of this run that was last written to the ledger or read from the ledger."""
         self._turn, self._charges = "", 0
         self._seen = b""
-        """The marks that the folder had when it was read."""
+        """Content of the file of marks when ``read`` read the folder."""
 
     def read(self, about: dict[str, Any]) -> dict[str, Any] | None:
         """Returns the state, as ``run_state.make_state`` makes it, of the run in the folder; None if there is no run.

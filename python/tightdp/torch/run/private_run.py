@@ -126,7 +126,7 @@ class PrivateRun:
 
     @property
     def plan(self) -> Plan:
-        """The plan of the run's releases, fixed before it began."""
+        """The plan of the run's releases, which was fixed before the run began."""
         return self._account.plan
 
     @property
@@ -211,7 +211,7 @@ class PrivateRun:
                 model_checks.check_modules(self.model)
                 model_checks.check_settings(self.optimizer)
                 if self._account.remaining_steps == 0:
-                    self._account.spend()  # raises, and says why
+                    self._account.spend()  # raises BudgetExceeded
             with self._account.end_on_error():
                 released = self._look_and_release(loss_fn, parameters, batch)
             self._set_gradients(parameters, released)
@@ -400,7 +400,7 @@ class PrivateRun:
         return found
 
     def _check_batch(self, batch: Any) -> None:
-        """Raises TypeError or ValueError unless the batch is a fresh one of this run's loader."""
+        """Raises TypeError or ValueError unless the batch is an unused one from this run's loader."""
         if not isinstance(batch, Batch):
             raise TypeError(
                 f"batch must come from the run's loader, got {type(batch).__name__}: the account is that of its "
