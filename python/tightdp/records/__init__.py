@@ -1,1 +1,1 @@
-"""Records that are read: arrays, tables and blocks, each cell and each record by itself."""
+"""Reading of records from arrays, tables and blocks. Each cell and each record is read by itself."""

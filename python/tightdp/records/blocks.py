@@ -1,4 +1,4 @@
-"""Records in blocks: what can be read block after block, as often as a run needs to."""
+"""Records in blocks, which can be read block after block as often as a run needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Rows = NDArray[np.intp]
 Lengths = NDArray[np.int64]
 """The number of records of each block."""
 BYTES = 2**25
-"""Size of a block's features in bytes: enough for the threads, and a small part of any machine's memory."""
+"""Size of a block's features in bytes. It keeps all threads busy, and is a small part of any machine's memory."""
 # Errors that several modules raise.
 WEIGHTS = "sample_weight must be finite numbers >= 0, and not all zero"
 CHANGED = "X must have the same records in the same blocks at each pass, and they have changed"
@@ -44,10 +44,11 @@ class Blocks(ABC):
     columns: Sequence[Any] | None = None
     """Names of the features, or None."""
     texts: Mapping[int, Any] = MappingProxyType({})
-    """The places and names of columns of text: ``dtype`` is then object, and only what encodes text takes such
-    blocks."""
+    """Numbers and names of the columns of text. If there are any, ``dtype`` is object, and only estimators that encode
+    text accept the blocks."""
     ahead = True
-    """Whether the batches of several steps are gathered in one pass. If not, chosen rows can be read without a pass."""
+    """True if the batches of several steps are gathered in one pass. If False, chosen rows can be read without a
+    pass."""
     weighted = False
     """Whether records have weights, which multiply their losses."""
     typed = True

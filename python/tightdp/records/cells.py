@@ -1,8 +1,8 @@
-"""Values of cells: each is read by itself, whatever the other cells are (docs/theory/exact.md, section 6).
+"""Reading of cells, each of which is converted without regard to the other cells (docs/theory/exact.md, section 6).
 
-NumPy would give a list the type that fits all of its cells: one text makes texts of all numbers, one float64 moves
-what was float32. The type of an array or a column is a public fact. A list, a tuple or an array of objects has none,
-and each of its cells keeps its own.
+NumPy would give a list the type that fits all of its cells. One text would turn all numbers into texts, and one float64
+would change values that were float32. The type of an array or a column is a public fact. A list, a tuple or an array of
+objects has no such type, and each of its cells keeps its own type.
 """
 
 from __future__ import annotations

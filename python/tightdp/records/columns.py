@@ -1,4 +1,4 @@
-"""Features from columns: numbers clipped to bounds and mapped to [0, 1], categories one-hot.
+"""Encoding of columns as features. Numbers are clipped to bounds and mapped to [0, 1], and categories become one-hot.
 
 Nothing is fitted here: bounds, labels and categories come from the caller, who may have learned them with noise.
 """
@@ -28,7 +28,7 @@ class Number:
     low: float
     high: float
     missing: float | None = None
-    """Number that stands for a missing one; None leaves it missing."""
+    """Number that replaces missing ones. None leaves them missing."""
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -80,7 +80,7 @@ LEARN: Final = "learn"
 Bounds = tuple[float, float] | Literal["learn"]
 """Bounds of a column, declared or to be learned."""
 Fill = float | Literal["learn"]
-"""Number for missing ones of a column, declared or to be learned."""
+"""Number that replaces missing ones in a column, declared or to be learned."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tables and targets as arrays of numbers, each cell by itself."""
+"""Conversion of tables and targets to arrays of numbers, in which each cell is converted by itself."""
 
 from __future__ import annotations
 

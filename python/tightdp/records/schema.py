@@ -33,9 +33,9 @@ KINDS = (
     "charged: declare in its place what is known without the records, the classes above all."
 )
 DIGITS = re.compile(r"[+-]?[0-9]+")
-"""A whole number."""
+"""Pattern of a whole number."""
 CODE = re.compile(r"0[0-9]+")
-"""Digits after a zero, with which a number does not begin: a postal code, or the number of an account."""
+"""Pattern of digits after a leading zero. Such a text is a postal code or an account number, and not a quantity."""
 FEWEST = 20
 """Smallest number of records for which a column whose values all differ is taken for an identifier.
 

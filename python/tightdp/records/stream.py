@@ -1,4 +1,4 @@
-"""Integer sums over the records of blocks, whatever the blocks are and wherever they lie.
+"""Integer sums over the records of blocks, which do not depend on how the records are split into blocks.
 
 Statement and proof: docs/theory/blocks.md, sections 1 and 2.
 """
@@ -28,19 +28,20 @@ COINS = 2**20
 Integers = NDArray[np.int64]
 """Integers of a sum, modulo 2^64."""
 Prepare = Callable[[NDArray[Any], NDArray[Any]], Records]
-"""Function that makes records of a block, each of its own row alone."""
+"""Function that makes records from a block. Each record depends on its own row alone."""
 Part = Callable[[Records], Integers]
 """Function that sums over some records."""
 
 
 @dataclass(frozen=True)
 class BlockSum:
-    """A part of a sum as a function of a block. It travels to where the block is, so it holds nothing private."""
+    """A function of a block that returns the block's part of a sum. It may be sent to another process, so it holds
+    nothing private."""
 
     prepare: Prepare
     part: Part
     size: int | None
-    """Number of records that are summed at a time; None for all of the block."""
+    """Number of records that are summed together. None for all records of the block."""
     center: NDArray[np.float64] | None
     largest: float
 
@@ -67,14 +68,15 @@ class Stream:
     ) -> None:
         self._blocks, self._prepare, self._center, self._largest = blocks, prepare, center, largest
         self.has_weights = blocks.weighted or getattr(prepare, "weights", None) is not None
-        """Whether some weight may be below the largest."""
+        """True if some weight may be below the largest."""
         self._lengths = cast(Lengths, blocks.block_lengths)
         self.width = blocks.width
         self._gathered: dict[float, Iterator[Block]] = {}
 
     @classmethod
     def from_blocks(cls, blocks: Blocks, prepare: Prepare, check: Look | None = None, largest: float = 1.0) -> Stream:
-        """Makes a stream after one pass, which applies ``check`` to the targets of each block, unless one did so."""
+        """Makes a stream after a pass that applies ``check`` to the targets of each block. There is no pass if an
+        earlier one applied the same ``check``."""
         return cls(scan_blocks(blocks, check)[0], prepare, largest=largest)
 
     def __len__(self) -> int:
@@ -156,8 +158,10 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
 
 
 def draw_rows(stream: RandomStream, probability: float, records: int) -> Rows:
-    """Returns the rows of a Poisson batch, ascending: those of ``RandomSource.bernoulli``, but with the coins of a few
-    records in memory at a time. Record k has coin k of the stream, whatever the blocks are."""
+    """Returns the ascending row numbers of a Poisson batch.
+
+    They are those of ``RandomSource.bernoulli``, but only ``COINS`` coins are in memory together. Record k has coin k
+    of the stream, for any split into blocks."""
     threshold, found = np.uint64(math.floor(Fraction(probability) * 2**64)), [np.zeros(0, np.intp)]
     for first in range(0, records, COINS):
         coins = random_integers(stream, first, min(COINS, records - first))

@@ -1,4 +1,4 @@
-"""Cells as texts."""
+"""Conversion of cells to texts, and of texts to numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks that are made of others while they are read: with other features, or with some of the records.
+"""Views of blocks: blocks that are computed from other blocks while they are read.
 
 Statement and proof: docs/theory/blocks.md, section 6.
 """
@@ -23,7 +23,7 @@ Look = Callable[[NDArray[Any], NDArray[Any]], Any]
 
 
 class View(Blocks):
-    """Blocks that are made of others."""
+    """Blocks that are computed from other blocks."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
@@ -185,7 +185,7 @@ class RandomSubset(Sequence[Rows]):
 
 
 class SelectedRows(View):
-    """Some of the records, or no record."""
+    """A view of some of the records, possibly of none."""
 
     def __init__(self, blocks: Blocks, rows: RandomSubset) -> None:
         super().__init__(blocks)

@@ -86,7 +86,7 @@ class DaskBlocks(Blocks):
 
 @dataclass(frozen=True)
 class _BlockTask:
-    """A function of a block, for the worker that has it."""
+    """A function of a block, which runs on the worker that holds the block."""
 
     form: BlockForm
     function: Callable[[NDArray[Any], NDArray[Any]], Any]

@@ -26,11 +26,12 @@ TEXTS = "string", "large_string", "dictionary"
 NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
 """Texts that stand for a missing number in a CSV file."""
 BUFFER = 2**20
-"""Bytes of a column of a Parquet file that are read at once."""
+"""Number of bytes of a Parquet file's column that are read together."""
 SQUARE = 4096
-"""Number of rows that are made of columns at once: few enough for the caches (a third of the time of whole columns)."""
+"""Number of rows that are copied from columns together. They fit into the caches, which takes a third of the time that
+whole columns take."""
 CSV_BYTES = 2**22
-"""Bytes of a CSV file that are parsed at once."""
+"""Number of bytes of a CSV file that are parsed together."""
 
 
 class FileBlocks(Blocks):
@@ -249,8 +250,9 @@ class FileBlocks(Blocks):
         return ValueError(f"encoding must be that of the files: {path} is not text in {self._written[1]}")
 
     def _find_bad_row(self, path: str) -> int | None:
-        """Returns the first row of a CSV file that cannot be read; None if Arrow does not say. It counts rows if one
-        thread reads."""
+        """Returns the number of the first row of a CSV file that cannot be read. Returns None if Arrow does not tell.
+
+        Arrow counts rows only if a single thread reads the file."""
         csv: Any = import_module("pyarrow.csv")
         options = self._build_csv_options([*self.columns, *self._others] if self.columns else None)
         options["read_options"].use_threads = False
