@@ -1,5 +1,4 @@
-"""The engines: each turns the parts of a composition, a direction and a question into a certified bound, or explains
-why it cannot.
+"""The engines, each of which bounds epsilon or delta of a composition in one direction, or explains why it cannot.
 
-``base`` holds the interface that they share; ``auto`` chooses among them.
+``engine_interface`` holds the interface that all engines share, and ``auto`` chooses among the engines.
 """

@@ -1,8 +1,9 @@
 """Answers a question by the engine that is named, or by "auto", which asks engines in the order of their predicted cost
 (docs/accounting.md).
 
-Every engine is sound, so the intervals of two engines contain the same truth, and so does their intersection. "auto"
-stops at the first engine that meets the asked width. If none does, the answer is the intersection of all intervals.
+A question asks for epsilon or delta of a composition in one direction. The interval of every engine contains the truth,
+so the intersection of several intervals contains it too. "auto" stops at the first engine that meets the requested
+width. If no engine does, the answer is the intersection of all intervals.
 """
 
 from __future__ import annotations
@@ -42,25 +43,28 @@ _AUTO: tuple[Engine, ...] = (
     *(module.ENGINE for module in (closed_form, participations, contour, allocation, grid, fixed_size, renyi)),
     fallback.Fallback((closed_form.ENGINE, participations.ENGINE, contour.ENGINE)),
 )
-"""The engines that "auto" asks, in the order of their cost: first those of microseconds, then those of milliseconds,
-last those that answer every question."""
+"""The engines that "auto" asks, in the order of their cost. The first ones take microseconds, and later ones take
+milliseconds. The last ones answer every question."""
 ANSWERED = frozenset((*NAMES, *(engine.name for engine in _AUTO), "derived", known_curve.NAME, "trivial"))
-"""The names that ``Bound.engine`` joins by "+"."""
+"""The names that may occur in ``Bound.engine``, which joins the names of several engines by "+"."""
 
 
 _SEARCHED, _NESTED, _NESTED_ABOVE, _IN_PYTHON = 10**6, 2 * 10**7, 2 * 10**6, 2 * 10**6
-"""Units of work of one step of a search in Python, and of one such step if its run is itself made of another run: for
-both ends, and for the upper end alone. The last is the work of one answer of the engine "renyi". A million units take
-about a millisecond, as measured."""
+"""Work units, of which a million take about a millisecond. ``_SEARCHED`` is the work of one step of a search in Python.
+If the run that is searched is itself a repeated run or a group, ``_NESTED`` is the work of a step for both ends of a
+bound, and ``_NESTED_ABOVE`` for the upper end alone. ``_IN_PYTHON`` is the work of one answer of the engine "renyi"."""
 _WHOLE_CURVE, _DEEPER = 10**9, 8
-"""Units of work of all whole curves that one composition needs, about a second, and the divisor for a curve within a
-run that another curve is made of."""
+"""``_WHOLE_CURVE`` is the number of work units for all whole curves that one composition needs, about a second. It is
+divided by ``_DEEPER`` for each level of runs inside of runs."""
 _NOTHING = Bound(0.0, INF, "trivial", {})
 """The trivial bound on epsilon, which always holds."""
 
 
 class _Question(NamedTuple):
-    """A question about one direction, with the trivial bound that always answers it."""
+    """A question about the ``curve`` "epsilon" or "delta" at the argument ``at``, in one direction.
+
+    ``trivial`` is a bound that always holds.
+    """
 
     parts: Parts
     direction: Direction
@@ -71,18 +75,18 @@ class _Question(NamedTuple):
 
 
 def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
-    """Returns bounds on epsilon(delta) for one direction; "auto" adds the limits that it knows without asking."""
+    """Returns bounds on epsilon(delta) for one direction. "auto" also uses limits that are known without an engine."""
     return _ask_question(engine, _Question(parts, direction, "epsilon", delta, _NOTHING, request))
 
 
 def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
-    """Returns bounds on delta(epsilon) for one direction; "auto" adds the limits that it knows without asking."""
+    """Returns bounds on delta(epsilon) for one direction. "auto" also uses limits that are known without an engine."""
     question = _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
     return _ask_question(engine, question)
 
 
 def _ask_question(engine: str | Engine, question: _Question) -> Bound:
-    """Answers a question; its parts share their results if some of them are made of other runs."""
+    """Returns the answer to a question. If some parts are repeated runs or groups, all parts share their results."""
     if not has_any_type(question.parts, Derived):
         return _ask_with_known_points(engine, question)
     with share_work():
@@ -90,9 +94,10 @@ def _ask_question(engine: str | Engine, question: _Question) -> Bound:
 
 
 def _ask_with_known_points(engine: str | Engine, question: _Question) -> Bound:
-    """Answers a question, then narrows an answer of "auto" by what is known of the curve.
+    """Returns the answer to a question. An answer of "auto" is narrowed by what is known of the curve.
 
-    Delta is positive below the largest loss: there an upper end that rounded to 0 becomes the smallest double.
+    Delta is positive at epsilons below the largest loss. If its upper end was rounded to 0 there, it becomes the
+    smallest double.
     """
     parts, direction, curve, at, _, request = question
     before = work_spent()
@@ -106,14 +111,15 @@ def _ask_with_known_points(engine: str | Engine, question: _Question) -> Bound:
         elif curve == "delta" and at >= 0 and (most := inclusion_probability(parts)) < found.upper:
             found = _intersect_bounds(found, replace(found, lower=0.0, upper=most), question)
     if curve == "delta" and found.upper == 0 and at < bound_largest_loss(parts, direction):
-        return replace(found, upper=TINY)  # positive, and less than any double
+        return replace(found, upper=TINY)  # delta is positive, but smaller than every positive double
     return found
 
 
 def _cut_by_known_curve(found: Bound, question: _Question, work: int) -> Bound:
-    """Narrows ``found`` by the limits that are known without asking, and by answers at other points of the curve.
+    """Returns ``found``, narrowed by limits that are known without an engine and by other points of the curve.
 
-    A group asks for no other points, because all its answers come from the same lines.
+    No other points are asked for if the composition is one group, because all its answers come from the same lines
+    (docs/theory/derived.md section 2).
     """
     parts, direction, curve, at, _, request = question
     asks: dict[str, Ask] = {}
@@ -124,18 +130,21 @@ def _cut_by_known_curve(found: Bound, question: _Question, work: int) -> Bound:
 
 
 def _find_epsilon(parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
-    """Bounds epsilon without what is known of other points of the curve."""
+    """Returns bounds on epsilon from the engines alone, without other points of the curve."""
     return _ask_without_known_points("auto", _Question(parts, direction, "epsilon", delta, _NOTHING, request))
 
 
 def _find_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
-    """Bounds delta without what is known of other points of the curve."""
+    """Returns bounds on delta from the engines alone, without other points of the curve."""
     question = _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
     return _ask_without_known_points("auto", question)
 
 
 def _ask_without_known_points(engine: str | Engine, question: _Question) -> Bound:
-    """Answers by the engines, and for one repeated run or one group also by the curves it is made of."""
+    """Returns the answer of the engines.
+
+    "auto" also bounds one repeated run, or one group, by the curves of its inner run.
+    """
     parts, direction, curve, at, _, request = question
     found = _ask_with_members(engine, question)
     if engine == "auto" and (alone := _get_single_mechanism(parts)):
@@ -149,7 +158,7 @@ def _ask_without_known_points(engine: str | Engine, question: _Question) -> Boun
 
 
 def _ask_engine(engine: Engine, question: _Question) -> Bound:
-    """Asks one engine, which serves the parts."""
+    """Returns the answer of an engine that serves the parts."""
     ask = engine.epsilon if question.curve == "epsilon" else engine.delta
     return ask(_order_parts(engine, question.parts), question.direction, question.at, question.request)
 
@@ -159,13 +168,16 @@ def _get_known_limits(parts: Parts, direction: Direction) -> derived.KnownLimits
 
 
 def _list_links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.KnownRun]:
-    """Returns the known curves of the run that is repeated, or of the runs that link the data sets of a group."""
+    """Returns the known curves of the run that is repeated, or of each link of a group.
+
+    A group of n records joins two data sets by a chain of n links, each of which changes one record.
+    """
     if not isinstance(mechanism, Group):
         return [_ask_inner_run(mechanism.parts, direction, request)]
     if mechanism.any_size:  # every link has the same pair
         return [_ask_inner_run(mechanism.parts, direction, request)] * mechanism.size
-    # Each link has one record fewer than the one before. A probability under the data set without the group passes the
-    # smallest one first.
+    # Each link has one record fewer than the link before. The links must be in the order in which a probability passes
+    # them, which begins with the smallest data set for removals and with the largest one for additions.
     links = [
         _ask_inner_run(remove_records(mechanism.parts, gone), direction, request) for gone in range(mechanism.size)
     ]
@@ -173,7 +185,7 @@ def _list_links(mechanism: Derived, direction: Direction, request: Request) -> l
 
 
 def _ask_inner_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
-    """Returns the known curves of ``run``, which are computed once for all parts of a question."""
+    """Returns the known curves of ``run``. They are computed once for all parts of a question."""
     with share_work() as kept:
         key = run, direction, request
         if key not in kept:
@@ -183,7 +195,7 @@ def _ask_inner_run(run: Parts, direction: Direction, request: Request) -> derive
 
 
 def _list_dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
-    """Yields compositions that dominate ``parts``, cheap ones first."""
+    """Yields compositions that dominate ``parts``, beginning with those that take little work."""
     yield from list_dominating_compositions(parts)
     if has_any_type(parts, Derived) and _get_single_mechanism(parts) is None:
         mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, Derived))
@@ -192,18 +204,19 @@ def _list_dominating(parts: Parts, direction: Direction, request: Request) -> It
 
 
 _CURVES: KeptResults[list[list[tuple[float, float]]]] = KeptResults(16)
-"""Whole curves of the repeated runs and groups of a composition, for accounts that are asked again as they grow."""
+"""Whole curves of the repeated runs and groups of a composition. They are kept for accounts that grow and are asked
+again."""
 
 
 def _find_dominating_losses(
     mechanisms: tuple[Derived, ...], direction: Direction, request: Request
 ) -> dict[Derived, PrivacyLoss]:
-    """Returns losses that stand for the repeated runs and groups of a composition."""
+    """Returns a privacy loss for each repeated run and each group of a composition, whose pair dominates it."""
     with share_work() as shared:
-        depth = shared.get("depth", 0) + 1  # an inner curve leaves most of the work to the outer one
+        depth = shared.get("depth", 0) + 1  # an inner curve has a smaller budget than the outer one
         side: Direction = "remove" if all(mechanism.symmetric for mechanism in mechanisms) else direction
         key = "curves", mechanisms, side, request
-        if key not in shared:  # once a question, whatever its budget allows
+        if key not in shared:  # computed once for each question, even if the budget cut it short
             units = _WHOLE_CURVE // len(mechanisms) // _DEEPER ** (depth - 1)
 
             def compute_curves() -> list[list[tuple[float, float]]]:
@@ -220,14 +233,14 @@ def _find_dominating_losses(
 def _list_curve_points(
     mechanism: Derived, direction: Direction, request: Request, units: int
 ) -> list[tuple[float, float]]:
-    """Returns lines above the curve of a repeated run or a group, within a budget of ``units``."""
+    """Returns points above the curve of a repeated run or a group, within a budget of ``units`` of work."""
     with Budget(units):
         links = _list_links(mechanism, direction, replace(request, above=True))
         return derived.list_curve_points(mechanism, links, _get_known_limits(((mechanism, 1),), direction))
 
 
 def _compute_inner_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
-    """Builds the functions that bound the curve of ``run`` in both directions, each within a budget of work."""
+    """Returns functions that bound the curve of ``run`` in both directions, each within a budget of work."""
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
@@ -249,7 +262,10 @@ def _compute_inner_run(run: Parts, direction: Direction, request: Request) -> de
 
 
 class _BudgetedAnswers:
-    """The answers that a search asks for. Once its budget of work is spent, each new answer is the trivial bound."""
+    """A function that answers the questions of a search, with a cache.
+
+    Once the budget of work is spent, every new answer is the trivial bound.
+    """
 
     def __init__(self, ask: Ask, nothing: Ask, units: int) -> None:
         self._ask, self._nothing, self._units = ask, nothing, units
@@ -261,7 +277,7 @@ class _BudgetedAnswers:
         if not try_to_spend_work(self._units):
             return self._nothing(at)
         found = self._ask(at)
-        if try_to_spend_work(0):  # otherwise the budget cut the answer short
+        if try_to_spend_work(0):  # an answer that the budget cut short is not cached
             self._known[at] = found
         return found
 
@@ -273,11 +289,11 @@ def bound_any_delta(epsilon: float) -> Bound:
 
 _BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add"}
 _ROUGH = 1e-4
-"""Relative width of the deltas that another bound is made from: more digits would not change it visibly."""
+"""Relative width of deltas from which another bound is computed. Narrower deltas would hardly change that bound."""
 
 
 def _intersect_bounds(one: Bound, other: Bound, question: _Question) -> Bound:
-    """Returns the intersection of two sound bounds; raises ContradictionError if it is empty."""
+    """Returns the intersection of two bounds. Raises ContradictionError if it is empty."""
     tighter = other if other.upper < one.upper else one
     lower = max(one.lower, other.lower)
     if not lower <= tighter.upper:
@@ -288,10 +304,10 @@ def _intersect_bounds(one: Bound, other: Bound, question: _Question) -> Bound:
 
 
 def _order_parts(engine: Engine, parts: Parts) -> Parts:
-    """Sorts the parts of a long composition, so that roundings do not depend on the order in which they came.
+    """Returns the parts of a long composition in sorted order, so that roundings do not depend on the given order.
 
-    The grid engine continues from the last shorter run, and the contour engine has an order of its own: both get the
-    parts as they are.
+    The grid engine and the contour engine get the parts as they are. The grid engine continues from the last shorter
+    run, and the contour engine sorts the parts itself.
     """
     return parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_parts(parts)
 
@@ -303,10 +319,10 @@ def _get_single_mechanism(parts: Parts) -> Derived | None:
 
 
 def _ask_with_members(engine: str | Engine, question: _Question) -> Bound:
-    """Answers a question about mechanisms or classes of mechanisms, by one engine or by all of them in turn.
+    """Returns the answer for mechanisms or classes of mechanisms, from one engine or from all engines in turn.
 
-    The upper end of "auto" is the least for the parts and for compositions that dominate them. If the parts stand for a
-    class, the lower end is the largest that a member of the class attains.
+    For "auto", the upper end is the smallest one of the parts and of compositions that dominate them. If the parts
+    stand for a class of mechanisms, the lower end is the largest lower end of the members that are tried.
     """
     parts, direction = question.parts, question.direction
     known = list_class_members(parts)
@@ -337,7 +353,7 @@ def _ask_with_members(engine: str | Engine, question: _Question) -> Bound:
 
 
 def _raise_lower_end(bound: Bound, lower: float, question: _Question) -> Bound:
-    """Returns the bound of a class with the lower end that a member attains."""
+    """Returns the bound of a class, with its lower end replaced by ``lower``, that of a member."""
     if not lower <= bound.upper:
         raise ContradictionError(
             f"{_describe_question(question)}: a member of the class has {lower!r}, above {bound.upper!r}"
@@ -346,15 +362,16 @@ def _raise_lower_end(bound: Bound, lower: float, question: _Question) -> Bound:
 
 
 def _describe_question(question: _Question) -> str:
-    """Describes a question in the message of an error."""
+    """Returns a description of a question for the message of an error."""
     run = " + ".join(f"{mechanism!r} * {count}" for mechanism, count in question.parts)
     return f"{question.curve}({question.at!r}) of {run or 'nothing'}, direction {question.direction!r}"
 
 
 def _ask_engines_in_order(question: _Question, loose: bool) -> Bound:
-    """Intersects the answers of the engines, until the interval is narrow enough or all engines were asked.
+    """Returns the intersection of the engines' answers. It ends when the interval is narrow, or after the last engine.
 
-    ``loose``: the parts stand for a class, or only the upper end counts, so that lower ends of their pair are left out.
+    With ``loose``, lower ends are left out, either because the parts stand for a class and only their pair has these
+    lower ends, or because only the upper end counts.
     """
     names: list[str] = []
     best = question.trivial
@@ -362,13 +379,13 @@ def _ask_engines_in_order(question: _Question, loose: bool) -> Bound:
         if engine.explain_refusal(question.parts, question.direction) is not None:
             continue
         if engine is renyi.ENGINE:
-            # It is asked even if the budget is spent, because it has an upper end. For one zCDP mechanism it also
-            # searches for the best member.
+            # This engine is asked even if the budget is spent, because it always has an upper end. For one zCDP
+            # mechanism it also searches for the best member, which takes more work.
             try_to_spend_work(
                 _IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1)
             )
         found = _ask_engine(engine, question)
-        below = best.lower if loose else found.lower  # the class may be below its pair
+        below = best.lower if loose else found.lower  # the members of a class may have smaller values than its pair
         if below > best.lower or found.upper < best.upper:
             lower, upper = max(below, best.lower), min(found.upper, best.upper)
             if not lower <= upper:
@@ -390,7 +407,7 @@ def _ask_engines_in_order(question: _Question, loose: bool) -> Bound:
 
 
 def _has_one_pair(question: _Question) -> bool:
-    """Tells whether all engines bound the same pair: the engine "fixed_size" uses more than the pair of one step."""
+    """Tells whether all engines bound the same pair. The engine "fixed_size" uses more than the pair of one step."""
     return fixed_size.ENGINE.explain_refusal(question.parts, question.direction) is not None
 
 

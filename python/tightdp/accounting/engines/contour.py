@@ -1,10 +1,11 @@
-"""The contour engine: any composition of plain and Poisson-subsampled Gaussians, certified (docs/theory/contour.md).
+"""The contour engine, for any composition of plain and Poisson-subsampled Gaussians (docs/theory/contour.md).
 
-The moment generating function of the privacy loss is inverted along a vertical line through its saddle point. The cost
-depends neither on the number of steps nor on the size of delta. The engine serves losses that are analytic functions of
-a Gaussian variable and have no atoms. For few steps with a small sampling probability the characteristic function
-decays slowly: removals are then inverted along two rays (docs/theory/rays.md). If neither contour serves, the answer is
-the trivial interval, and the grid engine is asked next.
+The Laplace transform of delta, which has the moment generating function of the privacy loss as a factor, is inverted
+along a vertical line through its saddle point. The cost depends neither on the number of steps nor on the size of
+delta. The engine serves losses that are analytic functions of a Gaussian variable and have no atoms. For few steps with
+a small sampling probability, the characteristic function decays slowly. In the direction "remove" the inversion then
+uses two rays instead of the line (docs/theory/rays.md). If neither contour serves, the answer is the trivial interval,
+and "auto" asks the grid engine next.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from .engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
 _TERMS = ("aliasing", "truncation", "quadrature", "rounding")
 TOLERANCE = 1e-11
-"""Relative error of delta that is aimed at. At a million steps rounding alone costs about as much, and a larger error
-saves no time."""
+"""Relative error of delta that the engine aims at. With a million steps, rounding alone causes an error of about this
+size. A larger tolerance would not save time."""
 
 
 LEAST, MOST = 1e-6, 1e12
-"""Least and largest noise multiplier, far beyond use: their squares and the inverses of these are normal doubles."""
+"""Smallest and largest noise multiplier that are served. Both are far beyond any use. Their squares, and the inverses
+of these squares, are normal doubles."""
 
 
 class Contour:
@@ -56,7 +58,7 @@ class Contour:
         return Bound(lower, upper, self.name, build_error_budget(terms))
 
     def bound_delta_from_above(self, parts: Parts, direction: Direction, epsilon: float) -> float:
-        """Returns the upper end of ``delta`` alone in half the time, for callers with thousands of epsilons."""
+        """Returns only the upper end of ``delta``, in half the time, for callers with thousands of epsilons."""
         status, _, upper, _, _, _ = contour_delta(*_prepare_core_arguments(parts, direction), epsilon, TOLERANCE)
         return upper if status == "certified" else 1.0
 
@@ -67,11 +69,11 @@ ENGINE = Contour()
 def bound_epsilon_with_gaussian(
     parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
 ) -> tuple[float, float]:
-    """Returns an upper bound on epsilon(delta) of the parts and a further Gaussian of ``mu_squared``, and its work. The
-    bound is infinite if none is certified. The work is the product of the numbers of nodes and abscissae.
+    """Returns an upper bound on epsilon(delta) of the parts composed with a further Gaussian, and the work it took.
 
-    Whoever sees more learns no less, so the bound holds without the Gaussian too. With it the characteristic function
-    decays, whatever the steps are (docs/theory/contour.md section 12).
+    The Gaussian has mu^2 = ``mu_squared``. The bound also holds without it, because releasing more reveals no less.
+    The Gaussian makes the characteristic function decay, whatever the steps are (docs/theory/contour.md section 12).
+    The bound is infinite if none is certified. The work is the number of nodes times the number of abscissae.
     """
     sampled, plain, of = _prepare_core_arguments(parts, direction)
     status, _, upper, _, nodes, abscissae = contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)
@@ -79,13 +81,15 @@ def bound_epsilon_with_gaussian(
 
 
 def build_error_budget(terms: Sequence[float]) -> dict[str, float]:
-    """Names the error terms; each counts twice, because it moves both ends of the interval."""
+    """Returns the error terms with their names. Each counts twice, because it moves both ends of the interval."""
     return {name: 2 * term for name, term in zip(_TERMS, terms, strict=True)}
 
 
 _Losses: TypeAlias = tuple[list[tuple[float, float, float]], float, bool]
-"""The arguments of the core: (sigma, q, count) of each sampled Gaussian; the sum of count / sigma^2 over the plain
-ones; and whether the pairs are those of replacing a record. The sum is within 4u (contour.md 5.3)."""
+"""Three arguments of the compiled core. The first is the list of (sigma, q, count) of the sampled Gaussians, where
+sigma is the noise multiplier and q the sampling probability. The second is the sum of count / sigma^2 over the plain
+Gaussians, with a relative error of at most 4u (contour.md section 5.3). The third is True if the pairs are those of
+replacing a record."""
 
 
 @cache_by_composition
@@ -116,7 +120,7 @@ def _collect_losses(parts: Parts) -> _Losses | str:
 
 
 def _prepare_core_arguments(parts: Parts, direction: Direction) -> tuple[list[tuple[float, float, float]], float, str]:
-    """Returns the losses and the direction of parts that were not refused."""
+    """Returns the core's arguments for parts that were not refused, with the direction in the core's terms."""
     losses = _collect_losses(parts)
     assert not isinstance(losses, str), losses
     sampled, plain, replaced = losses

@@ -13,7 +13,7 @@ from ...options import Direction as Direction
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The wanted exactness of an answer, and the memory that it may take."""
+    """The accuracy that is requested of an answer, and the memory that computing it may take."""
 
     width: float = WIDTH
     """Relative width that ``auto`` tries to meet."""
@@ -21,19 +21,20 @@ class Request:
     delta_error: float = DELTA_ERROR
     """Errors in epsilon and delta that the ``prv`` engine may make (docs/theory/prv.md)."""
     above: bool = False
-    """Whether only the upper end counts. The interval may then be that of a dominating pair."""
+    """True if only the upper end of the bound counts. The bound may then be that of a dominating pair."""
     max_bytes: int = 1 << 30
-    """Memory in bytes that an engine may take. It refuses a question that needs more, and names the figure."""
+    """Largest number of bytes of memory that an engine may take. An engine refuses a question that needs more, and its
+    message says how much is needed."""
 
 
 DEFAULT = Request()
 
 
 class Engine(Protocol):
-    """One way to account. All methods are pure; each module of this package has one instance, ``ENGINE``.
+    """The interface of an engine, which bounds epsilon and delta of a composition in one direction.
 
-    The error budget of a bound names each error term, absolute and in the unit of the answer. A bound is of one
-    direction.
+    All methods are pure functions. Each engine's module has one instance, ``ENGINE``. The error budget of a bound has
+    the name and the absolute size of each error term, in the unit of the answer.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Engine(Protocol):
         """Returns the reason why this engine cannot serve the parts, or None if it can."""
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
+        """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in (0, 1)."""
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Returns bounds on delta(epsilon) at any finite epsilon."""

@@ -1,4 +1,4 @@
-"""The last resort of "auto": a lower bound from a part of the composition, since releasing less reveals no more."""
+"""The last engine of "auto": lower bounds from parts of a composition, since releasing less reveals no more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .engine_interface import DEFAULT, Bound, Direction, Engine, Request
 class Fallback:
     """An engine that serves every composition, with a trivial upper end.
 
-    ``engines`` answer within milliseconds, whatever the number of steps is; the first that serves a part is asked.
+    ``engines`` are engines that answer within milliseconds for any number of steps. The first one that serves a part of
+    the composition is asked about this part.
     """
 
     name = "fallback"
@@ -52,9 +53,10 @@ class Fallback:
         return next((engine for engine in self._engines if engine.explain_refusal(parts, direction) is None), None)
 
     def _list_dominated_compositions(self, parts: Parts, direction: Direction) -> list[Parts]:
-        """Returns all Gaussians together, and each other mechanism as often as is served.
+        """Returns compositions that ``parts`` dominate: all Gaussians together, and each other mechanism by itself.
 
-        A mixture of Gaussians is represented by sampled Gaussians that it dominates, beside the plain ones.
+        A mechanism is taken with its whole count if an engine serves that, or else once. A mixture of Gaussians is
+        replaced by each sampled Gaussian that it dominates, composed with the plain Gaussians.
         """
         gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
         others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]
@@ -69,4 +71,4 @@ class Fallback:
 
 
 _MOST_PARTS = 16
-"""Largest number of parts that are asked about, each at the cost of a closed form."""
+"""Largest number of parts other than Gaussians that are asked about. Each of them takes the time of a closed form."""

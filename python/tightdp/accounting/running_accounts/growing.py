@@ -32,9 +32,10 @@ _Step = tuple[float, float]
 class GrowingAccount:
     """The results of earlier questions about epsilon, from which later questions continue.
 
-    The method is that of docs/theory/contour.md section 9. It serves plain and Poisson-subsampled Gaussians, if the account has grown between two questions. Otherwise the
-    account answers like any composition. Bounds are certified all the same, but their last digits may depend on earlier
-    questions. One thread at a time is served, and the others ask the composition.
+    The method is that of docs/theory/contour.md section 9. It serves plain and Poisson-subsampled Gaussians, if the
+    account has grown between two questions. Otherwise the account answers like any composition. Bounds are certified
+    all the same, but their last digits may depend on earlier questions. One thread at a time is served, and the others
+    ask the composition.
     """
 
     __slots__ = ("_first", "_lock", "_most_added", "_resume", "_runs", "_sampled", "_seen", "_steps")

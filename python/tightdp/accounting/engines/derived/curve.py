@@ -1,5 +1,7 @@
-"""A whole curve of a repeated run or of a group. A pair made of it dominates the mechanism and can be part of a longer
-composition (docs/theory/derived.md section 3)."""
+"""An upper bound of the whole curve of a repeated run or a group, from which a dominating pair is built.
+
+This pair can be part of a longer composition (docs/theory/derived.md section 3).
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,22 @@ from .inner_run import KnownRun
 from .lines import Lines
 
 _LOOSE = 1e-3
-"""Largest relative distance of the lines from a curve, and of the chords from the lines."""
+"""Largest relative distance of the lines from a curve, and of the chords between corners from the lines."""
 _FAINT = 1e-40
-"""Height below which no more lines are added."""
+"""Height of a chain below which no more lines are added for it."""
 _STEEPEST = 1e130
-"""Slope of the steepest chain: losses up to 299."""
+"""Slope of the steepest chain, which is e^loss for a loss of 299."""
 _UNITS = 1000
-"""Units of work of one link of one chain, as measured."""
+"""Measured work units for one link of one chain."""
 _MOST = 1000
-"""Largest number of chains, and so of corners of the curve."""
+"""Largest number of chains. It limits the number of corners of the curve."""
 
 
 def list_curve_points(mechanism: Derived, links: Sequence[KnownRun], known: KnownLimits) -> list[tuple[float, float]]:
-    """Returns lines above the curve of ``mechanism``, each by its slope and its height, as far as the budget of work
-    allows."""
+    """Returns points (e^epsilon, upper bound of delta) of the curve of ``mechanism``.
+
+    Each point is the slope and the height of a chain of lines. The number of points depends on the budget of work.
+    """
     if isinstance(mechanism, RepeatAndSelect):
         links = [selections.as_one_link(build_repetitions(mechanism), links[0])]
     distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
@@ -44,7 +48,7 @@ def list_curve_points(mechanism: Derived, links: Sequence[KnownRun], known: Know
 
 
 def _find_lowest_chains(links: Sequence[Lines], known: KnownLimits) -> list[ChainOfLines]:
-    """Returns the chains that are lowest somewhere, except those that are hardly below the chains beside them."""
+    """Returns the chains that are lowest somewhere. Chains that are hardly below their neighbours are left out."""
     lines = known.limit_lines
     steep, flat = build_chain(links, lines, 0.0), build_chain(links, lines, 1.0)
     if not steep.slope <= _STEEPEST:

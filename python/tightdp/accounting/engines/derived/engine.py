@@ -1,4 +1,4 @@
-"""Bounds for one ``RepeatAndSelect`` or one ``Group``, from those of the run that it is made of."""
+"""Bounds for one ``RepeatAndSelect`` or one ``Group``, from bounds for its inner run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NAME = "derived"
 def delta(
     mechanism: Derived, links: Sequence[KnownRun], epsilon: float, known: KnownLimits, above: bool = False
 ) -> Bound:
-    """Returns bounds on delta(epsilon) at any finite epsilon; with ``above`` the upper end alone.
+    """Returns bounds on delta(epsilon) at any finite epsilon. With ``above``, only the upper end counts.
 
-    ``links`` are the runs of a group's chain, or the one run that is repeated.
+    ``links`` has one run for each link of a group's chain of neighbours, or the one run that is repeated.
     """
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):
@@ -31,7 +31,7 @@ def delta(
 
 
 def epsilon(mechanism: Derived, links: Sequence[KnownRun], delta: float, known: KnownLimits) -> Bound:
-    """Returns bounds on inf{eps >= 0 : delta(eps) <= delta}, delta in (0, 1)."""
+    """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in (0, 1)."""
     if isinstance(mechanism, RepeatAndSelect):
         lower, upper = selections.epsilon(mechanism, links[0], delta, known)
     else:

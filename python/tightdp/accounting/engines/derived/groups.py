@@ -1,9 +1,11 @@
 """The curve of a group of records, from the curves of one record (docs/theory/derived.md section 2).
 
-Replacing the data set by the next one of the chain changes a probability p into at most e^e p + delta(e), for every e.
-Here delta is the curve of this link, which has its own number of records. A chain of such lines is again a line X p +
-D, and D bounds delta of the group at log X. The lines of a group depend on its curves alone, and a question takes the
-best of all their chains. So the answers to all questions are one convex function of e^epsilon and its inverse.
+A group of n records joins two data sets by a chain of n links, each of which changes one record. If an event has
+probability p on one side of a link, its probability on the other side is at most e^e p + delta(e), for every e. Here
+delta is the curve of this link, whose data sets have their own number of records. Applying one such line for each link
+gives a line X p + D again, called a chain, and D is an upper bound of delta(log X) of the group. The set of lines
+depends on the curves alone, and a question uses the best chain of them. So the answers to all questions are one convex
+function of e^epsilon and its inverse.
 """
 
 from __future__ import annotations
@@ -20,15 +22,16 @@ from .lines import MOST, Lines
 MARGIN = 1e-11
 """Relative margin, larger than the error of a chain of 1000 products and sums of positive numbers."""
 _LOOSE = 1e-4
-"""Largest relative distance of the lines from the curve, for all links together. It is a shift of epsilon."""
+"""Largest relative distance of the lines from the curve, added up over all links. It acts like a shift of epsilon."""
 _SAME = 1e-13
-"""Relative difference below which a lower chain counts as the same one."""
+"""Relative difference below which two chains count as equally low."""
 _NARROW = 1e-9
-"""Width of the logarithm of a probability at which the search for two neighbouring chains ends in any case."""
+"""The search for two neighbouring chains ends at the latest if its interval of log p has this width, where p is a
+probability."""
 _STEPS = 120
-"""Largest number of steps of that search."""
+"""Largest number of steps of the search for two neighbouring chains."""
 _UNITS = 2 * 10**4
-"""Units of work for one link in one round: about twenty chains, as measured."""
+"""Measured work units for one link in one round, which builds about twenty chains."""
 _LEAST = -745.0
 """Logarithm of the smallest probability that is searched."""
 
@@ -38,24 +41,28 @@ Line = tuple[float, float, float]
 
 
 class ChainOfLines(NamedTuple):
-    """One line for each link, which together are a line again."""
+    """A line that results from applying one line for each link in turn."""
 
     log_slope: float
     slope: float
     height: float
     used: tuple[int, ...]
-    """The line of each link, as its index among the lowest lines."""
+    """The index of the line that each link uses, among the lowest lines of this link."""
 
 
 class KnownLimits(NamedTuple):
-    """The limits of a chain that are known without its links: its inclusion probability and its largest loss."""
+    """The limits of a group that are known without its links.
+
+    ``looked_at`` is its inclusion probability, and ``largest`` its largest loss.
+    """
 
     looked_at: float
     largest: float
 
     @property
     def limit_lines(self) -> list[Line]:
-        """The lines of both limits: the inclusion probability is flat, the largest loss is steep and begins at 0."""
+        """The lines of the two limits. That of the inclusion probability has slope 1, and that of the largest loss is
+        steep and has height 0 at p = 0."""
         found: list[Line] = [(0.0, 1 + MARGIN, self.looked_at)] if self.looked_at < 1 else []
         if self.largest <= MOST:
             found.append((self.largest, math.exp(self.largest) * (1 + MARGIN), 0.0))
@@ -67,8 +74,10 @@ ANY = KnownLimits(1.0, math.inf)
 
 
 def delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -> float:
-    """Returns an upper bound of delta(epsilon) of the chain of ``links``, in the order in which a probability passes
-    them."""
+    """Returns an upper bound of delta(epsilon) of the chain of ``links``.
+
+    The links must be in the order in which a probability passes them.
+    """
     if min(known.largest, _largest_loss(links)) <= epsilon < math.inf:
         return 0.0
     at = min(epsilon, MOST)  # delta never increases
@@ -104,9 +113,9 @@ def _search_chains(
     answer: Callable[[ChainOfLines, ChainOfLines], float],
     nothing: float,
 ) -> float:
-    """Returns the least ``answer`` of two chains on either side of where they become ``flat``.
+    """Returns the least ``answer`` of two neighbouring chains, of which only the second one is ``flat``.
 
-    More lines are added beside those that the two chains use, until no line could be lower.
+    In each round, lines are added next to those that the two chains use, until no further line could be lower.
     """
     distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
@@ -124,9 +133,10 @@ def _search_chains(
 def _bracket_by_chains(
     links: Sequence[Lines], known: Sequence[Line], flat: Callable[[ChainOfLines], bool]
 ) -> tuple[ChainOfLines, ChainOfLines]:
-    """Returns the chains on either side of the type I error from which on they are ``flat``.
+    """Returns two neighbouring chains, the last one that is not ``flat`` and the first one that is.
 
-    A chain is a tangent of a concave curve: the further to the right, the flatter and the higher.
+    For each p, the lowest chain at p is a tangent of a concave curve. With growing p it becomes flatter, and its height
+    at 0 grows.
     """
     steep, gentle = build_chain(links, known, 0.0), build_chain(links, known, 1.0)
     if flat(steep):
@@ -151,13 +161,15 @@ def _bracket_by_chains(
 
 
 def find_crossing(steep: ChainOfLines, gentle: ChainOfLines) -> float:
-    """Returns the type I error at which two chains are equally high."""
+    """Returns the probability p at which two chains are equally high."""
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
 def build_chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> ChainOfLines:
-    """Returns the chain of the lines that are lowest at ``p`` and at its image under the lines before; or one of the
-    ``known`` lines, if that is lower."""
+    """Returns the lowest chain at ``p``, or one of the ``known`` lines if that is lower there.
+
+    Each link uses the line that is lowest at the image of ``p`` under the lines of the links before.
+    """
     start = p
     log_slope, slope, height = 0.0, 1.0, 0.0
     used = []
@@ -177,8 +189,10 @@ def build_chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chai
 
 
 def _average_height(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
-    """Returns the height of the mean of two chains whose slope is e^epsilon; or of one of them, if it is lower and flat
-    enough."""
+    """Returns the height of the weighted mean of two chains whose slope is e^epsilon.
+
+    If one of the chains is lower and its slope is at most e^epsilon, returns the height of that chain.
+    """
     target = math.exp(epsilon) * (1 - MARGIN)
     if not flat.slope <= target:
         return 1.0
@@ -192,14 +206,14 @@ def _average_height(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> 
 
 
 def _solve_for_epsilon(steep: ChainOfLines, flat: ChainOfLines, delta: float) -> float:
-    """Returns an epsilon at which the mean of two chains is at most ``delta``; infinite if none is found."""
+    """Returns an epsilon at which ``_average_height`` is at most ``delta``; infinite if none is found."""
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
         share = (flat.height - delta) / (flat.height - steep.height)
         log_slope = math.log(share * steep.slope + (1 - share) * flat.slope)
     elif flat.height <= delta:
         log_slope = flat.log_slope
-    for wider in (1e-10, 1e-8, 1e-6):  # moved outward until the bound holds, rounding included
+    for wider in (1e-10, 1e-8, 1e-6):  # epsilon is increased until the bound holds despite roundings
         epsilon = max(log_slope, 0.0) + wider * (1 + abs(log_slope))
         if epsilon <= MOST and _average_height(steep, flat, epsilon) <= delta:
             return 0.0 if _average_height(steep, flat, 0.0) <= delta else epsilon

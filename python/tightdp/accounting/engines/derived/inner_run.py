@@ -1,4 +1,4 @@
-"""The curve of the run that a mechanism is made of, as far as it is known."""
+"""Bounds of the curve of the inner run that a repeated run or a group is made of."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from ..engine_interface import Bound
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """Bounds of the curve of a run in one direction, and in the other one (``back``). Only upper ends of ``above``
-    count.
+    """A run, known by functions that bound its curve.
 
-    ``largest`` and ``largest_back`` bound the privacy loss in the two directions.
+    ``delta``, ``above`` and ``epsilon`` bound the curve in one direction, and ``back`` bounds delta in the other one.
+    Of ``above`` only the upper ends count. ``largest`` and ``largest_back`` bound the privacy loss in the two
+    directions.
     """
 
     delta: Callable[[float], Bound]

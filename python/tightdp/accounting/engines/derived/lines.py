@@ -1,8 +1,10 @@
-"""Upper bounds e^e p + delta(e) of a probability under the next of two neighbours, at epsilons that are added as they
-are needed (docs/theory/derived.md section 2).
+"""Upper bounds e^e p + delta(e) of the probability of an event under one of two neighbours (docs/theory/derived.md
+section 2).
 
-The epsilons depend on the curve alone. They are the powers of two, the ends of the losses, and the middles of
-intervals, which are halved until one more line would lower the others by less than a tolerance.
+Here p is the probability of the event under the other neighbour. Each epsilon e gives a line in p, and epsilons are
+added as they are needed. Which epsilons may occur depends on the curve alone. They are the powers of two, the largest
+losses of both directions, and middles of intervals. An interval is halved until a further line in it would lower the
+lines at its ends by less than a tolerance.
 """
 
 from __future__ import annotations
@@ -15,30 +17,31 @@ from itertools import pairwise
 from .inner_run import KnownRun
 
 MOST = 700.0
-"""The largest epsilon: e^700 is a double."""
+"""The largest epsilon. e^700 is a finite double."""
 _FIRST = 0.5
-"""Distance of the first epsilons."""
+"""Distance between the first epsilons."""
 _WIDEST = 1.0
-"""Width of an interval that need not be halved: the line at its middle shows a third of the gain of any line in it."""
+"""Width up to which an interval is no longer halved if the line at its middle gains little. Such a line has at least a
+third of the gain of any line in the interval."""
 _NARROWEST = 2.0**-24
-"""Relative width of an interval that is not halved any more."""
+"""Relative width at which an interval is not halved in any case."""
 
 
 class Lines:
-    """The lines of one link that are lowest anywhere. Line i + 1 becomes lower than line i at ``turns[i]``.
+    """The lines of one link that are lowest at some p. At p = ``turns[i]``, line i + 1 becomes lower than line i.
 
-    The steepest line comes first, and the last one is the probability 1.
+    The steepest line is the first one. The last line is the constant 1, which bounds every probability.
     """
 
     def __init__(self, run: KnownRun, tolerance: float) -> None:
         self._run = run
         self._tolerance = tolerance
         self._top = min(run.largest, MOST)
-        self._bottom = max(-run.largest_back, math.log(tolerance))  # farther left, delta is 1 within the tolerance
+        self._bottom = max(-run.largest_back, math.log(tolerance))  # below, delta is nearly 1
         self._delta: dict[float, float] = {}
         self._nodes: list[float] = []
         self._done: set[float] = set()
-        """Left ends of the intervals in which no line gains enough."""
+        """Left ends of the intervals in which no further line gains more than the tolerance."""
         for e in -_FIRST, 0.0, _FIRST, 2 * _FIRST:
             self._look_at(min(max(e, self._bottom), self._top))
         self._keep_lowest_lines()
@@ -58,7 +61,7 @@ class Lines:
         return any(found)
 
     def _look_at(self, e: float) -> bool:
-        """Adds the line at ``e``; False if it is there already."""
+        """Adds the line of the epsilon ``e``. Returns False if it is there already."""
         if e in self._delta:
             return False
         self._delta[e] = self._run.above(e).upper
@@ -66,7 +69,7 @@ class Lines:
         return True
 
     def _insert_between(self, a: float, b: float) -> bool:
-        """Adds a line between two neighbouring ones if it may gain, and tells whether it did."""
+        """Adds a line between the epsilons ``a`` and ``b`` if it may gain enough. Tells whether a line was added."""
         if a == -math.inf:
             return self._look_at(max(min(2 * b, -_FIRST), self._bottom))
         if b == math.inf:
@@ -80,7 +83,7 @@ class Lines:
         return True
 
     def _measure_gain(self, a: float, middle: float, b: float) -> float:
-        """Returns how far the line of ``middle`` is below the crossing of its neighbours, relatively."""
+        """Returns how far the line of ``middle`` is below the crossing of the lines of ``a`` and ``b``, relatively."""
         at = max(self._delta[a] - self._delta[b], 0.0) / (math.exp(b) - math.exp(a))
         before = math.exp(a) * at + self._delta[a]
         return 1 - (math.exp(middle) * at + self._delta[middle]) / before if before > 0 else 0.0
@@ -91,7 +94,7 @@ class Lines:
         for e, d in reversed([(-math.inf, 1.0), *((e, self._delta[e]) for e in self._nodes)]):
             line = e, math.exp(e) * (1 + 1e-15), d
             if kept and not line[1] < kept[-1][1] * (1 - 1e-12):
-                continue  # its slope is the same
+                continue  # the slope equals that of the line before, up to rounding
             while kept and kept[-1][2] >= d:
                 kept.pop()
             while len(kept) > 1 and _intersect_lines(kept[-1], line) <= _intersect_lines(kept[-2], kept[-1]):
@@ -102,5 +105,5 @@ class Lines:
 
 
 def _intersect_lines(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
-    """Returns the place where two lines cross."""
+    """Returns the p at which two lines cross."""
     return (flat[2] - steep[2]) / (steep[1] - flat[1])

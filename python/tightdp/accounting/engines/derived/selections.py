@@ -1,4 +1,4 @@
-"""The best of a random number of runs (docs/theory/derived.md section 1)."""
+"""Bounds for releasing the best output of a random number of runs (docs/theory/derived.md section 1)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from . import groups
 from .inner_run import KnownRun
 
 _CELLS = 16
-"""Cells of the type I error of a test. In each of them a line bounds the least gain of selecting."""
+"""Number of cells into which the range of a test's type I error is divided. In each cell a line bounds the test's delta
+after selecting from below."""
 _WIDE = 1e-3
-"""Relative width of an answer that the convex hull of all upper ends may improve."""
+"""Relative width of an answer above which the convex hull of all upper ends is computed, which may be lower."""
 _LARGEST = 1e300
 _FAR = 700.0
 """Largest epsilon in the search for a lower end."""
@@ -26,18 +27,23 @@ _BISECTIONS = 10
 _STARTS = 0.98, 0.9, 0.7
 _SHARES = 0.0, 0.25, 0.6
 _CHORD = 0.95
-"""The chord from this part of epsilon to epsilon is at least as steep as any line below the upper ends."""
+"""The chord of the upper ends from ``_CHORD`` times epsilon to epsilon is at least as steep as any line that touches
+the upper ends from below at epsilon."""
 _FARTHEST = 1.0
-"""Largest distance of a threshold from epsilon: the set that loses most has one above epsilon, by a part of the
-gain."""
+"""Largest distance of a test's threshold from epsilon. The threshold of the best test exceeds epsilon by a fraction of
+the gain of selecting."""
 _BESIDE = 0.0, 0.5, 0.9, 0.98
-"""Parts of epsilon at which the upper bounds of the curve limit how large the set of its test can be."""
+"""Fractions of a test's threshold. The upper bounds of delta there limit the probability of the test's set of
+outputs."""
 
 
 def delta(
     mechanism: RepeatAndSelect, run: KnownRun, epsilon: float, known: groups.KnownLimits, above: bool = False
 ) -> tuple[float, float]:
-    """Returns both ends of delta, or with ``above`` the upper one alone. The caller adds the trivial lower end."""
+    """Returns lower and upper bounds of delta. With ``above`` only the upper one is computed, and the lower one is 0.
+
+    The caller adds the trivial lower bound.
+    """
     runs = build_repetitions(mechanism)
     upper = _build_upper_curve(runs, run)(epsilon).upper
     if above:
@@ -53,9 +59,10 @@ def delta(
 
 
 def epsilon(mechanism: RepeatAndSelect, run: KnownRun, delta: float, known: groups.KnownLimits) -> tuple[float, float]:
-    """Returns both ends of epsilon.
+    """Returns lower and upper bounds of epsilon.
 
-    The upper end is that of one run at delta divided by the mean number of runs, plus the gain of selecting.
+    The upper bound is the gain of selecting plus the epsilon of one run, at ``delta`` divided by the mean number of
+    runs.
     """
     runs = build_repetitions(mechanism)
     gain = _compute_gain(runs, run)
@@ -66,7 +73,7 @@ def epsilon(mechanism: RepeatAndSelect, run: KnownRun, delta: float, known: grou
         upper = _bisect_last_above(lambda eps: _bound_selected_delta(runs, run, gain, eps) > delta, 0.0, upper)[1]
     if 0 < upper < INF and not _is_on_hull(runs, run, upper, delta):
         upper = min(upper, groups.epsilon([as_one_link(runs, run)], delta, known))
-    # The loss of selecting is at least that of the test of one run whose outputs are preferred.
+    # The lower bound is that of a test whose set of outputs is preferred to all others.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
         low, _ = _bisect_last_above(lambda eps: _bound_smallest_gain(runs, run, eps, eps) > delta, start * high, high)
@@ -76,9 +83,9 @@ def epsilon(mechanism: RepeatAndSelect, run: KnownRun, delta: float, known: grou
 
 
 def _bisect_last_above(above: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Bisects [low, high] for the place where ``above`` turns from True to False.
+    """Returns a subinterval of [low, high] in which ``above`` turns from True to False, by bisection.
 
-    Both ends are ``low`` if it is False there. ``above(high)`` is not evaluated.
+    Returns (low, low) if ``above(low)`` is False. ``above(high)`` is assumed to be False and not evaluated.
     """
     if not above(low):
         return low, low
@@ -89,17 +96,17 @@ def _bisect_last_above(above: Callable[[float], bool], low: float, high: float) 
 
 
 def as_one_link(runs: Repetitions, run: KnownRun) -> KnownRun:
-    """Returns the selection as a chain of one link, whose answers are the convex hull of its bounds."""
+    """Returns the selection as the only link of a chain. The bounds of this chain are the convex hull of its own."""
     above = _build_upper_curve(runs, run)
     return replace(run, delta=above, above=above, largest=INF, largest_back=INF)
 
 
 def _is_on_hull(runs: Repetitions, run: KnownRun, epsilon: float, upper: float) -> bool:
-    """Tells whether the upper end at ``epsilon`` is on the convex hull of all upper ends, so that the hull cannot
-    improve it.
+    """Tells whether the upper end at ``epsilon`` is surely on the convex hull of all upper ends.
 
-    That is so if a line through it, below all upper ends, would be below the curve at 0. The upper ends are convex in
-    e^epsilon where they are below 1, so no such line is steeper than the chord.
+    The hull cannot improve such an upper end. The upper ends are convex in e^epsilon where they are below 1, so the
+    chord that ends at ``epsilon`` is at least as steep as any line that touches them there from below. The upper end is
+    on the hull if the line with the slope of this chord is below the curve at epsilon 0.
     """
     before = _build_upper_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
     if not before < 1:
@@ -132,12 +139,12 @@ def _build_upper_curve(runs: Repetitions, run: KnownRun) -> Callable[[float], Bo
 
 
 def _compute_gain(runs: Repetitions, run: KnownRun) -> float:
-    """Returns the gain of selecting: how much larger the loss becomes than that of one run."""
+    """Returns an upper bound of the gain of selecting, by which its loss may exceed that of one run."""
     return runs.bound_gain(lambda eps: run.back(eps).upper)
 
 
 def _bound_from_below(runs: Repetitions, run: KnownRun, epsilon: float) -> float:
-    """Returns the best lower bound of delta over several thresholds."""
+    """Returns the largest lower bound of delta that tests with several thresholds attain."""
     gain = _compute_gain(runs, run)
     return max(_bound_smallest_gain(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST)) for share in _SHARES)
 
@@ -148,24 +155,28 @@ def _reverse_run(run: KnownRun) -> KnownRun:
 
 
 def _mirror_delta(delta: float, epsilon: float) -> Range:
-    """Returns 1 - e^eps + e^eps delta'(-eps), where ``delta`` is delta'(-eps), that of the reversed pair."""
+    """Returns 1 - e^eps + e^eps delta'(-eps), where delta' is the curve of the reversed pair.
+
+    The argument ``delta`` is the value delta'(-eps).
+    """
     return exp(epsilon) * delta - expm1(epsilon)
 
 
 def _bound_selected_delta(runs: Repetitions, run: KnownRun, gain: float, epsilon: float) -> float:
-    """Returns mean * delta(eps - gain), an upper bound."""
+    """Returns the upper bound mean * delta(eps - gain), where ``mean`` is the mean number of runs."""
     if not gain < _LARGEST:
         return 1.0
     return (runs.mean * run.delta((Range(epsilon) - gain).lo).upper).hi
 
 
 def _bound_smallest_gain(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
-    """Returns a lower bound of the delta that a test attains whose set of outputs is preferred to all others.
+    """Returns a lower bound of the delta of a test whose set of outputs is preferred to all others.
 
-    Some set has r - e^t s >= d, where r and s are its probabilities under P and Q, t is the ``threshold`` and s is at
-    most ``most``. The selected output is in the set with the probabilities h(r) and h(s), where h is ``reached``. So
-    h(d + e^t s) - e^eps h(s) is bounded from below over all s. As h is concave, a chord bounds the first term and a
-    tangent the second.
+    Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs has
+    r - e^t s >= d, where r and s are its probabilities under P and Q. Here s is at most ``most``. The selected output
+    is in the set with the probabilities h(r) and h(s), where h is ``runs.selection_probability``. So delta of the
+    selection is at least the minimum over all s of h(d + e^t s) - e^eps h(s). Since h is concave, a chord bounds the
+    first term from below, and a tangent bounds h(s) from above.
     """
     d = run.delta(threshold).lower
     x, y = exp(threshold), exp(epsilon)
