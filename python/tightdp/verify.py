@@ -3,7 +3,8 @@
 A certificate says what was composed, under which relation neighbours differ, and between which two numbers epsilon at
 a delta, or delta at an epsilon, lies. This file proves both ends anew, in ball arithmetic (python-flint), with pairs
 of distributions from its own table (``PAIRS``). Nothing in a certificate guides the proof. The proof of the method is
-in docs/theory/certificates.md, the format in docs/certificates.md. The file also runs alone: ``python verify.py FILE``.
+in docs/theory/certificates.md, and the format in docs/reference/certificate.md. The file also runs alone:
+``python verify.py FILE``.
 
 ``check`` is True only where both ends were proved as stated. Where a proof does not reach an end, ``explain`` says
 which numbers it does reach. What is not proved is "not verified", which does not say that it is wrong.

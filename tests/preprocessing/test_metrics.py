@@ -129,7 +129,7 @@ def test_on_the_command_line(tmp_path, capsys):
     capsys.readouterr()
     assert main([*asked, "--ledger", str(tmp_path / "l"), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["interval"][0] <= said["accuracy"] <= said["interval"][1] and said["epsilon"] <= 2
+    assert said["interval"][0] <= said["accuracy"] <= said["interval"][1] and said["statement"]["epsilon"] <= 2
     assert abs(said["accuracy"] - 4000 / 4500) < 0.1 and len(ledger.history) == 1
     assert main([*asked, "--matrix"]) == 0
     printed = capsys.readouterr().out

@@ -125,7 +125,7 @@ def test_no_other_module_opens_files_to_read():
     found = set()
     for path in PACKAGE.rglob("*.py"):
         where = path.relative_to(PACKAGE).as_posix()
-        if where in ("_files.py", "_file_lock.py") or where in WRITERS:
+        if where in ("_files.py", "_file_lock.py", "verify.py") or where in WRITERS:  # verify stands alone
             continue
         for call in find_openers(path.read_text(encoding="utf-8")):
             if not call.startswith(OWN) and "open_csv" not in call:

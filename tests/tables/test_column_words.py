@@ -71,7 +71,7 @@ def test_numbers_of_a_column_are_read_back_from_the_words(low):
 
 
 def test_whole_numbers_have_no_point():
-    assert facts_of_columns([Number("age", 18.0, 90.0)])[0].declared == "declared: 18 to 90"
+    assert facts_of_columns([Number("age", 18.0, 90.0)])[0].declared_text == "declared: 18 to 90"
     assert facts_of_columns([Number("t", 1700000000.0, 1700003600.0)])[0].value == "1700000000 to 1700003600"
 
 

@@ -39,10 +39,10 @@ def test_model_and_statement(table, capsys):
     report = json.loads(capsys.readouterr().out)
     model = json.loads(out.read_text())
     assert code == 0
-    assert report["epsilon_lower"] <= report["epsilon"] <= 2
+    assert report["statement"]["epsilon_lower"] <= report["statement"]["epsilon"] <= 2
     assert report["test_accuracy_not_private"] > 0.8
     assert model["features"] == ["age", "sex=f", "sex=m", "hours"] and model["classes"] == ["high", "low"]
-    assert {**model["statement"], "model_file": str(out), "test_accuracy_not_private": ANY} == report
+    assert {"statement": model["statement"], "model_file": str(out), "test_accuracy_not_private": ANY} == report
     rows = Rows.read(table)
     X = encode_columns(
         rows,
@@ -133,7 +133,7 @@ def test_bad_options_give_one_line_and_exit_code_2(table, options, line, capsys)
         ("age,sex,hours,income\n20,m,1\n", "line 2: 3 cells where the header has 4"),
         ("age,sex,hours,income\n20,m,1,a\n?,m,2,b\n", "record 2 has no age"),
         ("age,sex,hours,income\n20,m,1,a\n21,f,x,b\n", "record 2, column hours: not a number (text columns are"),
-        ("age,sex,hours,income\n20,m,1," + "a" * 200_000 + "\n", "bad.csv: field larger than field limit"),
+        ("age,sex,hours,income\n20,m,1," + "a" * 200_000 + "\n", "bad.csv, line 2: field larger than field limit"),
         ("age,sex,hours,income\n20,m,1,\u00e9\n".encode("latin-1"), "bad.csv: must be a text file in UTF-8"),
     ],
 )

@@ -248,5 +248,5 @@ def test_bad_regression_is_refused_by_name(table):
     ]:
         with pytest.raises(ValueError, match=message):
             SGDRegressor(**TARGET | {"public_size": 900} | settings).fit(X, y)
-    with pytest.raises(ValueError, match=r"y must be|NaN"):
-        SGDRegressor(**TARGET, target_bounds=(0, 1)).fit(X, np.full(900, np.nan))
+    with pytest.raises(ValueError, match="y must"):
+        SGDRegressor(**TARGET, target_bounds=(0, 1)).fit(X, np.full(900, "text"))

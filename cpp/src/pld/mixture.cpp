@@ -32,7 +32,7 @@ constexpr int kMostHalvings = 48;
 constexpr int kMostSteps = 100;
 // The work of a component in a cell: if it counts there, and if not, with so many looks at the loss; and that of a
 // further look.
-constexpr std::int64_t kComponentUnits = 300, kFaintUnits = 75, kLookUnits = 10;
+constexpr std::int64_t kComponentUnits = 225, kFaintUnits = 75, kLookUnits = 10;
 constexpr int kFewLooks = 4;
 // ln of what a component's share of a density may be beside another's for it to be left out: 96 of them are less than
 // u together.

@@ -93,7 +93,7 @@ def _verify_certificate(file: Path, text: str, as_json: bool) -> int:
         from ... import verify
     except ImportError:
         raise ValueError(
-            f"{file}: is a certificate, whose checker needs python-flint: pip install tightdp[verify]"
+            f"{file}: is a certificate, whose checker needs python-flint: pip install python-flint"
         ) from None
     good, words = verify.verify(text)
     if as_json:

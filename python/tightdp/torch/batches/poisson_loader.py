@@ -219,7 +219,7 @@ class PoissonLoader:
         return None
 
     def _read_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
-        """Yields the collated parts of each piece. A piece is given as the number of its draw and its records' indices."""
+        """Yields the collated parts of each piece, given as the number of its draw and the records' indices."""
         if self._is_plain_tensors:
             tensors = self.dataset.tensors  # the same as reading and collating each record
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)

@@ -69,7 +69,7 @@ class OuterProducts:
         return bool(self.left.ndim == 2)
 
     def squared_norms(self) -> Any:
-        """Returns the sum over positions s, t of (l_s . l_t)(r_s . r_t), rounded up (docs/theory/clipping.md, section 5)."""
+        """Returns the sum over positions s, t of (l_s . l_t)(r_s . r_t), rounded up (docs/theory/clipping.md, 5)."""
         if self.right.shape[1] == 1:
             right = _bound_squared_norms(self.right[:, 0])
             return right if self.is_sparse else _bound_squared_norms(self.left[:, 0]) * right
