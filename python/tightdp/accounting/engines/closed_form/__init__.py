@@ -1,3 +1,4 @@
-"""Privacy curves with a formula, on ranges so that rounding is accounted for (docs/theory/closed-forms.md)."""
+"""Privacy curves with a formula. They are computed with ranges, which hold all roundings (docs/theory/closed-forms.md).
+"""
 
 from .engine import ENGINE as ENGINE
