@@ -1,4 +1,3 @@
-"""Privacy curves with a formula. They are computed with ranges, which hold all roundings (docs/theory/closed-forms.md).
-"""
+"""Privacy curves with a formula, computed with ranges that hold all roundings (docs/theory/closed-forms.md)."""
 
 from .engine import ENGINE as ENGINE
