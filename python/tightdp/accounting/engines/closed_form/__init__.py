@@ -1,3 +1,3 @@
-"""Privacy curves with a formula, on ranges so that rounding is accounted for (docs/theory/closed-forms.md)."""
+"""Privacy curves with a formula, computed with ranges that hold all roundings (docs/theory/closed-forms.md)."""
 
 from .engine import ENGINE as ENGINE

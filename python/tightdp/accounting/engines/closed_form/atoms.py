@@ -1,6 +1,6 @@
 """Mechanisms whose privacy loss takes few values, with their masses (docs/theory/closed-forms.md section 8).
 
-Losses and logarithms of masses are decimal numbers of 60 digits, so that sums of many of them keep all digits of a
+Losses and logarithms of masses are decimal numbers of 60 digits. So even sums of many of them have the accuracy of a
 double.
 """
 
@@ -21,20 +21,21 @@ from ..engine_interface import Direction
 from .binomial import CONTEXT
 
 MOST_ATOMS = 256
-"""Largest number of atoms of one mechanism, each of which takes some tens of microseconds. The grid engine is faster
-for more."""
+"""Largest number of atoms of one mechanism. Each atom takes some tens of microseconds. For more atoms the grid engine
+is faster."""
 _FAR = 40
-"""Standard deviations of a discrete Gaussian that are kept: less than e^-800 lies farther out."""
+"""Number of standard deviations of a discrete Gaussian that are kept. The mass farther out is below e^-800."""
 _LARGEST_LOSS = 1e30
-"""Largest loss that is served: its sum with the logarithm of a mass keeps thirty digits after the point."""
+"""Largest loss that is served. Its sum with the logarithm of a mass has thirty correct digits after the point."""
 _LEAST_DIGIT = 1e-57
 """Bound on the error of the logarithm of a number near 1."""
 LOST = 1e-307
-"""Amount by which outputs that are not kept raise an upper delta, for every number of steps that is served."""
+"""Amount that is added to an upper bound of delta for the outputs that are not kept. It suffices for every number of
+steps that is served."""
 
 
 class Atom(NamedTuple):
-    """A privacy loss and the logarithm of P's mass there; both are within their errors of the truth."""
+    """A privacy loss and the logarithm of its mass under P, with bounds of the absolute errors of both."""
 
     loss: Decimal
     log_p: Decimal
@@ -43,7 +44,10 @@ class Atom(NamedTuple):
 
 
 class FiniteLossDistribution(NamedTuple):
-    """The atoms of a pair (P, Q), the mass of P where Q has none, and that of Q where P has none."""
+    """The atoms of a pair (P, Q).
+
+    ``infinity`` is the mass of P where Q has none, and ``hidden`` is the mass of Q where P has none.
+    """
 
     atoms: list[Atom]
     infinity: Range = Range(0.0)
@@ -55,7 +59,7 @@ class FiniteLossDistribution(NamedTuple):
         return FiniteLossDistribution(turned, self.hidden, self.infinity)
 
     def take_poisson_sample(self, q: float, add: bool) -> FiniteLossDistribution:
-        """Returns ((1-q) Q + q P, Q) or, if the record is added, (P, (1-q) P + q Q) (grid.md section 6.1)."""
+        """Returns the atoms of ((1-q) Q + q P, Q) or, with ``add``, of (P, (1-q) P + q Q) (grid.md section 6.1)."""
         if q == 1:
             return self
         with localcontext(CONTEXT):
@@ -70,10 +74,10 @@ class FiniteLossDistribution(NamedTuple):
                     for z, (y, p, e, f) in zip(mixed, self.atoms, strict=True)
                 ]
                 infinity, hidden, single, sign = self.infinity * q, Range(0.0), self.hidden, 1
-            if single.lo > 0:  # where one of the two has no mass, the mixture has 1 - q times the other's
+            if single.lo > 0:  # where one distribution has no mass, the mixture has 1 - q times the mass of the other
                 log_p = _take_middle(single).ln() + (0 if add else rest.ln())
                 found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, widen_up(_measure_radius(single) / single.lo)))
-            else:  # the little mass that is not kept counts as an infinite loss
+            else:  # the small mass that is not kept counts as an infinite loss
                 infinity += single
             return FiniteLossDistribution(found, infinity, hidden)
 
@@ -86,8 +90,11 @@ def _log_mixed(loss: Decimal, share: Decimal) -> Decimal:
 
 
 def count_atoms(mechanism: m.Mechanism) -> int | None:
-    """Returns how many atoms ``list_atoms`` would find at most, without computing them; None if it cannot serve."""
-    match mechanism:  # the commonest comes first, because every fast question passes here
+    """Returns an upper bound on the number of atoms of ``list_atoms``, without computing them.
+
+    Returns None if ``list_atoms`` does not serve the mechanism.
+    """
+    match mechanism:  # the commonest case comes first, because this function is called for every question
         case m.Gaussian():
             return None
         case m.PoissonSampled(inner, _):
@@ -118,13 +125,16 @@ def count_atoms(mechanism: m.Mechanism) -> int | None:
 
 
 def may_fail(mechanism: m.Mechanism) -> bool:
-    """Tells whether P may have mass where Q has none, which is one more atom on a sample."""
+    """Tells whether P may have mass where Q has none. Sampling makes one more atom of such mass."""
     return isinstance(mechanism, (m.ApproximateDP, PrivacyLoss))
 
 
 @lru_cache(maxsize=256)
 def list_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> FiniteLossDistribution:
-    """Returns the pair of a mechanism that ``count_atoms`` counts; ``high`` chooses between two, if two bound it."""
+    """Returns the atoms of a mechanism that ``count_atoms`` serves.
+
+    If two pairs bound the mechanism, ``high`` chooses the one that dominates it, and otherwise the other one is used.
+    """
     with localcontext(CONTEXT):
         match mechanism:
             case m.PureDP() | m.ApproximateDP():
@@ -150,7 +160,7 @@ def list_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> Fini
 
 
 def _build_two_points(epsilon: float, delta: float) -> FiniteLossDistribution:
-    """Returns the atoms of (epsilon, delta)-DP: losses +-epsilon, and delta at infinity."""
+    """Returns the atoms of (epsilon, delta)-DP: the losses epsilon and -epsilon, and an infinite loss of mass delta."""
     e, kept = Decimal(epsilon), 1 - Decimal(delta)
     failure = Range(delta)
     if kept == 0:
@@ -162,7 +172,10 @@ def _build_two_points(epsilon: float, delta: float) -> FiniteLossDistribution:
 
 
 def _build_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistribution:
-    """Returns the atoms of the true answer, of the compared one, and of all others, whose loss is 0."""
+    """Returns the atoms of randomised response: of the true answer of P, of that of Q, and of all other answers.
+
+    The loss of all other answers is 0.
+    """
     if p == 0:
         return FiniteLossDistribution([], Range(1.0), Range(1.0))
     wrong = p / buckets
@@ -175,8 +188,10 @@ def _build_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistributi
 
 
 def _build_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
-    """Returns the atoms of discrete Laplace noise: (2n - s)/b for outputs 0 < n < s, s/b from s on, and -s/b up to
-    0."""
+    """Returns the atoms of discrete Laplace noise of scale b under sensitivity s.
+
+    The loss of the output n is (2n - s)/b for 0 < n < s, s/b for n >= s, and -s/b for n <= 0.
+    """
     t = (-1 / scale).exp()
     end = -(1 + t).ln()
     middle = (1 - t).ln() + end
@@ -185,7 +200,7 @@ def _build_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
 
 
 def _build_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
-    """Returns atoms of P around 0 and Q around -s, at the integers that are not far from both."""
+    """Returns the atoms of discrete Gaussians P around 0 and Q around -s, at integers that are not far from both."""
     reach = math.ceil(_FAR * sigma) + 1
     half = -1 / (2 * sigma * sigma)
     exponents = [half * (n * n) for n in range(reach + s + 1)]
@@ -195,7 +210,7 @@ def _build_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
 
 
 def _center_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> FiniteLossDistribution:
-    """Returns atoms at the middles of ranges, with the radii of the ranges as errors."""
+    """Returns atoms at the middles of ranges, with bounds of the radii of the ranges as errors."""
     beyond = as_range(infinity)
     return FiniteLossDistribution(
         [Atom(_take_middle(y), _take_middle(p), _measure_radius(y), _measure_radius(p)) for y, p in given],
@@ -215,7 +230,7 @@ def _measure_radius(x: Range) -> float:
 
 
 def _atoms_of_pair(pair: CompletePair) -> FiniteLossDistribution:
-    """Returns the atoms of a pair of arrays."""
+    """Returns the atoms of a pair that is given by arrays."""
     found = [
         Atom(Decimal(y), Decimal(p).ln(), pair.slack, pair.relative)
         for y, p in zip(pair.losses.tolist(), pair.masses.tolist(), strict=True)

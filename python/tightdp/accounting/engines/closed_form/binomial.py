@@ -1,9 +1,9 @@
 """k-fold binary randomised response (docs/theory/closed-forms.md section 4).
 
-Kairouz, Oh and Viswanath (2015), Theorem 3.3: the loss is (2i - k) e, where i has the distribution Bin(k, p), p = 1/(1
-+ e^{-e}). So delta(eps) is a sum over all i above (k + eps/e)/2. Above the mode its terms fall. Below it the complement
-is summed, in two sums that fall away from there. Either way some ten standard deviations of the binomial are summed,
-never k terms.
+By Kairouz, Oh and Viswanath (2015), Theorem 3.3, the loss is (2i - k) e, where i has the distribution Bin(k, p) and
+p = 1/(1 + e^{-e}). So delta(eps) is a sum over all i > (k + eps/e)/2. If the first i is above the mode, the terms fall
+from there. Otherwise 1 - delta is computed as two sums, whose terms fall away from the first i. In either case the sums
+need about ten standard deviations of the binomial, never k terms.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range
 from .law import PrivacyCurve
 
 MOST_TERMS = 10**7
-"""Largest number of terms of a sum, which take a tenth of a second. A binomial is refused if its standard deviation
-exceeds a tenth of this."""
+"""Largest number of terms of a sum. So many terms take a tenth of a second. A binomial is refused if its standard
+deviation exceeds a tenth of this number."""
 _UNITS = 15
-"""Units of work of a term."""
+"""Work units for one term."""
 _CHUNK = 1 << 15
-"""Terms that are computed at a time, so that they stay in the cache."""
+"""Number of terms that are computed at a time, small enough for the processor's cache."""
 NEGLIGIBLE = 2.0**-70
-"""Largest part of a sum that is left out: far below the roundings of the terms before, and of a double."""
+"""Relative size of the terms that are left out of a sum, far below the roundings of the other terms."""
 _CERTAIN = 700.0
-"""Least e for which the topmost atom has all but 2^53 e^-700 < 1e-280 of the mass."""
+"""Smallest e for which the atom of the largest loss has all the mass up to 2^53 e^-700 < 1e-280."""
 
 
 class PureFold(PrivacyCurve):
-    """The pair of ``count`` releases of binary randomised response at ``nominal`` > 0, which may be a range."""
+    """The pair of ``count`` releases of e-DP binary randomised response, e = ``nominal`` > 0, which may be a range."""
 
     def __init__(self, nominal: Number, count: int) -> None:
         e = as_range(nominal)
@@ -53,7 +53,7 @@ def measure_deviation(e: float, count: int) -> float:
 
 
 class _ExactFold(PrivacyCurve):
-    """The pair of ``count`` releases of binary randomised response at e, which is a double."""
+    """The pair of ``count`` releases of e-DP binary randomised response, for a double e."""
 
     def __init__(self, e: float, count: int) -> None:
         self.e, self.k = e, count
@@ -66,9 +66,11 @@ class _ExactFold(PrivacyCurve):
         self._above = lru_cache(maxsize=2)(self._sum_masses_above)
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        """Returns delta as a sum over the losses above ``epsilon``, or as 1 minus the other sums if the mode is among
-        them."""
-        if epsilon < 0:  # the pair is symmetric; both terms are positive
+        """Returns delta as a sum over the losses above ``epsilon``.
+
+        If the mode is among these losses, returns 1 minus the two other sums of the module's docstring.
+        """
+        if epsilon < 0:  # delta(eps) = 1 - e^eps + e^eps delta(-eps), as the pair is symmetric; both terms are positive
             return -expm1(epsilon) + exp(epsilon) * self.evaluate_delta(-epsilon)
         end = Fraction(self.e) * self.k
         if epsilon >= end:
@@ -97,10 +99,10 @@ class _ExactFold(PrivacyCurve):
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 
     def _sum_masses_above(self, first: int) -> tuple[Range, Range, int]:
-        """Returns the sums, over i >= first >= the mode, of the masses and of the masses times 1 - e^{-2 e (i -
-        first)}, and the number of terms.
+        """Returns two sums over i >= ``first``, which is at least the mode, and the number of terms.
 
-        They serve all epsilons between two losses, among which an inversion ends.
+        The first sum is that of the masses, and the second one that of the masses times 1 - e^{-2 e (i - first)}. The
+        two sums give delta at all epsilons between two losses, so an inversion needs them only once in the end.
         """
         mass, (sums, terms) = (
             self._compute_mass(first),
@@ -109,17 +111,16 @@ class _ExactFold(PrivacyCurve):
         return mass * sums[0], mass * sums[1], terms
 
     def _sum_and_charge(self, start: int, up: bool, odds: float) -> Range:
-        """Returns the first sum of ``_sum_ratios`` and charges its work."""
+        """Returns the first sum of ``_sum_ratios``, and charges its work."""
         sums, terms = self._sum_ratios(start, up, odds)
         work_charge(_UNITS * terms)
         return sums[0]
 
     def _sum_ratios(self, start: int, up: bool, odds: float, spared: bool = False) -> tuple[list[Range], int]:
-        """Returns the sum over i = start, start +- 1, ... of f(i)/f(start) for f(i) = C(k, i) odds^{+-i}, and the
-        number of terms.
+        """Returns the sum of f(i)/f(start) for i = start, start +- 1, ..., and the number of terms.
 
-        With ``spared`` it also returns the sum of the same terms times 1 - e^{-2 e |i - start|}. The ratios of
-        neighbouring terms must be at most 1 and fall.
+        Here f(i) = C(k, i) odds^{+-i}, with the sign + if ``up``. With ``spared`` it also returns the sum of the same
+        terms times 1 - e^{-2 e |i - start|}. The ratios of neighbouring terms must be at most 1 and fall.
         """
         totals, slacks, last, done = [0.0] * (1 + spared), [0.0] * (1 + spared), 1.0, 0
         while True:
@@ -130,7 +131,7 @@ class _ExactFold(PrivacyCurve):
             error = _RATIO * m + 4 * ULP
             last = float(terms[-1] * ratio[-1])
             for which in range(len(totals)):
-                if which:  # expm1's condition is at most 1
+                if which:  # the condition number of expm1 is at most 1
                     terms *= -np.expm1(-2 * self.e * m)
                     error += LIBM + 4 * ULP
                 part = float(terms.sum())
@@ -152,8 +153,10 @@ class _ExactFold(PrivacyCurve):
 
 
 def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
-    """Returns C(k, i) p^i q^{k-i}. The large terms of its logarithm cancel in decimal arithmetic, with digits to
-    spare."""
+    """Returns C(k, i) p^i q^{k-i}.
+
+    The large terms of its logarithm, which cancel, are added in decimal arithmetic with many spare digits.
+    """
     j = k - i
     with localcontext(CONTEXT):
         large = i * log_p + j * log_q
@@ -169,12 +172,13 @@ def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Ran
 
 
 CONTEXT = Context(prec=60)
-"""Decimal arithmetic of 60 digits. The terms reach 2^53 * 745 < 1e19, so 40 digits remain after the point of their
-sum."""
+"""Decimal arithmetic with 60 digits. Terms are at most 2^53 * 745 < 1e19, so their sum has 40 correct digits after the
+point."""
 _SUBNORMAL = 2.0**-1072
-"""Bound on the rounding of a term that is subnormal, with room."""
+"""Bound on the rounding error of a subnormal term. It is generous."""
 _RATIO = 4 * ULP
-"""Relative error of (k - i) / (i + 1) * odds times the term before: four roundings, and the error of odds."""
+"""Bound on the relative error of one step from a term to the next, (k - i) / (i + 1) * odds times the term. It covers
+four roundings and the error of the odds."""
 _TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))
 _HALF_LOG_TWO_PI = 0.5 * log(_TWO_PI)
 
@@ -193,7 +197,10 @@ def _round_outward(x: Fraction) -> Range:
 
 
 def _bound_stirling_error(n: int) -> Range:
-    """Returns log n! - (n + 1/2) log n + n - log(2 pi)/2 by Stirling's series, which alternates and so brackets it."""
+    """Returns a range of log n! - (n + 1/2) log n + n - log(2 pi)/2.
+
+    Stirling's series for this number alternates, so two consecutive partial sums bracket it.
+    """
     if n < 16:
         return log(math.factorial(n)) - (n + 0.5) * log(n) + n - _HALF_LOG_TWO_PI
     x = 1 / Range(n)

@@ -1,9 +1,9 @@
-"""Adaptively chosen bounded-range steps, by value iteration over a continuum (docs/theory/filters.md section 9).
+"""Adaptively chosen bounded-range steps, by value iteration (docs/theory/filters.md section 9).
 
-A step of range eta is at worst binary, with losses t and t - eta. The adversary chooses t in [0, eta] and knows the
-loss so far. With nodes at distance h = eta/n and linear interpolation in e^eps between them, the best t of each cell
-has a closed form. Interpolating a convex function from above keeps the result an upper bound. It exceeds epsilon by
-about 1/(3 n^2) of it.
+The worst step of range eta has two losses, t and t - eta. An adversary knows the sum of the losses so far and chooses t
+in [0, eta]. The value function is stored at nodes with distance h = eta/n, and interpolated linearly in e^eps. The best
+t in each cell between nodes then has a closed form. The value function is convex, so interpolation never makes it
+smaller, and the result is an upper bound. The resulting epsilon is too large by a relative 1/(3 n^2) or so.
 """
 
 from __future__ import annotations
@@ -20,24 +20,29 @@ from .law import PrivacyCurve
 
 Array = NDArray[np.float64]
 _WORK = 16_000
-"""Largest number of steps times cells, whose square takes about a quarter of a second."""
+"""Largest product of the number of steps and the number n of nodes per eta. The time grows with its square, up to a
+quarter of a second."""
 _MOST_CELLS, _FEWEST_CELLS = 32, 6
-"""Nodes to a step: the excess is 3e-4 to 1e-2. Longer runs are served by zero-concentrated DP, which is 5 to 10 %
-above."""
+"""Largest and smallest number n of nodes per eta, for which the relative excess is 3e-4 and 1e-2. Longer runs are
+served by zero-concentrated DP, whose epsilon is 5 to 10 % too large."""
 _SLACK = 1e-14
-"""Generous bound on the relative rounding of an interpolation."""
+"""Bound on the relative rounding of an interpolation. It is generous."""
 
 
 def count_cells(eta: float, count: int) -> int:
-    """Returns the nodes per eta for that many steps; 0 if even the fewest cost too much, or eta is out of range."""
+    """Returns the number of nodes per eta for ``count`` steps.
+
+    Returns 0 if even the smallest number takes too much work, or if eta is out of range.
+    """
     n = min(_MOST_CELLS, _WORK // count)
     return n if n >= _FEWEST_CELLS and 1e-8 <= eta <= 500 else 0
 
 
 class BoundedRangeFold(PrivacyCurve):
-    """``count`` steps of range ``eta``, each chosen after all earlier outputs were seen.
+    """The curve of ``count`` steps of range ``eta``, each of which is chosen in the light of all earlier outputs.
 
-    The upper bound is that of the worst adversary, the lower one that of randomised response at eta/2 in every step.
+    The upper bound is that of the worst adversary. The lower bound is that of randomised response with e = eta/2 in
+    every step.
     """
 
     term = "class"
@@ -47,7 +52,7 @@ class BoundedRangeFold(PrivacyCurve):
         self.member = PureFold(eta / 2, count)
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        """Returns the chord of the worst adversary's curve as upper end, and the member's delta as lower end."""
+        """Returns the delta of randomised response as lower end, and a chord of the adversary's curve as upper end."""
         lower = self.member.delta(epsilon).lo
         if epsilon <= self.losses[0]:
             return Range(lower, 0.0)  # the caller takes the maximum with the trivial curve
@@ -60,7 +65,7 @@ class BoundedRangeFold(PrivacyCurve):
         return Range(lower, widen_up(float(value), _SLACK))
 
     def invert_delta(self, delta: float) -> Range:
-        """Inverts the chord for the upper end; the lower end is that of the member."""
+        """Returns the epsilon of randomised response as lower end, and that of a chord as upper end."""
         lower = self.member.epsilon(delta).lo
         k = int(np.searchsorted(-self.deltas, -delta, side="left"))  # the first node whose delta is small enough
         if k == 0:
@@ -74,8 +79,10 @@ class BoundedRangeFold(PrivacyCurve):
 
 @lru_cache(maxsize=32)
 def find_worst_case(eta: float, count: int) -> tuple[Array, Array]:
-    """Returns the losses -count eta, ..., count eta and upper bounds of the adversary's delta there, convex in e^eps
-    between."""
+    """Returns the nodes from -count eta to count eta, and upper bounds of the adversary's delta at these losses.
+
+    The adversary's delta is convex in e^eps, so chords between nodes bound it from above.
+    """
     n = count_cells(eta, count)
     assert n, "refused before"
     losses = np.arange(-count * n, count * n + 1, dtype=np.float64) * (eta / n)

@@ -44,7 +44,7 @@ ENGINE = ClosedForm()
 
 
 def _interval(found: Range, term: str) -> Bound:
-    """Returns a range as a bound, whose width is one error term."""
+    """Returns a range as a bound. Its error budget has one term, the width of the range."""
     return Bound(found.lo, found.hi, ENGINE.name, {term: found.hi - found.lo if found.lo < found.hi else 0.0})
 
 
@@ -52,7 +52,7 @@ def _require_formula(parts: Parts, direction: Direction) -> PrivacyCurve:
     """Returns the curve of parts that were not refused."""
     found = find_formula(parts, direction)
     assert found is not None, "refused parts were asked"
-    work_charge(found.making_units)  # also if it is kept
+    work_charge(found.making_units)  # charged even if the curve is cached
     return found
 
 
@@ -63,8 +63,10 @@ def find_formula(parts: Parts, direction: Direction) -> PrivacyCurve | None:
 
 
 def _find_simple_formula(parts: Parts, direction: Direction) -> PrivacyCurve | None:
-    """Returns the curve of Gaussians, of mechanisms with one epsilon, or of repeated steps of one mechanism; or
-    None."""
+    """Returns the curve of a composition by a formula, or None.
+
+    There are formulas for Gaussians, for mechanisms with the same epsilon, and for repeated steps of one mechanism.
+    """
     if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
         return GaussianCurve(sum_mu_squared(parts))
     if all(isinstance(mechanism, m.Gaussian) or _can_only_fail(mechanism) for mechanism, _ in parts) and len(parts) > 1:
@@ -82,7 +84,7 @@ def _find_simple_formula(parts: Parts, direction: Direction) -> PrivacyCurve | N
 
 
 def _compose_with_selections(parts: Parts) -> PrivacyCurve | None:
-    """Returns the curve of Gaussians and one kind of selection, in any order and chosen adaptively; or None."""
+    """Returns the curve of Gaussians and selections of one range, in any order and chosen adaptively; or None."""
     (first, count), rest = parts[0], parts[1:]
     if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
         return None
@@ -102,8 +104,10 @@ def sum_mu_squared(parts: Parts) -> Range:
 
 
 def _compose_pure_family(parts: Parts) -> PrivacyCurve | None:
-    """Returns the curve of mechanisms that are (e, d_j)-DP with one e: none of them fails with probability prod (1 -
-    d_j)."""
+    """Returns the curve of mechanisms that are (e, d_j)-DP with the same e; or None.
+
+    The probability that none of them fails is prod (1 - d_j).
+    """
     e = getattr(parts[0][0], "nominal_epsilon", 0.0)
     count, log_kept = 0, Range(0.0)
     for mechanism, times in parts:
@@ -128,8 +132,10 @@ def _can_only_fail(mechanism: m.Mechanism) -> bool:
 
 
 def _compose_with_failures(parts: Parts) -> PrivacyCurve:
-    """Returns the curve of Gaussians composed with mechanisms that reveal everything with probability d and otherwise
-    nothing."""
+    """Returns the curve of Gaussians composed with mechanisms that can only fail.
+
+    Such a mechanism reveals everything with some probability, and otherwise nothing.
+    """
     log_kept = Range(0.0)
     for mechanism, count in parts:
         if isinstance(mechanism, m.ApproximateDP):
@@ -139,7 +145,10 @@ def _compose_with_failures(parts: Parts) -> PrivacyCurve:
 
 
 def _repeat_binary_response(nominal: Range | None, count: int) -> PrivacyCurve | None:
-    """Returns the curve of ``count`` releases of binary randomised response; None if its sums are too long."""
+    """Returns the curve of ``count`` releases of ``nominal``-DP binary randomised response.
+
+    Returns None if ``nominal`` is None or infinite, or if the sums would have too many terms.
+    """
     if nominal is None or nominal.hi == INF or binomial.measure_deviation(nominal.lo, count) > binomial.MOST_TERMS / 10:
         return None
     return single.PureCurve(nominal) if count == 1 else binomial.PureFold(nominal, count)
@@ -156,7 +165,7 @@ def _binary_epsilon(mechanism: m.Mechanism) -> Range | None:
 
 
 def _find_single_formula(mechanism: m.Mechanism, direction: Direction) -> PrivacyCurve | None:
-    """Returns the curve of one step of a mechanism, on a sample or not; or None."""
+    """Returns the curve of one step of a mechanism, sampled or not; or None."""
     match mechanism:
         case m.Gaussian() | m.PureDP() | m.ApproximateDP():
             return find_formula(((mechanism, 1),), direction)

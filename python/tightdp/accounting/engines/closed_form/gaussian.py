@@ -8,16 +8,17 @@ from ...numerics.outward import Number, Range, as_range, log, sqrt
 from .law import PrivacyCurve
 
 _LEAST, _MOST = 1e-9, 1e9
-"""Least and largest mu for which the curve is certified to an ulp or so. Outside, it is bounded more loosely, because
-it grows with mu."""
+"""Smallest and largest mu for which the curve is certified to about an ulp. For other mu its bounds are wider. They
+follow from the curve at these two, since delta grows with mu."""
 _SMALLEST = 1e-300
-"""Least delta for which the inverse is certified to an ulp or so. Below, its monotony and a tail bound serve."""
+"""Smallest delta for which the inverse is certified to about an ulp. For smaller ones the bounds follow from monotony
+and from a tail bound."""
 _DENSITY = 0.39894228040143274
-"""phi(0), rounded up: delta(eps) <= delta(0) = 2 Phi(mu/2) - 1 <= phi(0) mu."""
+"""phi(0), the standard normal density at 0, rounded up. It is used in delta(eps) <= 2 Phi(mu/2) - 1 <= phi(0) mu."""
 
 
 class GaussianCurve(PrivacyCurve):
-    """The pair N(mu, 1), N(0, 1)."""
+    """The curve of the pair N(mu, 1), N(0, 1)."""
 
     def __init__(self, mu_squared: Number) -> None:
         self.mu = sqrt(as_range(mu_squared))
@@ -31,7 +32,7 @@ class GaussianCurve(PrivacyCurve):
         return Range(lower, upper)
 
     def invert_delta(self, delta: float) -> Range:
-        """Returns epsilon by the core where it is certified, and by monotony and a tail bound elsewhere."""
+        """Returns epsilon from the compiled core where that is certified, and else from monotony and a tail bound."""
         lo, hi = self.mu.lo, self.mu.hi
         if delta == 0:
             return Range(0.0, float("inf") if hi > 0 else 0.0)

@@ -1,8 +1,9 @@
 """Gaussians together with adaptively chosen selections (docs/theory/caps.md, "Selections").
 
-The worst adversary's curve for the selections alone (``bounded_range.py``) is convex and piecewise linear in x = e^eps,
-hence a mixture of max(0, 1 - e^(eps - L)) over its nodes L: a distribution with masses on the nodes. Gaussians turn
-each into the Gaussian curve at eps - L, a sum of positive terms.
+The worst adversary's curve for the selections alone (``bounded_range.py``) is convex and piecewise linear in x = e^eps.
+So it is the curve of a loss distribution with masses on its nodes L, a weighted sum of max(0, 1 - e^(eps - L)).
+Composed with Gaussians, each of these terms becomes the Gaussian curve at eps - L. The result is a sum of positive
+terms.
 """
 
 from __future__ import annotations
@@ -20,23 +21,25 @@ from .law import PrivacyCurve
 
 Array = NDArray[np.float64]
 _CELLS = 8
-"""Nodes to a range: the variance of the selections is 1/(3 8^2) = .5 % too large, and epsilon half of that."""
+"""Number of nodes per eta. With 8 nodes the variance of the selections is too large by 1/(3 8^2) = 0.5 %, and epsilon
+by half of that."""
 _MOST_NODES = 20_000
-"""Largest number of nodes. Value iteration takes the square of their number: a tenth of a second."""
+"""Largest number of nodes. The time of value iteration grows with its square, up to a tenth of a second."""
 SECANTS = 40
+"""Largest number of secant steps of the inversion."""
 CLOSE = 1e-11
-"""Distance of log delta at which the inversion stops, and the part of epsilon by which it rises until it is
-certified."""
+"""Distance of log delta from its target at which the inversion stops. It is also the relative step by which epsilon is
+then increased until it is certified."""
 FAR = 1e20
-"""Largest epsilon that is tried: that of the largest Gaussian served is about half of 1e18."""
+"""Largest epsilon that is tried. The largest Gaussian that is served has an epsilon of about half of 1e18."""
 _LEAST = 1e-290
-"""Curves below this have lost digits, or all of them, to underflow: a constant bounds them instead."""
+"""Value of the curve below which it may be inaccurate because of underflow. A constant bounds the curve there."""
 _SHIFT = 2.0**-50
-"""Rounding of eps - L and of L, relative to the largest of them and to 1 (L enters as e^L)."""
+"""Rounding error of eps - L and of L, divided by 1 + |eps| + the largest L. The 1 stands for the rounding of e^L."""
 
 
 def can_serve_selections(mu_squared: Range, eta: float, count: int) -> bool:
-    """Tells whether the run is within the ranges of both parts, and takes at most a tenth of a second."""
+    """Tells whether the Gaussians and the selections are in the ranges served, and take at most a tenth of a second."""
     return (
         mu_squared.lo >= 1e-18
         and mu_squared.hi <= 1e18
@@ -47,9 +50,9 @@ def can_serve_selections(mu_squared: Range, eta: float, count: int) -> bool:
 
 
 class GaussianSelections(PrivacyCurve):
-    """Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, each chosen given all before.
+    """The curve of Gaussians of total ``mu_squared`` and ``count`` selections of range ``eta``, chosen adaptively.
 
-    The upper bound is that of the worst adversary. The lower bound, that of members of the class, is found elsewhere
+    The upper bound is that of the worst adversary. The lower bound is 0 here. Members of the class give a better one
     (conversions.md section 7).
     """
 
@@ -66,10 +69,10 @@ class GaussianSelections(PrivacyCurve):
         return Range(0.0, widen_up(upper * self.factor + self.floor))
 
     def invert_delta(self, delta: float) -> Range:
-        """Returns the upper end of epsilon alone.
+        """Returns an upper bound of epsilon. The lower end of the range is 0.
 
-        Secants start near a Gaussian that counts selections as zCDP does. Halvings follow if they leave the bracket,
-        and the result is moved up until it is certified.
+        The search takes secant steps, and halves the bracket if a step leaves it. It starts near the epsilon of a
+        Gaussian in which each selection counts with its zCDP. The result is increased until it is certified.
         """
         if delta == 0:
             return Range(0.0, INF)
@@ -101,18 +104,20 @@ class GaussianSelections(PrivacyCurve):
 
 @lru_cache(maxsize=32)
 def build_node_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
-    """Returns nodes, masses on them, a factor and a floor: the curve of the masses times the factor, plus the floor, is
-    above the adversary's curve.
+    """Returns the nodes, the masses on them, a factor and a floor.
 
-    The masses are differences of slopes and suffer from rounding, so the factor is found afterwards. At each node both
-    curves are sums of positive terms, and between nodes both are linear in x; at x = 0, below all nodes, both are 1.
+    The curve of the masses, times the factor, plus the floor, is above the adversary's curve. The masses are
+    differences of slopes and suffer from rounding. The factor corrects for it: it is the largest ratio of the two
+    curves at the nodes and at x = 0, where the adversary's curve is 1. This suffices, because both curves are linear in
+    x between nodes. Their values at nodes are sums of positive terms, so the ratios are accurate.
     """
     losses = np.arange(-count * _CELLS, count * _CELLS + 1, dtype=np.float64) * (eta / _CELLS)
     curve = worst_selections(eta, count, _CELLS)
     x = np.exp(losses)
     slopes = np.concatenate(([-1.0], np.diff(curve) / np.diff(x), [0.0]))
     weights = np.maximum(np.diff(slopes), 0.0)
-    # sum_j weights_j max(0, x_j - x) at 0 and at the nodes, from the last one down: positive terms alone.
+    # ``found`` is sum_j weights_j max(0, x_j - x) at 0 and at the nodes, summed from the last node down: all terms are
+    # positive.
     steps = np.diff(x, prepend=0.0)
     found = np.append(np.cumsum((steps * np.cumsum(weights[::-1])[::-1])[::-1])[::-1], 0.0)
     wanted = np.concatenate(([1.0], curve))

@@ -1,4 +1,4 @@
-"""Privacy curves with a formula, and the inversion that they share."""
+"""The base class of privacy curves with a formula, and the inversion that these curves share."""
 
 from __future__ import annotations
 
@@ -15,19 +15,24 @@ class PrivacyCurve(ABC):
     term = "rounding"
     """Name of the error term that makes the ranges wide."""
     making_units = 0
-    """Units of work that it takes to make the curve, beside those of its values."""
+    """Work units for building the curve, in addition to those for evaluating it."""
 
     @abstractmethod
     def evaluate_delta(self, epsilon: float) -> Range:
-        """Returns a range that holds delta(epsilon). It may exceed [(1 - e^epsilon)_+, 1], where the truth lies."""
+        """Returns a range that holds delta(epsilon).
+
+        The true value is in [max(1 - e^epsilon, 0), 1], but the range may exceed this interval.
+        """
 
     def delta(self, epsilon: Number) -> Range:
-        """Returns a range that holds delta over ``epsilon``, which may be infinite or a range; delta never
-        increases."""
+        """Returns a range that holds delta(epsilon), at every epsilon in the range if ``epsilon`` is a range.
+
+        ``epsilon`` may be infinite. Delta never increases with it.
+        """
         if isinstance(epsilon, Range):
             return Range(self.delta(epsilon.hi).lo, self.delta(epsilon.lo).hi)
         if epsilon == INF:
-            epsilon = LARGEST  # the largest double stands for all beyond, where delta may only be smaller
+            epsilon = LARGEST  # an upper bound at the largest double, since delta never increases
             return Range(0.0, self.delta(epsilon).hi)
         if epsilon == -INF:
             return Range(1.0)
@@ -50,27 +55,28 @@ class PrivacyCurve(ABC):
         return self.invert_delta(delta)
 
     def invert_delta(self, delta: float) -> Range:
-        """Returns ``epsilon`` for delta in [0, 1), if it is not known to be 0."""
+        """Returns a range that holds epsilon(delta), for delta in [0, 1) where epsilon is not known to be 0."""
         if delta == 0:
             return Range(0.0, INF)
         return invert_curve(self, delta, *self.bracket_epsilon(delta))
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
-        """Returns where the search for epsilon(delta) begins: a guess at an interval, which need not be certified."""
+        """Returns the interval in which the search for epsilon(delta) begins. It need not hold epsilon(delta)."""
         return 0.0, 1.0
 
 
 def invert_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> Range:
-    """Solves curve.delta(eps) = delta for eps >= 0, and certifies both sides of the root by evaluating there.
+    """Returns a range that holds the root eps >= 0 of curve.delta(eps) = delta.
 
-    The search starts at ``low`` and ``high``, which are moved outward while they do not bracket the root.
+    Both ends are certified by evaluating the curve there. The search starts at ``low`` and ``high``, which are moved
+    outward while they do not bracket the root.
     """
     target = math.log(delta)
 
     def measure_gap(eps: float) -> float:
         found = curve.delta(eps)
         mid = 0.5 * (found.lo + found.hi)
-        return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000: below the log of any double
+        return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000 is below the logarithm of every double
 
     # Move both ends outward until they bracket the root.
     low, high = max(low, 0.0), max(high, TINY_EPSILON)
@@ -90,15 +96,18 @@ def invert_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> 
 
 
 TINY_EPSILON = 1e-300
-"""Smaller epsilons are rounded to 0 or to this number."""
+"""Smallest positive epsilon. Smaller ones are rounded to 0 or to this number."""
 _STEPS = 100
-"""Largest number of evaluations; every eighth halves the bracket."""
+"""Largest number of evaluations. Every eighth one is at the middle of the bracket."""
 _CLOSE = 4e-16
-"""Relative width of the bracket, two ulps, at which the search ends. The rest is certified step by step."""
+"""Relative width of the bracket at which the search ends, two ulps. Certified ends are then searched near the root."""
 
 
 def _find_root(gap: Callable[[float], float], low: float, high: float, g_low: float, g_high: float) -> float:
-    """Returns a zero of the decreasing ``gap`` to a few ulps: regula falsi with the Illinois rule and bisections."""
+    """Returns a zero of the decreasing function ``gap``, accurate to a few ulps.
+
+    The method is regula falsi with the Illinois rule and bisections.
+    """
     side = 0
     for step in range(_STEPS):
         if high - low <= _CLOSE * high:
@@ -123,8 +132,10 @@ def _find_root(gap: Callable[[float], float], low: float, high: float, g_low: fl
 
 
 def bound_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
-    """Returns an epsilon just above ``root`` at which delta is certified to be small enough; infinite if none is
-    found."""
+    """Returns an epsilon just above ``root`` where the curve is certified to be at most ``delta``.
+
+    Returns infinity if none is found.
+    """
     step = max(root * 2.0**-52, TINY_EPSILON)
     while root + step <= LARGEST / 4:
         if curve.delta(root + step).hi <= delta:
@@ -134,7 +145,7 @@ def bound_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> flo
 
 
 def bound_root_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
-    """Returns an epsilon just below ``root`` at which delta is certified to be too large; 0 if none is found."""
+    """Returns an epsilon just below ``root`` where the curve is certified to exceed ``delta``; 0 if none is found."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:
         if curve.delta(root - step).lo > delta:

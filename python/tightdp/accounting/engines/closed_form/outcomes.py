@@ -1,6 +1,7 @@
 """Compositions with few outcomes, summed one by one (docs/theory/closed-forms.md section 8).
 
-Steps of one mechanism are exchangeable: an outcome is how many of them show each atom.
+The order of the steps of one mechanism does not matter. So an outcome is the number of steps that have each atom's
+loss.
 """
 
 from __future__ import annotations
@@ -28,23 +29,24 @@ from .law import PrivacyCurve, bound_root_from_above, bound_root_from_below
 from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
-"""Largest number of outcomes: a twentieth of a second to find them, and a hundredth for each answer."""
+"""Largest number of outcomes. It takes a twentieth of a second to find so many, and a hundredth for each answer."""
 _TABLE_UNITS, _SUM_UNITS = 1000, 20
-"""Units of work of an outcome: to find it, and to add it to a sum; as measured."""
+"""Measured work units for finding one outcome, and for adding one outcome to a sum."""
 _MOST_WORK = 3e7
-"""Largest number of products for the ratios of an allocation: a fifth of a second."""
+"""Largest number of products for the ratios of an allocation, which take a fifth of a second."""
 _MOST_LOG = 600.0
-"""Largest logarithm of a ratio of an allocation and of the number of choices, which are doubles with room to spare."""
+"""Largest logarithm of the ratios of an allocation, and of its number of choices. Their exponentials are doubles, far
+from overflow."""
 _DIGITS = max(float(np.finfo(np.longdouble).eps), 2.0**-64)
-"""Relative rounding of the widest floating-point numbers of the machine, which are doubles or better."""
+"""Relative rounding error of long doubles, which have at least the accuracy of doubles on every machine."""
 
 _Array = NDArray[np.float64]
 _Long = NDArray[Any]
 
 
 def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | None:
-    """Returns the curve of a composition with few outcomes, which are computed when they are first needed; or None."""
-    if has_any_type(parts, m.Gaussian):  # decided at once, because every fast question passes here
+    """Returns the curve of a composition with few outcomes, or None. The outcomes are computed when first needed."""
+    if has_any_type(parts, m.Gaussian):  # a fast test first, because this function is called for every question
         return None
     total = 1
     for mechanism, count in parts:
@@ -59,7 +61,7 @@ def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | Non
 
 
 def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
-    """Returns how many outcomes ``count`` steps have; 0 if they are too many or their number is unknown."""
+    """Returns the number of outcomes of ``count`` steps; 0 if it is too large or unknown."""
     if isinstance(mechanism, m.RandomAllocation):
         found = _count_multisets(_count_allocated_kinds(mechanism), mechanism.steps)
         if not found or not _is_feasible(mechanism, found):
@@ -97,7 +99,7 @@ def _is_feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
 
 
 def _has_two_distributions(mechanism: m.Mechanism) -> bool:
-    """Tells whether two different distributions bound the mechanism."""
+    """Tells whether the mechanism is bounded by two different distributions, one on each side."""
     inner = getattr(mechanism, "mechanism", mechanism)
     if isinstance(inner, PrivacyLoss):
         return inner.dominating is not inner.dominated
@@ -112,8 +114,10 @@ def build_allocated_curve(
     direction: Direction,
     most: int,
 ) -> PrivacyCurve | None:
-    """Returns the curve of an allocation of atoms between two distributions; None if it has more than ``most``
-    outcomes."""
+    """Returns the curve of an allocation whose step is bounded by the distributions ``less`` and ``more``.
+
+    Returns None if one of them leads to more than ``most`` outcomes, or to ratios that are out of range.
+    """
     for few in (less, more):
         outcomes = _count_multisets(len(few.atoms) + (few.hidden.lo > 0), steps)
         losses = [atom.loss for atom in few.atoms]
@@ -151,7 +155,7 @@ class TabulatedCurve(PrivacyCurve):
 
 
 class FewOutcomesCurve(TabulatedCurve):
-    """The curve of a composition of atoms, whose outcomes are found when they are first needed."""
+    """The curve of a composition of mechanisms with atoms. Its outcomes are computed when they are first needed."""
 
     def __init__(self, parts: Parts, direction: Direction, high: bool) -> None:
         self._key = parts, direction, high
@@ -162,7 +166,11 @@ class FewOutcomesCurve(TabulatedCurve):
 
 
 class _OutcomeTable(NamedTuple):
-    """Losses in ascending order with ranges, P-masses with relative errors, and P's mass where Q has none."""
+    """The outcomes in the order of their losses.
+
+    Each outcome has a loss between ``low`` and ``high``, and a mass under P with a relative error. ``infinity`` is the
+    mass of P where Q has none.
+    """
 
     low: _Array
     high: _Array
@@ -171,8 +179,10 @@ class _OutcomeTable(NamedTuple):
     infinity: Range
 
     def sum_above(self, epsilon: float, losses: _Array, sign: float) -> float:
-        """Sums P's mass times 1 - e^{epsilon - loss} over the losses above epsilon, rounded up or, with sign -1,
-        down."""
+        """Returns the sum of P's mass times 1 - e^{epsilon - loss} over the losses above epsilon.
+
+        It is rounded up if ``sign`` is 1, and down if ``sign`` is -1.
+        """
         first = int(np.searchsorted(losses, epsilon, side="right"))
         terms = self.masses[first:] * -np.expm1(epsilon - losses[first:])
         if not len(terms):
@@ -184,7 +194,7 @@ class _OutcomeTable(NamedTuple):
         return max(total, 0.0)
 
     def estimate_root(self, delta: float) -> float:
-        """Returns about the epsilon at which the curve has the value ``delta``.
+        """Returns the approximate epsilon at which the curve has the value ``delta``.
 
         Between two neighbouring losses delta is linear in e^eps.
         """
@@ -202,11 +212,14 @@ class _OutcomeTable(NamedTuple):
 
 
 _SUMMED_EXACTLY = 1 << 12
-"""Largest number of terms whose sum is rounded only once; longer sums would take too long for it."""
+"""Largest number of terms whose sum is rounded only once, which would take too long for longer sums."""
 
 
 class _Outcomes(NamedTuple):
-    """Losses and logarithms of P-masses, both within their errors of the truth."""
+    """The losses of outcomes and the logarithms of their masses under P, with bounds of the absolute errors of both.
+
+    ``infinity`` is the mass of P where Q has none.
+    """
 
     losses: _Long
     log_p: _Long
@@ -215,7 +228,7 @@ class _Outcomes(NamedTuple):
     infinity: Range
 
     def repeat_steps(self, count: int) -> _Outcomes:
-        """Returns the outcomes of independent steps: how many of them show which atom."""
+        """Returns the outcomes of ``count`` independent steps."""
         if count == 1:
             return self
         infinity = -expm1(count * log1p(-self.infinity))
@@ -247,15 +260,19 @@ class _Outcomes(NamedTuple):
 
 
 def _bound_rounding(count: int, values: _Long) -> float:
-    """Bounds the rounding of a sum of products of these values with whole numbers that add up to at most ``count``."""
+    """Returns a bound on the rounding error of sum_i n_i v_i, where v_i are the ``values``.
+
+    The n_i are whole numbers >= 0 with a sum of at most ``count``.
+    """
     return 16 * _DIGITS * count * float(np.abs(values).max(initial=0.0))
 
 
 class _Multisets:
-    """The ways to distribute ``size`` equal things over ``kinds``, in the smaller of two descriptions.
+    """All multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
 
-    Either the places of kinds - 1 bars among size + kinds - 1, whose distances are the numbers of each kind. Or the
-    places of the things, which give the kind of each thing in turn.
+    A multiset is a row of size + kinds - 1 places, of which kinds - 1 hold a bar and the others a thing. The bars
+    separate the kinds. One description is the places of the bars, whose distances give the number of things of each
+    kind. The other one is the places of the things, which give the kind of each thing.
     """
 
     def __init__(self, kinds: int, size: int) -> None:
@@ -285,7 +302,7 @@ class _Multisets:
         return found
 
     def log_number(self) -> _Long:
-        """Returns ln of the number of sequences with each multiset."""
+        """Returns, for each multiset, the logarithm of the number of sequences of its things."""
         found: _Long = np.full(len(self.columns), self._logs[-1])
         if self.by_kind:
             for i in range(self.kinds):
@@ -298,9 +315,9 @@ class _Multisets:
         return found
 
     def evaluate_symmetric(self, ratios: _Long, k: int) -> _Long:
-        """Returns the elementary symmetric polynomial of degree k of each multiset's ratios, which are at most 1.
+        """Returns, for each multiset, the elementary symmetric polynomial of degree k of the ratios of its things.
 
-        It consists of sums of products of numbers that are not negative.
+        The ratios are in [0, 1]. There is no cancellation, since only sums and products of such numbers are computed.
         """
         found = np.zeros((k + 1, len(self.columns)), dtype=np.longdouble)
         found[0] = 1
@@ -353,8 +370,11 @@ def _convert_atoms(found: FiniteLossDistribution) -> _Outcomes:
 
 
 def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, direction: Direction) -> _Outcomes:
-    """Returns the outcomes of an allocation. Q's are independent, and P's have the ratio e_k / C(steps, k) to them
-    (allocation.md, Theorem 1)."""
+    """Returns the outcomes of an allocation of ``k`` of the ``steps`` (docs/theory/allocation.md, Theorem 1).
+
+    Under Q the steps are independent. The ratio of P's mass to Q's is e_k / C(steps, k), where e_k is the elementary
+    symmetric polynomial of degree k of the ratios of the steps.
+    """
     base = _convert_atoms(few)
     hidden = few.hidden.lo > 0
     log_q = base.log_p - base.losses
@@ -384,13 +404,13 @@ def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, d
     )
     lost = (
         0.0 if hidden else widen_up(steps * few.hidden.hi)
-    )  # the little mass that is left out counts as an infinite loss
+    )  # the small mass that was left out counts as an infinite loss
     here = loss[seen]
     spent = np.full(len(here), loss_error), np.full(len(here), log_error)
     if direction == "remove":
         infinity = -expm1(k * log1p(-few.infinity)) + Range(0.0, lost)
         return _Outcomes(here, (mass + loss)[seen], spent[0], spent[0] + spent[1], infinity.limit_to(0.0, 1.0))
-    alone = mass[~seen]  # P has no mass there
+    alone = mass[~seen]  # outcomes where P has no mass
     certain = math.fsum(float(x) for x in np.exp(alone))
     error = 2 * (log_error + 2 * LIBM) * certain
     infinity = Range(max(certain - error, 0.0), min(certain + error + lost, 1.0))
@@ -407,7 +427,7 @@ def _widen_doubles(values: list[float]) -> _Long:
 
 @lru_cache(maxsize=8)
 def _build_table(parts: Parts, direction: Direction, high: bool) -> _OutcomeTable:
-    """Composes the parts and sorts their outcomes."""
+    """Returns the sorted outcomes of the composition of all parts."""
     found: _Outcomes | None = None
     for mechanism, count in parts:
         one = _list_outcomes(mechanism, direction, high).repeat_steps(count)
@@ -417,7 +437,7 @@ def _build_table(parts: Parts, direction: Direction, high: bool) -> _OutcomeTabl
 
 
 def _sort_outcomes(found: _Outcomes) -> _OutcomeTable:
-    """Sorts outcomes by their losses, and rounds them to doubles with errors."""
+    """Returns the outcomes in the order of their losses, rounded to doubles, with bounds of the errors."""
     order = np.argsort(found.losses, kind="stable")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         y, log_p = found.losses[order].astype(np.float64), found.log_p[order].astype(np.float64)
@@ -433,9 +453,9 @@ def _sort_outcomes(found: _Outcomes) -> _OutcomeTable:
 
 @lru_cache(maxsize=8)
 def _log_factorials(most: int) -> _Long:
-    """Returns ln n! for n = 0, ..., most, within 16 roundings of n ln n + n.
+    """Returns ln n! for n = 0, ..., most, with an error of at most 16 roundings of n ln n + n.
 
-    From 64 on it is Stirling's series, whose first term that is left out is below 2^-64.
+    For n >= 64 Stirling's series is used. The first term of it that is left out is below 2^-64.
     """
     with localcontext(CONTEXT):
         few = _as_long_doubles([Decimal(math.factorial(n)).ln() for n in range(min(most + 1, 64))])

@@ -1,4 +1,4 @@
-"""Curves of one step of a mechanism with a formula (docs/theory/closed-forms.md section 3)."""
+"""Curves of one step of mechanisms for which there is a formula (docs/theory/closed-forms.md section 3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .law import PrivacyCurve
 
 
 class PureCurve(PrivacyCurve):
-    """Binary randomised response: (1 - e^{eps - e}) / (1 + e^{-e}) up to e."""
+    """The curve of e-DP binary randomised response, (1 - e^{eps - e}) / (1 + e^{-e}) for |eps| <= e."""
 
     def __init__(self, nominal: Number) -> None:
         self.e = as_range(nominal)
@@ -23,7 +23,7 @@ class PureCurve(PrivacyCurve):
 
 
 class LaplaceCurve(PrivacyCurve):
-    """Laplace noise: 1 - e^{(eps - mu) / 2} for |eps| <= mu."""
+    """The curve of Laplace noise of scale 1/mu, 1 - e^{(eps - mu) / 2} for |eps| <= mu."""
 
     def __init__(self, mu: Number) -> None:
         self.mu = as_range(mu)
@@ -36,8 +36,10 @@ class LaplaceCurve(PrivacyCurve):
 
 
 class BoundedRangeCurve(PrivacyCurve):
-    """One selection: (1 - e^{(eps - eta) / 2})^2 / (1 - e^{-eta}) for |eps| <= eta (Dong, Durfee and Rogers 2020, Lemma
-    3.4)."""
+    """The curve of one selection of range eta, (1 - e^{(eps - eta) / 2})^2 / (1 - e^{-eta}) for |eps| <= eta.
+
+    See Dong, Durfee and Rogers (2020), Lemma 3.4.
+    """
 
     def __init__(self, eta: float) -> None:
         self.eta = eta
@@ -54,7 +56,10 @@ class BoundedRangeCurve(PrivacyCurve):
 
 
 class BracketedCurve(PrivacyCurve):
-    """A curve between that of a pair that it dominates and that of a pair that dominates it."""
+    """A curve that is bounded by two other curves.
+
+    Its pair dominates the pair of ``less`` and is dominated by the pair of ``more``.
+    """
 
     def __init__(self, less: PrivacyCurve, more: PrivacyCurve) -> None:
         self.less, self.more = less, more
@@ -67,7 +72,10 @@ class BracketedCurve(PrivacyCurve):
 
 
 class ReplacedGaussianCurve(PrivacyCurve):
-    """(1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), of deviation 1/mu, as two Gaussian curves (replace.md 4)."""
+    """The curve of the pair (1-q) N(0) + q N(1), (1-q) N(0) + q N(-1), from two Gaussian curves (replace.md section 4).
+
+    N(x) is the normal distribution with mean x and standard deviation 1/mu.
+    """
 
     def __init__(self, mu: Range, q: float) -> None:
         self.gaussian, self.q = GaussianCurve(mu * mu), q
@@ -75,14 +83,14 @@ class ReplacedGaussianCurve(PrivacyCurve):
         self.log_odds = self.half + log1p(-Range(q)) - log(q)
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        if epsilon < 0:  # the pair is symmetric; both terms are positive
+        if epsilon < 0:  # delta(eps) = 1 - e^eps + e^eps delta(-eps), as the pair is symmetric; both terms are positive
             return -expm1(epsilon) + exp(epsilon) * self.evaluate_delta(-epsilon)
         at = 0.5 * Range(epsilon) + self._compute_shift(epsilon)
         back = exp(epsilon - at - self.half)
         return self.q * (self.gaussian.delta(at - self.half) + back * self.gaussian.delta(at + self.half))
 
     def _compute_shift(self, epsilon: float) -> Range:
-        """Returns asinh(e^{log_odds} sinh(eps/2)), eps >= 0."""
+        """Returns asinh(e^{log_odds} sinh(eps/2)) for eps >= 0."""
         if epsilon == 0:
             return Range(0.0)
         top = self.log_odds + 0.5 * Range(epsilon)
@@ -97,8 +105,7 @@ class ReplacedGaussianCurve(PrivacyCurve):
 
 
 class CurveWithFailure(PrivacyCurve):
-    """The curve of a mechanism that reveals everything with probability ``failure``, and otherwise has the given
-    curve."""
+    """The curve of a mechanism that reveals everything with probability ``failure``, and else has the given curve."""
 
     def __init__(self, curve: PrivacyCurve, failure: Number) -> None:
         self.curve = curve
@@ -117,7 +124,10 @@ class CurveWithFailure(PrivacyCurve):
 
 
 class SampledRemoveCurve(PrivacyCurve):
-    """((1-q) Q + q P, Q): q delta_{P,Q}(eps'), e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe, Gaboardi 2018, Thm 2)."""
+    """The curve of the pair ((1-q) Q + q P, Q), where ``curve`` is that of (P, Q).
+
+    It is q delta_{P,Q}(eps') with e^{eps'} = 1 + (e^eps - 1)/q (Balle, Barthe and Gaboardi 2018, Theorem 2).
+    """
 
     def __init__(self, curve: PrivacyCurve, q: float) -> None:
         self.curve = curve
@@ -132,7 +142,10 @@ class SampledRemoveCurve(PrivacyCurve):
 
 
 class SampledAddCurve(PrivacyCurve):
-    """(Q, (1-q) Q + q P), P, Q symmetric: (1 - (1-q) e^eps)_+ delta_{P,Q}(-eps'), e^{eps'} = 1 + (e^{-eps} - 1)/q."""
+    """The curve of the pair (Q, (1-q) Q + q P), where ``curve`` is that of (P, Q), a symmetric pair.
+
+    It is max(1 - (1-q) e^eps, 0) delta_{P,Q}(-eps') with e^{eps'} = 1 + (e^{-eps} - 1)/q.
+    """
 
     def __init__(self, curve: PrivacyCurve, q: float) -> None:
         self.curve = curve
@@ -148,7 +161,7 @@ class SampledAddCurve(PrivacyCurve):
 
 
 def _remove_sampling(epsilon: float, q: float) -> Range:
-    """Returns log(1 + (e^eps - 1)/q), which is minus infinity from log(1 - q) down."""
+    """Returns log(1 + (e^eps - 1)/q). It is minus infinity for eps <= log(1 - q)."""
     if epsilon > _LARGE:
         return epsilon - log(q) + log1p(-(1 - Range(q)) * exp(-epsilon))
     return log1p(expm1(epsilon) / q)
@@ -160,4 +173,4 @@ def _apply_sampling(epsilon: float, q: float) -> Range:
 
 
 _LARGE = 200.0
-"""Least epsilon at which e^eps is factored out: well before it overflows, and where e^-eps no longer cancels."""
+"""Epsilon above which e^eps is factored out. e^eps is far from overflow there, and e^-eps is negligible."""

@@ -14,9 +14,9 @@ from ...numerics.outward import ULP, Range
 from .binomial import CONTEXT, NEGLIGIBLE, compute_binomial_mass
 
 _MOST_TERMS = 1 << 21
-"""Largest number of terms of a tail: 35 milliseconds. A geometric series bounds the rest."""
+"""Largest number of terms of a tail, which take 35 milliseconds. A geometric series bounds the further terms."""
 _UNITS = 20
-"""Units of work of a term, as measured."""
+"""Measured work units for one term."""
 _CHUNK = 1 << 16
 """Largest number of terms that are computed at once."""
 
@@ -25,9 +25,9 @@ class Truncation(NamedTuple):
     """Probabilities of a Poisson sample that is cut to a largest size."""
 
     cut: Range
-    """The probability that the sample of the other records is as large as a batch may be."""
+    """The probability that the sample of the other records has at least the largest size of a batch."""
     within: Range
-    """The probability that the record is in the batch, given that."""
+    """The conditional probability that the record is in the batch, given the event of ``cut``."""
     drawn: Range
     """The probability that the record is in the batch."""
 
@@ -38,7 +38,7 @@ def compute_truncation(q: float, batch_size: int, dataset_size: int) -> Truncati
 
 
 def charge_truncation(q: float, batch_size: int, dataset_size: int) -> None:
-    """Charges what ``compute_truncation`` takes, whether its result is kept or not."""
+    """Charges the work of ``compute_truncation``, whether its result is cached or not."""
     work_charge(_UNITS * _compute_with_terms(q, batch_size, dataset_size)[1])
 
 
@@ -63,8 +63,11 @@ def bound_binomial_tail(n: int, q: float, least: int) -> Range:
 
 
 def _sum_binomial_tail(n: int, q: float, least: int) -> tuple[Range, int]:
-    """Returns P[Bin(n, q) >= least] from the mass at one end and its ratios to those farther out, which fall; and the
-    number of terms."""
+    """Returns P[Bin(n, q) >= least] and the number of terms of its sum.
+
+    The sum begins with the mass at ``least``, or just below, and goes away from the mode. The ratios of neighbouring
+    masses fall in this direction.
+    """
     if least > n:
         return Range(0.0), 0
     if least <= 0 or q == 1:
@@ -80,7 +83,7 @@ def _sum_binomial_tail(n: int, q: float, least: int) -> tuple[Range, int]:
         ratio = np.maximum((n - i) / (i + 1) * odds if above else i / (n - i + 1) / odds, 0.0)
         terms = last * np.concatenate(([1.0], np.cumprod(ratio[:-1])))
         total += float(terms.sum())
-        # A ratio has five roundings with that of the odds, and its product with the term before has one.
+        # A ratio has five roundings, including that of the odds. Its product with the term before has one more.
         slack += float((terms * (8 * ULP * np.arange(done + 1, done + chunk + 1))).sum()) + 64 * ULP * total
         last, following = float(terms[-1] * ratio[-1]), float(ratio[-1])
         done += chunk

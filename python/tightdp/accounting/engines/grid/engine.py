@@ -1,9 +1,9 @@
 """The grid engine: any composition of losses with atoms, densities or both, certified (docs/theory/grid.md).
 
-Each privacy loss is put on a grid twice, by a distribution that dominates it and by one that it dominates. Both are
-tilted towards the point of the curve that is asked for, composed by fast Fourier transforms, many steps in several
-rounds of ever coarser grids, and read off with every error bounded. The grid is refined until the asked width is met,
-or until it has as many points as ``max_bytes`` and a limit on time allow. In that case the answer is sound and wider.
+Each privacy loss is rounded to a grid twice, to a distribution that dominates it and to one that it dominates. Both are
+tilted towards the requested point of the curve, and composed by fast Fourier transforms. Many steps are composed in
+several rounds of ever coarser grids. Every error is bounded. The grid is refined until the bound has the requested
+width, or until it has as many points as ``max_bytes`` and a limit on time allow. In that case the bound is wider.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import laws as grid_laws
 
 BYTES_PER_POINT = 256
-"""Bytes of masses, weights, spectra and curves of both sides, and of the tables of the transform."""
+"""Bytes of memory per grid point, for masses, weights, spectra and curves of both sides and tables of the transform."""
 MOST_POINTS = 1 << 20
-"""Points of the largest grid. All grids of all attempts together have about five times as many: half a second."""
+"""Number of points of the largest grid. All grids that are tried for it have five times as many points together, which
+take half a second."""
 MOST_STEPS = float(2**53)
 
 
@@ -60,7 +61,7 @@ class Grid:
     def bound_deltas_from_above(
         self, parts: Parts, direction: Direction, epsilons: NDArray[np.float64], request: Request = DEFAULT
     ) -> NDArray[np.float64]:
-        """Returns upper bounds of delta at ascending epsilons, from as few compositions as serve."""
+        """Returns upper bounds of delta at ascending epsilons, from as few compositions as possible."""
         pairs = _list_distributions(parts, direction)
         if not pairs:
             return -np.expm1(np.minimum(epsilons, 0.0)) * (1 + 2**-51)
@@ -72,7 +73,7 @@ ENGINE = Grid()
 
 
 def _list_distributions(parts: Parts, direction: Direction) -> list[tuple[grid_laws.BoundingDistributions, float]]:
-    """Returns the loss distributions of the parts that reveal anything, and how often each occurs."""
+    """Returns the loss distributions of the parts that reveal something, with the counts of the parts."""
     for mechanism, _ in parts:
         inner = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
         if isinstance(inner, TruncatedPoissonSampled):
@@ -85,15 +86,18 @@ def _list_distributions(parts: Parts, direction: Direction) -> list[tuple[grid_l
 
 
 def _limit_points(request: Request) -> int:
-    """Returns how many points a grid may have in the memory of the request."""
+    """Returns the largest number of grid points for the memory of the request."""
     return min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
 
 
 def _bound_by_grids(
     parts: Parts, direction: Direction, ask: Callable[..., Any], request: Request, nothing: Bound
 ) -> Bound:
-    """Composes once if all distributions are exact; otherwise once for the upper end, and for the lower end each of the
-    dominated ones, the best of which counts."""
+    """Returns the bound from composing all parts once, if all their distributions are exact.
+
+    Otherwise the upper end comes from the dominating distributions. The lower end is the largest one of the dominated
+    distributions, each composed by itself.
+    """
     pairs = _list_distributions(parts, direction)
     if not pairs:
         return nothing
@@ -104,7 +108,7 @@ def _bound_by_grids(
         return Bound(lower, upper, ENGINE.name, budget)
     choices = range(max(len(pair.lowers) for pair, _ in pairs))
     lower_losses = [[(pair.lowers[i % len(pair.lowers)], count) for pair, count in pairs] for i in choices]
-    # The distance between the upper and the lower pairs decides how exact each answer needs to be.
+    # The distance between the upper and the lower pairs decides how accurate each answer needs to be.
     width = min(max(request.width, _ROUGH), _COARSE)
     _, upper, budget, _, _ = ask(upper_losses, width=width, most_points=points)
     lowers = [ask(losses, width=width, most_points=points)[0] for losses in lower_losses]
@@ -122,10 +126,11 @@ def _bound_by_grids(
 
 
 _ROUGH, _COARSE = 1e-3, 1e-2
-"""Least and largest relative width at which pairs that differ are compared first, in a tenth of the time of the
-default."""
+"""Smallest and largest relative width of the first answers if the upper and lower pairs differ. These answers take a
+tenth of the time of the default width."""
 _SHARE = 1e-2
-"""Width of each answer as a part of the distance between two pairs: less would not be visible in the interval."""
+"""Width of each final answer, divided by the distance between the upper and lower pairs. A smaller width would hardly
+change the interval."""
 _QUOTED = 1e-4
-"""Largest relative width of an answer about one pair, however far apart the pairs are, because people quote the upper
-end."""
+"""Largest relative width of a final answer about one pair, even if the pairs are far apart, because people quote the
+upper end."""

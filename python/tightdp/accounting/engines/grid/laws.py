@@ -1,6 +1,6 @@
 """Privacy loss distributions of mechanisms for the grid engine (docs/theory/grid.md, section 6).
 
-A distribution carries its own error bounds: the relative error of its masses, and how far off its losses may be.
+Each distribution includes bounds of its errors, which are relative for its masses and absolute for its losses.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ from . import mixtures
 
 U = 2.0**-53
 MOST_LAWS = 4096
-"""Largest number of distributions that are kept. The results of compositions are kept for the distributions that they
-were made of: with more distinct ones, every question composes anew. Sketches take up to 50 KB each."""
+"""Largest number of distributions in the cache. Results of compositions are cached for the distributions that they were
+computed from. So with more distinct distributions every question would compose anew. Each one takes up to 50 KB."""
 
 
 class BoundingDistributions(NamedTuple):
-    """A distribution that dominates the mechanism, and several that the mechanism dominates. If the mechanism's own is
-    known exactly, it stands for all."""
+    """A distribution that dominates the mechanism, and several distributions that the mechanism dominates.
+
+    If the mechanism's own distribution is known exactly, it is both ``upper`` and the only one of ``lowers``.
+    """
 
     upper: GridLaw
     lowers: tuple[GridLaw, ...]
@@ -72,13 +74,15 @@ def explain_missing_distribution(mechanism: m.Mechanism, direction: Direction) -
 
 
 def _explain_refused_sample(mechanism: m.Mechanism) -> str | None:
-    """Returns the reason why a sample or a mixture has no loss distribution if a record is removed, added, replaced or
-    zeroed; None if it has one."""
+    """Returns the reason why a sample or a mixture has no loss distribution here; None if it has one.
+
+    The answer holds for removing, adding, replacing and zeroing a record.
+    """
     match mechanism:
         case m.MixtureOfGaussians(sigma, sensitivities):
             shift = max(sensitivities) / sigma
         case m.SampledWithReplacement(m.Gaussian(sigma), size, total):
-            # The record is drawn size/total times on average. More than 4 times that plus 200 is too rare to matter.
+            # The record is drawn size/total times on average. More than 4 * size/total + 200 draws are negligibly rare.
             shift = 2 * min(size, 4 * size / total + 200) / sigma
         case m.PoissonSampled(inner):
             return _explain_refused_sample(inner)
@@ -139,7 +143,7 @@ def loss_distribution(mechanism: m.Mechanism, direction: Direction) -> BoundingD
 
 
 def _build_unsampled(mechanism: m.Mechanism, direction: Direction) -> BoundingDistributions:
-    """Returns the distributions of a mechanism on all records, and of pairs that are their own."""
+    """Returns the distributions of a mechanism that is not sampled, or of a pair for "replace" with a formula."""
     match mechanism:
         case m.Gaussian(sigma):
             return _as_exact(GridLaw.gaussian(1 / sigma))
@@ -174,7 +178,10 @@ def _build_unsampled(mechanism: m.Mechanism, direction: Direction) -> BoundingDi
 
 
 def _bound_tiny_noise() -> BoundingDistributions:
-    """Bounds discrete noise below ``GRID_LEAST_SCALE``: all but e^-1e199 of its outputs have losses above 1e200."""
+    """Returns the distributions of discrete noise with a scale below ``GRID_LEAST_SCALE``.
+
+    Its losses exceed 1e200, except with a probability of e^-1e199.
+    """
     return BoundingDistributions(
         _build_from_atoms([], [], [], infinity=1.0, minus_infinity=1.0), (_build_from_atoms([1e200], [0.0], [4 * U]),)
     )
@@ -199,11 +206,11 @@ def _build_poisson_sample(inner: m.Mechanism, q: float, direction: Direction) ->
 def _replace_in_sample(
     base: BoundingDistributions, member: BoundingDistributions, low: float, high: float
 ) -> BoundingDistributions:
-    """Returns the distributions of replacing a record in a sample that holds it with a probability from ``low`` to
-    ``high``.
+    """Returns the distributions of replacing a record in a sample that holds it with a certain inclusion probability.
 
-    ``base`` bounds the replacement of a record that is in the sample. ``member`` is attained by data sets whose other
-    records are all alike; under Poisson sampling one of the two records may contribute nothing.
+    The inclusion probability is between ``low`` and ``high``. ``base`` bounds the replacement of a record that is in
+    the sample. ``member`` is attained by data sets whose other records are all alike. Under Poisson sampling one of the
+    two exchanged records may contribute nothing.
     """
     if low == 1:
         return base
@@ -214,8 +221,10 @@ def _replace_in_sample(
 def _build_mixture(
     ahead: mixtures.Weights, behind: mixtures.Weights, sigma: float, lost: float = 0.0
 ) -> BoundingDistributions:
-    """Returns the distributions of two mixtures of Gaussians; ``lost`` is the probability of the shifts that were left
-    out."""
+    """Returns the distributions of a pair of two mixtures of Gaussians.
+
+    ``lost`` is the probability of the shifts that were left out.
+    """
     given = (
         mixtures.list_midpoints(ahead),
         mixtures.list_midpoints(behind),
@@ -230,9 +239,9 @@ def _build_mixture(
 def _build_sample_with_replacement(
     mechanism: m.SampledWithReplacement, direction: Direction, replaced: bool
 ) -> BoundingDistributions:
-    """Returns the distributions of k draws of the record, k being random (mixtures.md section 6).
+    """Returns the distributions of a sample that holds the record k times, where k is random (mixtures.md section 6).
 
-    Replacing the record moves the sum by at most 2k, zeroing it by at most k.
+    Replacing the record moves the sum by at most 2k, and zeroing the record moves it by at most k.
     """
     sigma = mechanism.mechanism.noise_multiplier
     drawn, lost = mixtures.list_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
@@ -249,8 +258,10 @@ def _build_sample_with_replacement(
 def _build_truncated_sample(
     mechanism: m.TruncatedPoissonSampled, direction: Direction, asked: m.Mechanism
 ) -> BoundingDistributions:
-    """Returns the distributions of a Poisson sample that is cut to a largest size, if the adversary is told whether it
-    was cut (mixtures.md section 5)."""
+    """Returns the distributions of a Poisson sample that is cut to a largest size (mixtures.md section 5).
+
+    They are those of an adversary who is told whether the sample was cut.
+    """
     inner, q = mechanism.mechanism, mechanism.sampling_probability
     cut, within, drawn = compute_truncation(q, mechanism.batch_size, mechanism.dataset_size)
     high = min(within.hi, math.nextafter(1.0, 0.0))
@@ -279,8 +290,11 @@ def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> 
 
 
 def _list_zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[GridLaw, ...]:
-    """Returns distributions that are attained if all other records contribute nothing, the same as the record or, for a
-    Gaussian, the opposite."""
+    """Returns distributions that data sets of certain kinds attain.
+
+    In these data sets all other records contribute nothing, or the same as the record, or, for a Gaussian, the opposite
+    of the record's contribution.
+    """
     found = tuple(one.poisson(q, add) for one in loss_distribution(inner, "remove").lowers for add in (False, True))
     if isinstance(inner, m.Gaussian):
         found += (GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
@@ -300,17 +314,16 @@ def _build_from_atoms(
     step: float = 0.0,
     total: float = 0.0,
 ) -> GridLaw:
-    """Returns a distribution of atoms at ascending ``losses``, each within ``slack``.
+    """Returns a distribution of atoms at ascending ``losses``, each of which has an error of at most ``slack``.
 
-    Masses are within their ``relative`` errors and add up to 1 within these and ``total``. The core raises if they do
-    not.
+    The masses have the errors ``relative``. Their sum must be 1 up to these errors and ``total``, or the core raises.
     """
     y, masses, rel = (np.asarray(x, dtype=np.float64) for x in (losses, log_masses, relative))
     return GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)
 
 
 def _build_from_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None) -> GridLaw:
-    """Returns a distribution of atoms (loss, ln mass) that lie in ranges, on a grid through the heaviest."""
+    """Returns a distribution of atoms (loss, ln mass) that are given by ranges, on a grid through the heaviest atom."""
     middles = [0.5 * (y.lo + y.hi) for y, _ in atoms]
     slack = max((y.hi - y.lo for y, _ in atoms), default=0.0)
     logs = [0.5 * (mass.lo + mass.hi) for _, mass in atoms]
@@ -358,7 +371,7 @@ def _build_user_defined(given: PrivacyLoss, add: bool) -> BoundingDistributions:
 
 
 def _build_from_complete_pair(pair: CompletePair) -> GridLaw:
-    """Returns the distribution of a pair of arrays, on its own grid if its losses are equally spaced."""
+    """Returns the distribution of a pair that is given by arrays, on its own grid if its losses are equally spaced."""
     y, logs = pair.losses, np.log(pair.masses)
     relative = pair.relative + (8 + 2 * np.abs(logs)) * U
     heaviest = float(y[int(np.argmax(logs))]) if len(y) else 0.0

@@ -10,10 +10,10 @@ from ...numerics.outward import Range, as_range
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 
 _FAINT = 1e-45
-"""Probability below which a number of draws is left out. What is left out counts as revealing everything."""
+"""Probability below which a number of draws is left out. The left-out probability counts as revealing everything."""
 
 Weights = list[tuple[float, Range]]
-"""Shifts >= 0, ascending, in units of a sensitivity of 1, with their probabilities."""
+"""Ascending shifts >= 0, in units of a sensitivity of 1, each with its probability."""
 
 
 def list_midpoints(weights: Weights) -> list[tuple[float, float]]:
@@ -30,7 +30,7 @@ def measure_relative_error(*weights: Weights) -> float:
 def build_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
-    Probabilities were given as doubles. Their sum counts as 1, and the largest takes the difference.
+    The probabilities are doubles, whose sum may differ from 1. The difference is attributed to the largest one.
     """
     out = 1 - Range(q)
     found: dict[float, Range] = {0.0: out} if q < 1 else {}
@@ -45,14 +45,16 @@ NOTHING: Weights = [(0.0, Range(1.0))]
 
 
 def scale_shifts(weights: Weights, factor: float) -> Weights:
-    """Multiplies all shifts by ``factor``."""
+    """Returns the weights with all shifts multiplied by ``factor``."""
     return [(shift * factor, weight) for shift, weight in weights]
 
 
 @lru_cache(maxsize=64)
 def list_draw_probabilities(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range], ...], float]:
-    """Returns the probabilities of how often one record is drawn, and a bound on the probability of what is left
-    out."""
+    """Returns the distribution of the number of times that one record is drawn.
+
+    The second result bounds the probability of the numbers that are left out.
+    """
     if dataset_size == 1:
         return ((float(sample_size), Range(1.0)),), 0.0
     q = 1 / Decimal(dataset_size)
@@ -78,14 +80,14 @@ def list_draw_probabilities(sample_size: int, dataset_size: int) -> tuple[tuple[
 
 
 _MOST_DRAWS = 4000
-"""Numbers of draws that are kept on either side of the mode: about forty standard deviations of ten thousand draws on
-average."""
+"""Largest distance from the mode of a number of draws that is kept. It is about forty standard deviations if the record
+is drawn ten thousand times on average."""
 
 
 def absorb_small_shifts(weights: Weights, lost: float) -> Weights:
-    """Moves the left-out probability, and at least 1e-18 of the smallest shifts, to shift 0.
+    """Returns the weights with ``lost``, and at least 1e-18 of probability of the smallest shifts, moved to shift 0.
 
-    A smaller shift is dominated (mixtures.md section 1).
+    The result is dominated by the given mixture, because shifts only become smaller (mixtures.md section 1).
     """
     moved, rest = Range(0.0), list(weights)
     while moved.lo < _PLENTY and rest:
@@ -94,5 +96,5 @@ def absorb_small_shifts(weights: Weights, lost: float) -> Weights:
 
 
 _PLENTY = 1e-18
-"""Probability of the smallest shifts that is moved to 0: the left-out probability (``_FAINT``) is negligible beside
-it."""
+"""Probability of the smallest shifts that is moved to shift 0. Compared with it, the left-out probability (``_FAINT``)
+is negligible."""

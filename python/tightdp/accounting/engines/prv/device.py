@@ -10,8 +10,10 @@ from .engine import Prv
 
 
 def build_engine_on_device(device: int) -> Prv:
-    """Returns the engine with its cells, transforms and powers on a device. Raises RuntimeError or ImportError if the
-    device or CuPy is missing."""
+    """Returns the engine whose cells, transforms and powers are computed on a device.
+
+    Raises RuntimeError if the device is missing, and ImportError if CuPy is missing.
+    """
     where = build_backend(device)
     return Prv(f"prv on {where.name}", where.compose, spectral.BYTES_A_POINT)
 

@@ -1,9 +1,9 @@
 """The engine of Gopi, Lee and Wutschitz (2021), with their two-sided bounds and its rounding accounted for.
 
-Privacy losses are discretised with their means kept, composed by one real Fourier transform for each distinct
-mechanism, and read back as a curve that is right up to ``eps_error`` in epsilon and ``delta_error`` in delta
-(docs/theory/prv.md). The errors are additive. So deltas near ``delta_error`` or near the rounding of the transform
-(about 1e-14 a step) are bounded from above by moments alone, which are finite at every delta, and loosely from below.
+Privacy losses are discretised without changing their means, and composed by one real Fourier transform for each
+distinct mechanism. The resulting curve is right up to ``eps_error`` in epsilon and ``delta_error`` in delta
+(docs/theory/prv.md). These errors are additive. So deltas near ``delta_error``, or near the rounding of the transform
+(about 1e-14 for each step), have loose lower bounds, and their upper bounds come from moments alone.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from ...numerics.outward import Range, log1p
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
 _MOST_RUNS = 10**15
-"""Largest count, up to which counts are exact as floats. The memory of such a composition is refused long before."""
+"""Largest count of a mechanism. It is exact as a float. Such a composition would need more memory than is allowed."""
 
 _LEAST, _MOST = 1e-3, 1e6
-"""Least and largest noise multiplier: squares, their inverses and the losses stay in range."""
+"""Smallest and largest noise multiplier that are served. Their squares, the inverses of these and the losses are far
+from overflow and underflow."""
 
 
 class Prv:
@@ -48,7 +49,7 @@ class Prv:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         """Returns bounds on epsilon; the error terms of delta share the rest of the width."""
-        # An error as large as delta would leave the moment bound alone. A smaller one costs a logarithm.
+        # With an error as large as delta, only the moment bound would be left. A smaller error takes little more work.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
         def ask_core(high: bool) -> tuple[float, float, float, float, float]:
@@ -79,11 +80,12 @@ class Prv:
 ENGINE = Prv()
 
 _Run = tuple[str, float, float, int, float]
-"""Name of the loss, its parameter, sampling probability, count, and probability of revealing everything."""
+"""The name of a loss, its parameter, the sampling probability, the count and the probability of revealing everything.
+"""
 
 
 _Found = tuple[float, float, float, float, float]
-"""Lower and upper end, and the errors of mesh, tails and rounding."""
+"""The lower and the upper end, and the error terms "mesh", "tails" and "rounding"."""
 
 
 def _ask_both_roundings(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:

@@ -1,8 +1,8 @@
-"""ComposePRV with the transforms of an array library: cells, means, powers of spectra.
+"""The part of the ``prv`` engine that composes discretised losses with the Fourier transforms of an array library.
 
-The same code runs on a device (CuPy's arrays, cuFFT) and, for tests, on the host (NumPy). docs/theory/fft.md, section 4
-says what is assumed of the library's transforms and what is checked. The ``prv`` engine in the core plans, corrects
-means and reads the curve.
+The same code runs on a device (CuPy's arrays, cuFFT) and, for tests, on the host (NumPy). Section 4 of
+docs/theory/fft.md says what is assumed of the library's transforms and what is checked. The compiled core chooses the
+grid, corrects the means and reads the curve.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 _UNIT = 2.0**-53
 _CHUNK = 32
-"""Terms that are added together, in any order: the error of a sum is counted by the levels of such additions."""
+"""Number of terms that are added in any order. Longer sums have several levels of such additions, which are counted to
+bound the error."""
 _LEAST = 2.0**-480
-"""Least size of a power that is kept. Products of smaller ones would underflow (docs/theory/fft.md, Theorem 4)."""
+"""Smallest size of a power that is kept. Products of smaller ones would underflow (docs/theory/fft.md, Theorem 4)."""
 BYTES_A_POINT = 128.0
 """Bytes of a device's memory: the masses, two spectra, their products and masks, and the transform's own."""
 
@@ -115,7 +116,7 @@ def _sum_cells(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
 
 
 def _wrap_cells(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
-    """Adds cell i to index (first + i) mod n, and returns also how many cells share an index at most."""
+    """Returns the n sums of all cells i with the same (first + i) mod n, and the largest number of cells in a sum."""
     shift = first % n
     turns = -(-(shift + cells.size) // n)
     line = xp.zeros(turns * n)
@@ -124,7 +125,7 @@ def _wrap_cells(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
 
 
 def _raise_to_power(xp: Any, z: Any, count: int) -> Any:
-    """Returns z^count by repeated squaring. Numbers that are too small to multiply become zero."""
+    """Returns z^count by repeated squaring. Numbers whose products could underflow become zero."""
     result = None
     while True:
         if count & 1:
@@ -136,5 +137,5 @@ def _raise_to_power(xp: Any, z: Any, count: int) -> Any:
 
 
 def _discard_small(xp: Any, z: Any) -> Any:
-    """Sets numbers to zero whose products could underflow."""
+    """Returns ``z`` with numbers whose products could underflow set to zero."""
     return xp.where(xp.abs(z.real) + xp.abs(z.imag) >= _LEAST, z, 0)

@@ -1,7 +1,8 @@
 """Conversion of moments to (epsilon, delta), minimised over orders (docs/theory/conversions.md section 2).
 
-delta(eps) <= e^{K(c) - c eps} c^c / (1+c)^{1+c} for every c > 0 (Canonne, Kamath and Steinke 2020, Proposition 12). The
-bound holds at every order, so the search need not find the best one.
+K(c) is c times the Renyi divergence of order c + 1. For every c > 0, delta(eps) <= e^{K(c) - c eps} c^c / (1+c)^{1+c}
+(Canonne, Kamath and Steinke 2020, Proposition 12). The bound holds at every order, so the search need not find the best
+one.
 """
 
 from __future__ import annotations
@@ -12,24 +13,26 @@ from collections.abc import Callable
 from ...numerics.outward import INF, Range, exp, log, log1p, widen_up
 
 _LEAST, _MOST = 1e-9, 1e15
-"""Least and largest order minus 1 that is searched. The best one is about (2 log(1/delta) / variance of the
-loss)^(1/2)."""
+"""Smallest and largest c that are searched, where c is the order minus 1. The best c is about (2 log(1/delta) /
+variance of the loss)^(1/2)."""
 _SCAN = 4.0
 """Ratio of neighbouring orders in the first scan."""
 _GOLDEN = 0.5 * (math.sqrt(5) - 1)
 _REFINE = 28
-"""Golden sections after the scan: they find the order to within 4^2 * 0.618^28 = 2e-5, and the minimum to its
-square."""
+"""Number of golden sections after the scan. They find the order up to a relative 4^2 * 0.618^28 = 2e-5, and the minimum
+up to the square of that."""
 
 
 def epsilon(log_moment: Callable[[float], float], delta: float) -> float:
-    """Returns the least upper bound of epsilon(delta) over the orders searched, at least 0; infinite if every moment
-    is."""
+    """Returns the smallest upper bound of epsilon(delta) over the orders searched, at least 0.
+
+    It is infinite if every moment is infinite.
+    """
     return max(minimize_over_orders(lambda c: epsilon_at(c, log_moment(c), delta))[0], 0.0)
 
 
 def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
-    """Returns the least upper bound of delta(epsilon) over the orders searched, at most 1."""
+    """Returns the smallest upper bound of delta(epsilon) over the orders searched, at most 1."""
     return delta_from_log(minimize_over_orders(lambda c: log_delta_at(c, log_moment(c), epsilon))[0])
 
 
@@ -39,14 +42,14 @@ def delta_from_log(log_delta: float) -> float:
 
 
 def epsilon_at(c: float, moment: float, delta: float) -> float:
-    """Returns the upper bound of epsilon from the one order c + 1; it may be negative."""
+    """Returns the upper bound of epsilon from the single order c + 1. It may be negative."""
     if not moment < INF:
         return INF
     return ((moment + log_kappa(c) - log(delta)) / c).hi
 
 
 def log_delta_at(c: float, moment: float, epsilon: float) -> float:
-    """Returns the upper bound of log delta from the one order c + 1."""
+    """Returns the upper bound of log delta from the single order c + 1."""
     if not moment < INF:
         return INF
     return (moment + log_kappa(c) - Range(c) * epsilon).hi
@@ -58,8 +61,10 @@ def log_kappa(c: float) -> Range:
 
 
 def minimize_over_orders(value: Callable[[float], float]) -> tuple[float, float]:
-    """Returns the minimum over c of a quasi-convex function, and its place. The function may be infinite from some c
-    on."""
+    """Returns the minimum of a quasi-convex function of c, and the c at which it is attained.
+
+    The function may be infinite for all large c.
+    """
     best_at, best, c = _LEAST, value(_LEAST), _LEAST
     worse = 0
     while c < _MOST and worse < 4:
@@ -73,7 +78,7 @@ def minimize_over_orders(value: Callable[[float], float]) -> tuple[float, float]
 
 
 def minimize_by_descent(value: Callable[[float], float], start: float) -> float:
-    """Returns the minimum from a start near it, in few steps, because each may cost a second.
+    """Returns the minimum of ``value`` over c, which is near ``start``, from few evaluations. One may take a second.
 
     ``value`` may be infinite at ``start``.
     """
@@ -92,14 +97,14 @@ def minimize_by_descent(value: Callable[[float], float], start: float) -> float:
 _STEP = 1.5
 """Ratio of orders in a descent."""
 _FEW = 6
-"""Golden sections after a descent: they find the order to within 1.5^2 * 0.618^6 = 8 %, and the minimum to a part of
-its square."""
+"""Number of golden sections after a descent. They find the order up to 1.5^2 * 0.618^6 = 8 %, and the minimum up to a
+fraction of the square of that."""
 
 
 def _refine_minimum(
     value: Callable[[float], float], least: float, most: float, times: int, best: tuple[float, float]
 ) -> tuple[float, float]:
-    """Returns the minimum and its place, by golden sections of an interval of orders, or ``best`` if that is lower."""
+    """Returns the minimum and the c at which it is attained, by golden sections, or ``best`` if that is lower."""
     low, high = math.log(least), math.log(most)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = value(math.exp(left)), value(math.exp(right))

@@ -1,4 +1,4 @@
-"""Renyi differential privacy: an upper bound of most compositions (docs/theory/conversions.md).
+"""The engine of Renyi differential privacy, which has an upper bound of most compositions (docs/theory/conversions.md).
 
 The lower bound is trivial, except for one release of a class that is defined by Renyi divergences.
 """
@@ -33,9 +33,9 @@ class Renyi:
         return None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Bounds epsilon by the best order at the delta that failures leave.
+        """Bounds epsilon by the best order, at the part of ``delta`` that the failures leave.
 
-        One release of a zCDP mechanism has a lower end too: the best of the members that are tried.
+        For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
         """
         kept, failure = split_failures(parts)
         spare = widen_down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
@@ -50,7 +50,7 @@ class Renyi:
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Bounds delta by the best order, and adds the probability of a failure.
 
-        One release of a zCDP mechanism has a lower end too: the best of the members that are tried.
+        For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
         """
         kept, failure = split_failures(parts)
         rest = conversion.delta_from_log(_minimize_bound(kept, lambda c, k: conversion.log_delta_at(c, k, epsilon)))
@@ -68,17 +68,19 @@ ENGINE = Renyi()
 
 
 def _get_single_class(parts: Parts) -> m.ZCDP | None:
-    """Returns the zCDP mechanism that a composition consists of, for which a member of one bit gives a lower end; or
-    None."""
+    """Returns the single zCDP mechanism that a composition consists of, or None.
+
+    For such a composition a member with two outputs gives a lower end.
+    """
     mechanism, count = parts[0] if len(parts) == 1 else (None, 0)
     return mechanism if isinstance(mechanism, m.ZCDP) and count == 1 and mechanism.rho > 0 else None
 
 
 def _minimize_bound(parts: Parts, value: Callable[[float, float], float]) -> float:
-    """Returns the least ``value`` of c and K(c) over the orders that are searched.
+    """Returns the smallest ``value`` of c and K(c) over the orders that are searched.
 
-    If there are many parts, a few of them, spread over all, say near which order to search. There all parts count, as
-    often as the budget allows.
+    If there are many parts, the best order is first estimated from a few parts that are spread over all. Near this
+    order the moments of all parts are added up, for as many orders as the budget allows.
     """
     if len(parts) <= FEW_PARTS:
         return conversion.minimize_over_orders(lambda c: value(c, sum_moments(parts, c)))[0]
@@ -110,10 +112,10 @@ def _is_quick(mechanism: m.Mechanism) -> bool:
 
 
 _UNITS, _UNITS_SAMPLED = 10**5, 10**6
-"""Units of work for one moment: of a Gaussian, sampled or not, a tenth of a millisecond; of other noise on a sample up
-to two, of which half is kept."""
+"""Work units for one moment. That of a Gaussian, sampled or not, takes a tenth of a millisecond. That of other noise on
+a sample takes up to two milliseconds, but about half of these moments are cached."""
 _LAST = 10**9
-"""Units of work beyond its budget that a question may spend on the one order that gives it an upper end."""
+"""Work units that a question may spend beyond its budget on the first order, so that it has an upper end."""
 
 
 def sum_moments(parts: Parts, c: float) -> float:
@@ -125,8 +127,10 @@ def sum_moments(parts: Parts, c: float) -> float:
 
 
 def bound_divergence(parts: Parts, direction: Direction, order: float) -> tuple[float, float]:
-    """Returns bounds of the Renyi divergence of an order > 1: a member of the class attains the lower one (section
-    14)."""
+    """Returns bounds of the Renyi divergence of an order > 1.
+
+    A member of the class attains the lower bound (docs/theory/conversions.md section 14).
+    """
     c = order - 1
     lower = max(bound_attained_moment(member, direction, c) for member in members.list_class_members(parts))
     upper = INF
@@ -137,7 +141,10 @@ def bound_divergence(parts: Parts, direction: Direction, order: float) -> tuple[
 
 @lru_cache(maxsize=64)
 def split_failures(parts: Parts) -> tuple[Parts, Range]:
-    """Returns the parts on condition that none of them failed, and the probability that one did (section 6)."""
+    """Returns the parts on condition that none of them failed, and the probability that any of them fails.
+
+    See docs/theory/conversions.md section 6.
+    """
     log_kept = Range(0.0)
     kept = []
     for mechanism, count in parts:
@@ -148,9 +155,9 @@ def split_failures(parts: Parts) -> tuple[Parts, Range]:
 
 
 def remove_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
-    """Returns a mechanism of finite moments, and the probability with which the given one is not the same.
+    """Returns a mechanism of finite moments, and the probability with which the given mechanism differs from it.
 
-    Sampling is left out if approximate mechanisms are sampled: by joint convexity it only reduces the moments.
+    If an approximate mechanism is sampled, the sampling is left out, which by joint convexity never reduces moments.
     """
     match mechanism:
         case m.ApproximateDP():

@@ -1,6 +1,7 @@
-"""Upper bounds of K(c) = log E_P[e^{cY}] = c D_{c+1}(P || Q), c > 0 (docs/theory/conversions.md section 3).
+"""Upper bounds of K(c) = log E_P[e^{cY}] = c D_{c+1}(P || Q) for c > 0 (docs/theory/conversions.md section 3).
 
-K adds under composition, adaptive composition included as long as c is fixed in advance.
+Y is the privacy loss, and D_{c+1} the Renyi divergence of order c + 1. Under composition the K(c) of all steps add up.
+This holds for adaptive composition too, if c is fixed in advance.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from .sampled_moments import bound_sampled_gaussian, bound_sampled_moment
 from .two_sided_moments import compute_binary_moment, compute_exact_moment
 
 _EXP_LIMIT = 700.0
-"""Exponents from here on are kept as logarithms."""
+"""Exponent above which e to this power is not computed, but represented by its logarithm."""
 _MOST_DRAWS = 20_000
-"""Largest number of terms of a sum: half a millisecond."""
+"""Largest number of terms of a sum, which take half a millisecond."""
 _LEAST = 1e-3
-"""Least noise multiplier for which sampling is used: at less noise it does not help."""
+"""Smallest noise multiplier for which sampling is taken into account. With less noise it does not reduce moments."""
 
 
 @lru_cache(maxsize=4096)
@@ -108,11 +109,10 @@ def _log_moment_of_pair(pair: CompletePair, power: float) -> float:
 
 
 def _bound_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
-    """Bounds K(c) of shifts by ``times`` the sensitivities, in a Poisson sample, by the joint convexity of p^{c+1}
-    q^{-c}.
+    """Bounds K(c) of a mixture whose shifts are ``times`` the sensitivities, in a Poisson sample.
 
-    All numbers are positive. An exponent has at most ten roundings. A term of the sum has a few more and those of
-    NumPy's expm1, and the sum itself is that of the terms to one rounding.
+    The bound follows from the joint convexity of p^{c+1} q^{-c}. All numbers are positive. An exponent has at most ten
+    roundings. A term of the sum has a few more, including those of NumPy's expm1. The sum adds one rounding.
     """
     norms, shares = np.asarray(mixture.sensitivities), np.asarray(mixture.probabilities)
     unit = (Range(c) * (Range(c) + 1) * 0.5).hi
@@ -127,7 +127,10 @@ def _bound_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: flo
 
 
 def _bound_draws(size: int, total: int, mu: Range, c: float) -> float:
-    """Bounds K(c) of a shift of k mu, k ~ Bin(size, 1/total); infinite if that is too many terms."""
+    """Bounds K(c) of a shift of k mu, where k has the distribution Bin(size, 1/total).
+
+    The bound is infinite if the sum would have too many terms.
+    """
     if size > _MOST_DRAWS:
         return INF
     exponent = Range(c) * (Range(c) + 1) * (mu * mu) * 0.5
@@ -177,10 +180,11 @@ def _bound_joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
 
 
 def _bound_joined_curves(doubled: m.Mechanism, k: float) -> float:
-    """Bounds K of a curve that is a "remove" one for eps >= 0 and an "add" one below, where both have at most ``k``.
+    """Bounds K of a curve that equals a "remove" curve for eps >= 0 and an "add" curve for eps < 0.
 
-    As M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps, it is at most twice theirs. In a class of pairs
-    that need not be symmetric it is at most four times theirs (section 4).
+    ``k`` bounds K of both curves. Let M = e^K. Then M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps,
+    so M - 1 of the joined curve is at most twice the bound of the two. In a class of pairs that need not be symmetric
+    it is at most four times that bound (docs/theory/conversions.md section 4).
     """
     once = _scale_excess_by_two(k)
     return _scale_excess_by_two(once) if is_or_wraps(doubled, m.ZCDP, m.BoundedRange) else once

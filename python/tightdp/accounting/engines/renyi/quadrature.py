@@ -1,8 +1,8 @@
 """M = E[W^a] of the Poisson-subsampled Gaussian at any real order a > 1 (docs/theory/conversions.md section 5).
 
-W = 1 - q + q e^x, x = u/sigma - 1/(2 sigma^2), u standard normal. The relative error of the trapezoidal rule of step h
-is e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1) for any y < pi sigma. The reason is that |W(u + iy)| <= W(u) and that W has no
-zero in that strip.
+Here W = 1 - q + q e^x and x = u/sigma - 1/(2 sigma^2), where u is standard normal. M is computed by the trapezoidal
+rule with step h. For every y < pi sigma its relative error is at most e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1), because
+|W(u + iv)| <= W(u) and W has no zero in the strip |v| <= y.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from ...numerics.outward import ULP, Range
 
 _EXPONENT = 60.0
-"""The step h is chosen for e0 <= 2.1 e^-60, so that 1e9 steps may share the error."""
+"""The step h is chosen for e0 <= 2.1 e^-60. Then even 1e9 steps of a composition have a small error together."""
 _RELATIVE = 3 * math.exp(-_EXPONENT)
 _REACH = 12.0
-"""Nodes run from -12 to a/sigma + 12. The rest is below a e^-70 on the left. On the right it decays by e^-12 per unit
-from the last node, because the slope of the log of W^a phi is at most a/sigma - u."""
+"""Nodes u run from -12 to a/sigma + 12. The part of the sum to the left of them is below a e^-70. To the right of the
+last node the terms decay by e^-12 per unit, because the slope of log(W^a phi) is at most a/sigma - u. Here phi is the
+standard normal density."""
 _LARGE = 30.0
-"""M itself is summed if it exceeds e^30, otherwise M - 1 without cancellation."""
+"""Logarithm of M above which M itself is summed. Otherwise M - 1 is summed, without cancellation."""
 
 
 def _step(sigma: float) -> float:
@@ -31,7 +32,7 @@ def _step(sigma: float) -> float:
 
 
 def count_nodes(sigma: float, c: float) -> float:
-    """Returns how many nodes ``log_moment`` takes."""
+    """Returns the number of nodes of ``log_moment``."""
     return ((c + 1) / sigma + 2 * _REACH) / _step(sigma)
 
 
@@ -41,8 +42,10 @@ def log_moment(sigma: float, q: float, c: float) -> float:
 
 
 def log_moment_range(sigma: float, q: float, c: float) -> Range:
-    """Returns log E[W^{c+1}] for 0 < q < 1. No term is negative, so the nodes that are left out raise the upper end
-    alone."""
+    """Returns a range of log E[W^{c+1}] for 0 < q < 1.
+
+    No term is negative, so nodes that are left out change only the upper end.
+    """
     a, h = c + 1, _step(sigma)
     u = np.arange(-math.ceil(_REACH / h), math.ceil((a / sigma + _REACH) / h) + 1) * h
     x = u / sigma - 0.5 / (sigma * sigma)
@@ -50,7 +53,7 @@ def log_moment_range(sigma: float, q: float, c: float) -> Range:
     log_w = np.where(x < 1, np.log1p(q * np.expm1(np.minimum(x, 1.0))), np.logaddexp(math.log1p(-q), x + math.log(q)))
     power = a * log_w
     logs = power + log_phi
-    # x has three roundings of terms that add up to ``spread``. The logarithms have a few of their own sizes.
+    # x has three roundings of terms that add up to ``spread``. Each logarithm has a few roundings of its own size.
     spread = np.abs(u) / sigma + 0.5 / (sigma * sigma)
     top = float(logs.max())
     tail = h / -math.expm1(-_REACH * h)
@@ -62,7 +65,7 @@ def log_moment_range(sigma: float, q: float, c: float) -> Range:
         return Range(least, (top + math.log(total) + 4 * _RELATIVE) * (1 + 8 * ULP) + a * math.exp(-70 - top))
     phi, full = np.exp(log_phi), np.exp(logs)
     once = np.exp(x + math.log(q) + log_phi)  # q e^x phi
-    direct = (power < 1) & (x < 1)  # there W^a - 1 and W - 1 come from expm1, elsewhere from differences
+    direct = (power < 1) & (x < 1)  # where W^a - 1 and W - 1 are computed by expm1, and not as differences
     grown = np.where(direct, phi * np.expm1(np.minimum(power, 1.0)), full - phi)
     linear = a * np.where(direct, q * np.expm1(np.minimum(x, 1.0)) * phi, once - q * phi)
     value = grown - linear
@@ -83,9 +86,10 @@ def log_moment_range(sigma: float, q: float, c: float) -> Range:
 
 
 def log_moment_replaced(sigma: float, q: float, c: float) -> Range:
-    """Returns log E[W(u)^{c+1} W(-u)^{-c}], 0 < q < 1, for the pair of replacing a record (replace.md section 6).
+    """Returns a range of log E[W(u)^{c+1} W(-u)^{-c}] for 0 < q < 1.
 
-    The upper end is infinite if that takes more than ``MOST_NODES`` nodes.
+    It is K(c) of the pair of replacing a record (docs/theory/replace.md section 6). The upper end is infinite if more
+    than ``MOST_NODES`` nodes would be needed.
     """
     h = max(_step_replaced(sigma, c, share) for share in (0.2, 0.35, 0.5, 0.65, 0.8))
     last = (1 + 2 * c) / sigma + _REACH
@@ -107,7 +111,7 @@ def log_moment_replaced(sigma: float, q: float, c: float) -> Range:
 
 
 MOST_NODES = 20_000
-"""Largest number of nodes: half a millisecond, as for the moments of a removal."""
+"""Largest number of nodes, which take half a millisecond, as for the moments of a removal."""
 
 
 def _step_replaced(sigma: float, c: float, share: float) -> float:

@@ -1,9 +1,9 @@
 """Moments of Poisson sampling (docs/theory/conversions.md section 4).
 
-With W = 1 - q + q L and L = dP/dQ under Q, "remove" has the moment M(c) = E_Q[W^{c+1}]. The moment of "add" is at most
-the larger of the "remove" moments of the pair and of its reverse. At integer orders M is a sum of positive terms. Its
-logarithm K = ln M is convex, so a chord bounds K between integer orders. For Gaussians the trapezoidal rule gives K at
-any order.
+Let (P, Q) be the pair without sampling, q the sampling probability, and W = 1 - q + q dP/dQ. The moment in the
+direction "remove" is M(c) = E_Q[W^{c+1}]. The moment in the direction "add" is at most the larger one of the "remove"
+moments of the pair and of its reverse. At integer orders c + 1, M is a sum of positive terms. K = log M is convex, so a
+chord bounds K between integer orders. For Gaussians the trapezoidal rule gives K at any order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAST = 1e-150
 """Smallest noise multiplier whose sampled moments are computed. The square of a smaller one would be subnormal, and the
 moments without sampling are used for it."""
 _MOST_INNER = 256
-"""Largest integer order for an inner mechanism that is evaluated term by term."""
+"""Largest integer order for inner mechanisms whose moments are evaluated one by one."""
 
 
 def bound_sampled_moment(inner: Callable[[float], float], q: float, c: float) -> float:
@@ -64,10 +64,10 @@ def _bound_by_chord(at_order: Callable[[int], float], c: float, most: int) -> fl
 
 
 def bound_integer_order(inner: NDArray[np.float64], q: float) -> Range:
-    """Returns log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)), where ``inner`` holds K_j.
+    """Returns K at the integer order a = len(inner) + 1 from the moments K_2, ..., K_a of the inner mechanism.
 
-    The first 1 is the sum of the terms for j = 0 and j = 1 and of the parts "- 1" of the other terms. So nothing
-    cancels.
+    It is log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)), where ``inner`` holds the K_j. Writing the sum
+    with e^{K_j} - 1 avoids cancellation.
     """
     a = len(inner) + 1
     if not inner[-1] < INF:

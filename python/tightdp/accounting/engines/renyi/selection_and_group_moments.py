@@ -17,11 +17,11 @@ from . import conversion
 Moment = Callable[[m.Mechanism, float], float]
 """A function that returns an upper bound of K(c) of a mechanism."""
 _RATIO = 1.25
-"""Ratio of the epsilons at which the curve of a run is bounded, if the number of repetitions is Poisson."""
+"""Ratio of neighbouring epsilons at which the curve of a run is bounded, if the number of repetitions is Poisson."""
 
 
 def log_moment(mechanism: Derived, c: float, of: Moment) -> float:
-    """Returns an upper bound of K(c) of a repeated run or a group; ``of`` bounds the moments of its parts."""
+    """Returns an upper bound of K(c) of a repeated run or a group. ``of`` bounds the moments of its parts."""
     if isinstance(mechanism, Group):
         return _sum_run_moments(
             tuple((_scale_to_group(one, mechanism.size), count) for one, count in mechanism.parts), c, of
@@ -33,7 +33,7 @@ def log_moment(mechanism: Derived, c: float, of: Moment) -> float:
     runs = build_repetitions(mechanism)
     if not runs.poisson:
         return (log(runs.mean) + Range(c) * _compute_run_gain(mechanism, of) + once).hi
-    # The sum of the moment with runs and of e^-mean, the probability of no run.
+    # The moment is the sum of e^-mean, the probability of no run, and of the moment if there are runs.
     at = math.floor(math.log(math.log1p(1 / c)) / math.log(_RATIO) - 1e-9)
     lead = Range(c) * runs.mean * _bound_run_delta(mechanism, _RATIO**at, of) + once
     if lead.hi > _EXP_LIMIT:
@@ -46,7 +46,7 @@ _EXP_LIMIT = 700.0
 
 
 def _sum_run_moments(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float, of: Moment) -> float:
-    """Returns the sum of the moments of the parts of a run; infinite if one of them has none."""
+    """Returns an upper bound of the sum of the parts' moments; infinite if a part is None."""
     found = Range(0.0)
     for mechanism, count in parts:
         found += INF if mechanism is None else count * Range(of(mechanism, c))

@@ -21,9 +21,9 @@ from .sampled_moments import bound_integer_order
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
 _MOST_ORDER = 256
-"""Largest integer order of a sum over the orders of the mechanism that is sampled."""
+"""Largest integer order at which the moment of a sample is computed from moments of the mechanism that is sampled."""
 _LEAST = 1e-3
-"""Least noise multiplier of quadratures."""
+"""Smallest noise multiplier for which quadratures are used."""
 
 
 def compute_exact_moment(mechanism: m.Mechanism, c: float) -> Range:
