@@ -268,7 +268,7 @@ def _bound_rounding(count: int, values: _Long) -> float:
 
 
 class _Multisets:
-    """All multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
+    """The multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
 
     A multiset is a row of size + kinds - 1 places, of which kinds - 1 hold a bar and the others a thing. The bars
     separate the kinds. One description is the places of the bars, whose distances give the number of things of each

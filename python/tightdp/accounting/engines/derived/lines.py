@@ -37,7 +37,7 @@ class Lines:
         self._run = run
         self._tolerance = tolerance
         self._top = min(run.largest, MOST)
-        self._bottom = max(-run.largest_back, math.log(tolerance))  # below, delta is nearly 1
+        self._bottom = max(-run.largest_back, math.log(tolerance))  # delta is nearly 1 below
         self._delta: dict[float, float] = {}
         self._nodes: list[float] = []
         self._done: set[float] = set()

@@ -11,35 +11,39 @@ from ...numerics.outward import ULP
 
 Array = NDArray[np.float64]
 STEP = 0.125
-"""Distance from the middle of a cell, in cells, at which the curve is evaluated too. Its slope at the middle lies
-between two chords."""
+"""Distance from the middle of a cell, divided by the cell's width, at which the curve is evaluated too. The slope of
+the curve at the middle is between those of the two chords from there."""
 _ROUNDINGS = 64 * ULP
 
 
 class Side(NamedTuple):
-    """Bounds of delta of a pair in the middles of the cells (j h, (j + 1) h), and ``STEP`` h before and after them: one
-    row a cell."""
+    """Bounds of delta of a pair at three epsilons of each cell (j h, (j + 1) h), one row for each cell.
+
+    The epsilons are the middle of the cell, and the points at distance ``STEP`` h before and after the middle.
+    """
 
     lower: Array
     upper: Array
 
 
 def list_epsilons(n: int, h: float) -> Array:
-    """Returns the epsilons at which a ``Side`` is evaluated, one row a cell."""
+    """Returns the epsilons at which a ``Side`` is evaluated, one row for each cell."""
     places: Array = (np.arange(n)[:, None] + np.array([0.5 - STEP, 0.5, 0.5 + STEP])) * h
     return places
 
 
 def bound_masses_below(right: Side, left: Side, h: float) -> Array:
-    """Returns P-masses at -n h, .. n h of a distribution that the pair dominates; ``left`` is the side of the reversed
-    pair."""
+    """Returns the masses under P, at the losses -n h, ..., n h, of a distribution that the pair dominates.
+
+    ``right`` bounds the pair, and ``left`` bounds the reversed pair.
+    """
     n = len(right.lower)
     behind, ahead = _bound_cell_ends(left, n, h, mirrored=True), _bound_cell_ends(right, n, h, mirrored=False)
     # The value at a node is under the lines of both neighbouring cells, which are below the curve.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
     values[1:-1] = np.minimum(starts[1:], ends[:-1])
-    # The curve is at least 0. So the values may be 0 from the last of the first positive values on, including it.
+    # The curve is at least 0. So the values may be set to 0 from the node before the first value <= 0 on.
     drowned = np.flatnonzero(values[n:] <= 0)
     values[max(n + int(drowned[0]) - 1, n) :] = 0.0
     return _build_hull_masses(values, n, h)

@@ -49,7 +49,7 @@ class Prv:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         """Returns bounds on epsilon; the error terms of delta share the rest of the width."""
-        # With an error as large as delta, only the moment bound would be left. A smaller error takes little more work.
+        # An error as large as delta would leave only the moment bound. A smaller error takes little more work.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
         def ask_core(high: bool) -> tuple[float, float, float, float, float]:

@@ -1,8 +1,9 @@
-"""Lower ends of zCDP from mechanisms of one bit (docs/theory/conversions.md section 7). The upper ends are conversions
-of moments, as those of any other mechanism: moments.py, conversion.py.
+"""Lower bounds for zCDP from mechanisms with two outputs (docs/theory/conversions.md section 7).
 
-P = Ber(r) and Q = Ber(s) are a member of the class if D_a of either from the other is at most xi + a rho at every order
-a > 1. For a given r the least s is found by bisection. The result was checked at all orders at once.
+The upper bounds are conversions of moments, as for any other mechanism (``moments.py``, ``conversion.py``). The pair of
+Bernoulli distributions P = Ber(r) and Q = Ber(s) is a member of the class if D_a(P || Q) and D_a(Q || P) are at most
+xi + a rho at every order a > 1. For a given r the smallest such s is found by bisection. Each candidate is checked at
+all orders at once.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from ...numerics.outward import Range, exp, log, widen_down
 
 _Array = NDArray[np.float64]
 _ORDERS = 160
-"""Cells of the orders at which a member is checked."""
+"""Number of cells into which the orders are divided to check a member."""
 _SHARES = 7
-"""Values of r that are tried together."""
+"""Number of values of r that are tried together."""
 _SPREADS = 0.5, 0.08
-"""Distances that the logarithms of r reach on either side of the best r so far, in the first and the second round."""
+"""Largest distance of log r from that of the best r so far, in the first and in the second round."""
 _BISECTIONS = 20
 _MARGIN = 1e-13
-"""Relative error of a sum of logarithms, with room: five roundings and the errors of the logarithms."""
+"""Bound on the relative error of a sum of logarithms, which has five roundings and the errors of the logarithms."""
 _ORDERS_LESS_ONE = np.exp(np.linspace(math.log(1e-6), math.log(1e12), 600))
 _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDERS_LESS_ONE)
 
@@ -63,10 +64,10 @@ def delta(rho: float, xi: float, epsilon: float) -> float:
 def _find_best_member(
     rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r: float
 ) -> tuple[float, float]:
-    """Returns (r, ln s) of the member with the largest gain near r = delta a, where a is the order whose conversion to
-    (epsilon, delta) is best.
+    """Returns (r, ln s) of the member with the largest gain among those that are tried near ``log_r``.
 
-    The loss that makes that conversion an equality has this probability.
+    The search begins at r = delta a, where a is the order with the best conversion to (epsilon, delta). The loss for
+    which that conversion is an equality has this probability.
     """
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:
@@ -97,12 +98,12 @@ def _largest_loss(r: _Array, rho: float, xi: float) -> _Array:
 
 
 def _is_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
-    """Tells whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0, and D_{c+1}(Q || P) too; False if it is not
-    certain.
+    """Tells whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0 and, with ``both``, whether D_{c+1}(Q || P) is too.
 
-    On a cell [a, b] of c, K(c) = c D_{c+1} is convex, and R(c) = c (xi + (c+1) rho) exceeds its chord minus rho (b -
-    a)^2/4. So K <= R if K <= R - rho (b - a)^2/4 at both ends; or, as D grows with its order, if D_{1+b} <= xi + (1+a)
-    rho. From 1 + c = (y - xi)/rho on, y being the largest loss, D <= y is enough.
+    Returns False if this is not certain. Let K(c) = c D_{c+1}, which is convex, and R(c) = c (xi + (c+1) rho). On a
+    cell [a, b] of c, R exceeds its chord minus rho (b - a)^2/4. So K <= R holds on the cell if K <= R - rho (b - a)^2/4
+    at both ends. As D grows with its order, K <= R also holds if D_{1+b} <= xi + (1+a) rho. Let y be the largest loss.
+    For 1 + c >= (y - xi)/rho no check is needed, because D <= y.
     """
     log_r, log_not_r = np.log(r), np.log1p(-r)
     log_s = log_r - loss
@@ -115,7 +116,7 @@ def _is_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> ND
         c = last * (np.arange(1, _ORDERS + 1) / _ORDERS) ** 2
         one = (c + 1) * p[:, None] - c * q[:, None]
         other = (c + 1) * not_p[:, None] - c * not_q[:, None]
-        # Each term of the sum of exponentials is off by as much as the two products that its exponent is made of.
+        # The relative error of each term of the sum of exponentials is that of the two products in its exponent.
         size_one = (c + 1) * np.abs(p)[:, None] + c * np.abs(q)[:, None]
         size_other = (c + 1) * np.abs(not_p)[:, None] + c * np.abs(not_q)[:, None]
         k = np.logaddexp(one, other)
