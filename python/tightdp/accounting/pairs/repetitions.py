@@ -51,7 +51,7 @@ class Repetitions:
             found = delta(epsilon)
             return (math.log(found) if found > 0 else -INF) + height - _log_expm1(epsilon) + _MARGIN * (1 + abs(height))
 
-        # The ratio is at most 1/gamma whatever the curve is.
+        # exp(gain / (eta + 1)) is at most 1/gamma for every curve, so the search ends at log(1/gamma).
         found = find_boundary(compare_curves, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9)
         return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
 

@@ -14,7 +14,7 @@ from ..._core import dlpack_array
 from ..arrays import is_torch as is_torch
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
-"""Number of bytes of an entry of each type that gradients may have. Exact sums are of int64."""
+"""Number of bytes of an entry of each type that gradients may have. Exact sums are int64, which is not among them."""
 _DLPACK_CUDA = (2, 13)
 """Device types kDLCUDA and kDLCUDAManaged of the DLPack standard."""
 
@@ -33,7 +33,7 @@ class DeviceArray:
     stream: int | None = None
     """Stream on which work on this array is queued; 1 is the default stream. None if the array does not say."""
     owner: Any = field(default=None, compare=False)
-    """Object that keeps the memory alive, if it was handed over for this view alone."""
+    """Object that keeps the memory alive, if the producer handed that object over for this view alone."""
 
     @property
     def rows_contiguous(self) -> bool:

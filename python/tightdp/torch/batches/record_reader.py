@@ -29,7 +29,7 @@ class AloneRead(NamedTuple):
 
 
 class RecordReader(Dataset[Any]):
-    """A data set that reads each record with its own coins, and collates the record to a batch of one by ``collate``.
+    """A data set that reads each record with a random seed of its own, and makes a batch of one of it by ``collate``.
 
     An index of this data set is a pair of the record's index in ``dataset`` and a seed. The global generators have this
     seed while the record is read.
@@ -81,7 +81,7 @@ def copy_arrays(x: Any) -> Any:
 
 
 class RecordCollator:
-    """A collation that makes a part of the records of one form, so that no record is padded to another one's length.
+    """A function that collates records into parts, one for each form, so that no record is padded to another's length.
 
     The form of a record is its structure, its types and its shapes. ``alone`` says that each record is already a batch
     of one. Otherwise PyTorch's own collation stacks the records of one form. ``in_order`` keeps the order of the
