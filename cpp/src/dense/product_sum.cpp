@@ -156,6 +156,8 @@ class Adder {
         else
             for (std::int64_t o = 0; o < p.outputs; ++o)
                 release(p.layer, begin + o * layer.columns, sums + o * stride, p.columns);
+        // What was released once is gone, so that no record is released twice for one charge.
+        for (std::int64_t o = 0; total && o < p.outputs; ++o) std::fill_n(total + o * layer.columns, p.columns, 0);
     }
 
     // Adds the noise of entries `begin` and on of a layer to their sums, and writes them as floats.

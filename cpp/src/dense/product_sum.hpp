@@ -36,7 +36,7 @@ struct ProductSum {
 
 // totals[l][o][j] += sum_k m_k modulo 2^64, with integers m_k = w_k (x) q_k, or of a formed layer trunc(w_k x_k), whose
 // norm |m_k| over all layers together is at most the bound. Layers of one output are formed. With a release, what
-// would be the totals gets its noise and goes to `out`; the totals themselves are only read.
+// would be the totals gets its noise and goes to `out`; the totals are zero afterwards.
 template <class T>
 void add_products(const ProductSum& request);
 

@@ -103,13 +103,23 @@ struct AesRegister<64> {  // with masks of ones, since GCC 12 warns of what a ma
 };
 #endif
 
+// The constraint "x" allows the first sixteen registers alone. The assembler then encodes instructions on 128 bits as
+// every processor with AES and AVX has them: with the other registers they would need VAES and AVX-512.
 template <class Word>
 inline __attribute__((always_inline)) void aes_round(Word& x, const Word& key) {
-    asm("vaesenc %1, %0, %0" : "+v"(x) : "v"(key));
+    if constexpr (sizeof(Word) == 16) {
+        asm("vaesenc %1, %0, %0" : "+x"(x) : "x"(key));
+    } else {
+        asm("vaesenc %1, %0, %0" : "+v"(x) : "v"(key));
+    }
 }
 template <class Word>
 inline __attribute__((always_inline)) void aes_last_round(Word& x, const Word& key) {
-    asm("vaesenclast %1, %0, %0" : "+v"(x) : "v"(key));
+    if constexpr (sizeof(Word) == 16) {
+        asm("vaesenclast %1, %0, %0" : "+x"(x) : "x"(key));
+    } else {
+        asm("vaesenclast %1, %0, %0" : "+v"(x) : "v"(key));
+    }
 }
 
 // The numbers of a tile's 64 blocks, at their places in the counter blocks of one register after the other. Register i

@@ -164,8 +164,8 @@ def release_products(
     """Writes (totals + sum_k m_k + noise) grid / divisor to ``out``, float32 or float64, in the pass that adds.
 
     The noise are rounded normals of ``deviation`` in units of the grid, from draw ``first`` of each layer on; none
-    without a stream. ``totals`` are read and not changed. They may be an empty list for up to 2^14 records. The rest is
-    as in ``add_products``. Source: docs/theory/exact-products.md, section 8.
+    without a stream. ``totals`` are zero afterwards, so that no record is released twice. They may be an empty list for
+    up to 2^14 records. The rest is as in ``add_products``. Source: docs/theory/exact-products.md, section 8.
     """
     kernels.release_products(
         _round_products(layers),
