@@ -10,8 +10,8 @@
 namespace tightdp {
 
 inline constexpr std::size_t kChunkDraws = 256;
-// Tiles a chunk may use: 2^32 words and more, where some 10^4 are needed. 2^36 chunks then still fit 64-bit
-// block numbers.
+// Tiles a chunk may use: 2^32 words and more, where some 10^4 are needed. 2^34 chunks of 64 blocks a tile
+// then still have 64-bit block numbers.
 inline constexpr int kTilesPerChunkLog2 = 24;
 
 // The words of one chunk, a few tiles at a time.
