@@ -33,8 +33,8 @@ class Budget:
     order: float | None
     failure: float
     others: str | None
-    """Releases that the ledger covers beside those of the filter's family, each mechanism up to its count: an account as
-    JSON, or None if there are none."""
+    """Releases that may be spent beside the filter's cap, each mechanism up to its count, as the JSON of an account.
+    None stands for no such releases."""
     identity: str
     """32 random hexadecimal digits."""
 
