@@ -27,8 +27,8 @@ from .wording import (
 Statement = Any
 """A ``tightdp.Statement``. It cannot be imported here, because its module imports this one."""
 UNITS = 2 * 10**9
-"""Most units of work for the curves and numbers that the page shows beside the guarantee. This takes three seconds at
-most. Curves that would need more work are drawn with a wider band."""
+"""Largest number of units of work for the curves and numbers that the page shows beside the guarantee. They take three
+seconds at most. Curves that would need more work are drawn with a wider band."""
 META_NAME = "tightdp-statement"
 """Name of the HTML meta element that holds the statement as JSON, so that the page itself can be checked."""
 MOST_MECHANISMS = 10

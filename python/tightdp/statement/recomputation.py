@@ -27,11 +27,11 @@ MOST_SLOW = 10
 """Largest number of distinct entries that are neither Gaussians nor Poisson-sampled Gaussians. Each of them takes up to
 0.1 s."""
 UNITS = 10**9
-"""Most units of work for the computation of a bound. They take two seconds, and three and a half in the worst case that
-was found."""
+"""Largest number of units of work for the computation of a bound. They take two seconds, and three and a half in the
+worst case that was found."""
 FEW_UNITS = 10**8
-"""Most units of work for the first check of a statement that is being made. They are enough unless an engine takes
-long."""
+"""Largest number of units of work for the first check of a statement that is being made. They are enough unless an
+engine takes long."""
 PATIENT = "`tightdp verify --patient` takes the time"
 """Advice in errors about accounts that take long."""
 TOLERANCE = 1e-6
