@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result: int = arguments.run(arguments)
         sys.stdout.flush()
         return result
-    except BrokenPipeError:  # the reader of the output closed the pipe, which is no error
+    except BrokenPipeError:  # the reader of the output has closed the pipe, which is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, TypeError, OSError, ImportError) as error:

@@ -17,7 +17,7 @@ from ..records.sources.rows import TextFormat
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    """Adds the options that describe the format of tables."""
+    """Adds the options that describe the format of CSV files."""
     p.add_argument("--delimiter", default=",", help="between cells, such as ; or tab (default: a comma)")
     p.add_argument("--encoding", default="utf-8-sig", help="of CSV files, such as latin-1 (default: UTF-8)")
     p.add_argument("--decimal", default=".", help="the decimal mark of numbers, a point or a comma (default: a point)")

@@ -1,4 +1,4 @@
-"""Algorithms and models by the names the command line uses."""
+"""Lists algorithms and models by the names that the command line uses for them."""
 
 from __future__ import annotations
 

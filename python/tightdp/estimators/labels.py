@@ -78,7 +78,7 @@ def require_typed_labels(labels: Any) -> Any:
 
 
 def check_typed(blocks: Blocks) -> None:
-    """Raises ValueError for blocks that learn the type of their labels only as they read them."""
+    """Raises ValueError for blocks whose type of labels is not known before all labels are read."""
     if not blocks.typed:
         raise ValueError(
             "classes must be declared for CSV files in blocks, where the labels of all records decide their type. "

@@ -42,7 +42,7 @@ from .private_estimator import PrivateEstimator
 from .shared import statements as stated
 from .shared.sklearn_interface import ClassifierMixin, validate_data
 
-# A hint for the error about undeclared labels, for labels that seem to be indices of the declared ones ("places").
+# A hint that the error about undeclared labels ends with, if the labels seem to be indices of the declared ones.
 PLACES = (
     ". It holds whole numbers, as VotingClassifier, StackingClassifier and BaggingClassifier hand them on in place of "
     "texts: inside of them declare classes=[0, 1, ...], the places of the sorted texts"
@@ -96,7 +96,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     ----------
     privacy_ : ``Bound`` on the epsilon of ``charged_`` at ``delta``
     charged_ : the ``Composition`` that the run was charged: all planned releases, or the caps of an adaptive run
-    history_ : the mechanisms that were released, in order; the count comes first
+    history_ : the mechanisms that were released, in order; if records were counted, the count comes before the training
     statement_ : the ``tightdp.Statement`` of the fit: what the bound covers and assumes, as text, JSON or a page
     public_size_ : the number of records that the run used, which was given or released; each record counts as its
         relative weight
@@ -165,11 +165,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return plan_label_release(partial(self._compute_charge, self._build_model(features, 2)), target, self._spent)
 
     def _loss(self, classes: int) -> Loss:
-        """Returns the loss for so many classes."""
+        """Returns the loss for this number of classes."""
         raise NotImplementedError
 
     def _build_model(self, features: int, classes: int) -> Model:
-        """Returns the model for so many features and classes."""
+        """Returns an untrained model for these numbers of features and classes."""
         raise NotImplementedError
 
     def _prepare_array(
@@ -184,7 +184,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         note: str = "fit",
         **given: Any,
     ) -> Records:
-        """Returns records with features within bounds, labels as indices into ``classes_``, and relative weights."""
+        """Returns records with features within bounds, labels as indices into ``classes_``, and weights.
+
+        The weights are divided by ``largest``, the largest weight that counts.
+        """
         values = validate_data(self, X, reset=not again)
         features = scale_to_bounds(self._declared_bounds(values.shape[1], values.dtype, again), values)
         learning = must_learn(self.classes) or must_learn(classes)
@@ -325,7 +328,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
 
 class LinearClassifier(PrivateClassifier):
-    """A classifier whose scores are linear: ``coef_`` (classes or 1, features) and ``intercept_``."""
+    """A classifier with linear scores, whose weights are ``coef_`` (classes or 1, features) and ``intercept_``."""
 
     def _build_model(self, features: int, classes: int) -> LinearModel:
         return LinearModel(features, self._loss(classes), intercept=bool(self.fit_intercept))
@@ -341,12 +344,12 @@ class LinearClassifier(PrivateClassifier):
         return table[:, -1] if self._model.intercept else np.zeros(len(table))
 
     def _get_table(self) -> Vector:
-        """Returns the parameters with a row for each score."""
+        """Returns the parameters as a matrix with one row for each score."""
         return np.reshape(self._require_parameters(), (self._model.loss.outputs, -1))
 
 
 class Probabilities(PrivateClassifier):
-    """A classifier whose scores are log-odds: the logistic loss of two classes or more."""
+    """A classifier whose scores are log-odds. It is trained with the logistic loss of two or more classes."""
 
     def _loss(self, classes: int) -> Loss:
         return Logistic() if classes == 2 else Multinomial(classes)
@@ -389,7 +392,7 @@ class LinearSVC(LinearClassifier):
     """Private linear support vector machine: hinge loss, one class against the rest jointly when there are more
     than two.
 
-    ``huber`` > 0 rounds the hinge's kink over |1 - margin| <= huber.
+    With ``huber`` > 0 the kink of the hinge is rounded where |1 - margin| <= huber.
     """
 
     __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""

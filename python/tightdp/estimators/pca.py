@@ -37,15 +37,15 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     noise_multiplier : the standard deviation of the noise divided by the sensitivity, given in place of ``epsilon``.
         The sensitivity is the largest Frobenius norm that one record can add. It is 5/4 max_norm^2, or max_norm^2
         without ``center``.
-    max_norm : L2 bound on a row, in ``fit`` alone. Longer rows are scaled down, and so weigh less
+    max_norm : L2 bound on a row, which only ``fit`` applies. Longer rows are scaled down, and so weigh less
     center : whether a private mean is subtracted. The one release then contains the sum of the rows and their number as
         well. False takes eigenvectors of the second moment, with a fifth less noise. It is meant for columns that are
         known to be centred.
     random_state : None draws from the operating system's secure generator; an int is for experiments
     ledger : a ``tightdp.Ledger``, or its path or URL, as for classifiers
 
-    Attributes: ``components_`` (n_components, features); ``mean_`` (features,), of zeros without ``center``;
-    ``privacy_``, ``charged_``, ``history_``, ``statement_`` as in classifiers.
+    Attributes: ``components_`` has the shape (n_components, features). ``mean_`` has the shape (features,), and is zero
+    without ``center``. ``privacy_``, ``charged_``, ``history_`` and ``statement_`` are as in classifiers.
 
     The guarantee is that of one Gaussian(noise_multiplier) under adding or removing one record. docs/theory/adaclip.md,
     section 5, has the proof. Rows that are not finite add nothing.
@@ -70,7 +70,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     @fit_on_a_copy
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learns the components of X (n, features), which may come in blocks; y is not used."""
+        """Learns the components of X (n, features), which may be given in blocks. The argument y is not used."""
         check_free(self)
         noise = self._resolve_noise()
         bound = exact_bound("max_norm", self.max_norm)

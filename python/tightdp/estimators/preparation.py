@@ -1,4 +1,4 @@
-"""Preparation of a record before a model sees it: features within bounds, labels as numbers of classes."""
+"""Prepares records for a model: maps features by their bounds, and turns labels into indices of classes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def resolve_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | Non
     if given is None:
         return None
     try:
-        with np.errstate(over="ignore"):  # refused below
+        with np.errstate(over="ignore"):  # an infinite width is refused below
             low, high = (_check.reals("bounds", b).astype(dtype) for b in given)
             span = np.broadcast_to(high - low, (width,))
     except (TypeError, ValueError):

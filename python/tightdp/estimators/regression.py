@@ -55,7 +55,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), the size of the noise. With a
         smaller penalty, the inverse of the second moment would be mostly noise.
     fit_intercept : whether a constant is fitted
-    random_state, ledger : as for classifiers
+    random_state, ledger : as for classifiers, such as ``LogisticRegression``
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ def validate_targets(y: Any, records: int) -> NDArray[np.float64]:
 
 
 def validate_block_targets(features: NDArray[Any], targets: NDArray[Any]) -> None:
-    """Checks the targets of a block."""
+    """Checks the targets of a block. Raises ValueError unless there is one number for each record."""
     validate_targets(targets, len(features))
 
 

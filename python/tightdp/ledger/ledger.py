@@ -136,7 +136,7 @@ class Ledger:
         others: Composable | None = None,
         failure: float = 0.0,
     ) -> Ledger:
-        """Makes a ledger. Its budget, relation and data set never change.
+        """Makes a ledger. Its budget, neighbouring relation and data set never change.
 
         ``dataset`` says in words which data the budget is about. The other arguments are those of ``PrivacyFilter``.
         The ``family`` "renyi" can charge every mechanism, and "gaussian" is tightest for Gaussians on all records.
@@ -254,7 +254,10 @@ class Ledger:
         return self._compute_share_of_cap(self._read_current().spent)
 
     def spent_after(self, mechanism: Composable, count: int = 1) -> float:
-        """Returns ``spent`` as it would be after ``count`` more releases; infinity if ``spend`` would refuse them."""
+        """Returns the value that ``spent`` would have after ``count`` more releases.
+
+        Returns infinity if ``spend`` would refuse these releases.
+        """
         _, prices = self._price_releases(mechanism, count)
         return self._compute_share_of_cap(_add_releases(self._filter, self._read_current().spent, prices))
 

@@ -65,8 +65,8 @@ class SQLite:
                 yield run
                 outcome = UNKNOWN if write else UNDONE
                 run("COMMIT")
-        except sqlite3.Error as error:  # closing the connection undid what was not committed
-            why = str(error) or "is malformed"  # Python 3.10 drops a message that quotes what is no UTF-8
+        except sqlite3.Error as error:  # closing the connection undoes what is not committed
+            why = str(error) or "is malformed"  # Python 3.10 drops a message that is not UTF-8
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
     def _check_files(self, create: bool) -> None:

@@ -15,7 +15,7 @@ UNKNOWN = "it is not known whether the spend was recorded: release nothing, and 
 
 
 class LedgerError(OSError):
-    """Error of a ledger that cannot be read or written, or of a file that is not a ledger. Release nothing after it."""
+    """An error about a ledger that cannot be read or written, or a file that is no ledger. Release nothing after it."""
 
 
 class Store(Protocol):

@@ -47,7 +47,7 @@ class ColumnFact:
         return line.startswith(f"{self.release}: ")
 
     def agrees_with(self, line: str) -> bool:
-        """Tells whether a line about this fact gives this value."""
+        """Tells whether a line about this fact gives the same value as this fact."""
         return line == self.describe_release() or line.startswith(f"{self.describe_release()}; ")
 
 

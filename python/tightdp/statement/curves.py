@@ -41,7 +41,7 @@ def draw_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
 
 
 def draw_tradeoff(x: Vector, curve: Curve) -> str:
-    """Draws the least rate of missed records at each rate of false accusations."""
+    """Draws the trade-off curve: the least rate of missed records at each rate of false accusations."""
     ticks = _place_ticks(1.0)
     guessing = (0.0, 1.0), (1.0, 0.0)
     frame = _PlotFrame(1.0, 1.0)

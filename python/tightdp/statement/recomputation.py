@@ -33,7 +33,7 @@ FEW_UNITS = 10**8
 """Largest number of units of work for the first check of a statement that is being made. They are enough unless an
 engine takes long."""
 PATIENT = "`tightdp verify --patient` takes the time"
-"""Advice in errors about accounts that take long."""
+"""Advice that ends the errors about accounts whose bounds take long to compute."""
 TOLERANCE = 1e-6
 """Relative amount by which a claim may be below the computed bound. Last digits differ on another processor, or if an
 account grew step by step. A claim within this tolerance is raised to the computed bound, so no accepted claim is below

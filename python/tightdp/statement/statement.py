@@ -88,7 +88,7 @@ class Statement:
         end is taken. A bound that contradicts ``charged`` is refused.
     delta : the delta of the guarantee, in (0, 1)
     charged : the composition that the run was charged with
-    neighbors : the relation that ``privacy`` is about
+    neighbors : the neighbouring relation of the guarantee
     released : the parts that may be published, one line for each
     public : the facts that were taken to be public, and how each is known, as in {"labels": "declared: no, yes"}
     size : the number of records that the run used, given as public or released with noise; None if none was used
@@ -97,7 +97,7 @@ class Statement:
     arithmetic : "exact" if the release agrees with the charge to the last bit; "idealised gradients" if sums and noise
         are exact but the gradients that are summed are not; otherwise "idealised"
     seeded : whether the noise came from a seed
-    outside : facts that the bound leaves out, besides those that every bound leaves out
+    outside : things that this bound leaves out, besides those that every bound leaves out
     ledger : the ledger that was charged, if there is one
     settings : the settings of the run, by name
     parameters : the hash of the released parameters, as "sha256:" and 64 digits, if it is known

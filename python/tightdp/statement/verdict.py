@@ -53,7 +53,7 @@ class Verdict(NamedTuple):
     """Entries of which something cannot be checked from a file, and what this is."""
 
     def place_under(self, name: str) -> Verdict:
-        """Returns the verdict on a file whose entry ``name`` is this statement."""
+        """Returns the verdict on a file that holds the statement of this verdict as its entry ``name``."""
         return Verdict(*({f"{name}.{entry}": how for entry, how in part.items()} for part in self))
 
     def record_comparison(self, entry: str, how: str) -> None:

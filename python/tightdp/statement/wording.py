@@ -65,7 +65,7 @@ OTHERS_CHOSE = (
 )
 """Text on the epsilons of published releases, for the person who signs. docs/howto/ten-minutes.md gives the sources."""
 AGAIN = "Another fit on the same data: the next one is charged as much again."
-"""Line on repeated fits, for statements of estimators."""
+"""Line about repeated fits among the things that the bound of an estimator leaves out."""
 
 
 def explain_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ LARGEST = 1e300
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """A linear model whose features are made of a table's columns; ``tightdp.load`` reads one from a file.
+    """A linear model whose features are made of a table's columns. ``tightdp.load`` reads such a model from a file.
 
     A table is a mapping from the names of columns to sequences of cells, such as a dict or a data frame of pandas. The
     cells are texts or numbers. Columns that the model does not use are ignored. Numbers are clipped to the model's

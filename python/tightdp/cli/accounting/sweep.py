@@ -1,8 +1,8 @@
 """tightdp sweep: bounds on epsilon or delta over ranges of settings, as CSV.
 
-Each setting is a number, a list or a range: 1.1, 256/60000, 0.5,1,2, 0.6:2:0.1 (both ends included) or 100:100000:x10
-(by factors of 10). There is one row for each combination of settings, in the order of the options. Each row is written
-as soon as it is computed.
+Each setting is a number, such as 1.1 or 256/60000, a list, such as 0.5,1,2, or a range. The range 0.6:2:0.1 has steps
+of 0.1 and includes both ends. The range 100:100000:x10 has factors of 10. There is one row for each combination of
+settings, in the order of the options. Each row is written as soon as it is computed.
 """
 
 from __future__ import annotations

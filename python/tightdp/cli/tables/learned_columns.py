@@ -180,7 +180,7 @@ def _name_columns_in_statement(
     made: Sequence[Column],
     doubtful: dict[str, str],
 ) -> Statement:
-    """Returns the pipeline's statement with the names of the table's columns."""
+    """Returns the pipeline's statement, with lines that name the table's columns and what was learned about them."""
     found = {column.name: column for column in made}
     released = []
     for column in columns:

@@ -1,6 +1,6 @@
 """tightdp ledger: one budget for everything that is released from a data set, in a file or a PostgreSQL database.
 
-create makes a ledger, spend charges a release before it is made, show says how much is spent, report lists all entries.
+create makes a ledger. spend charges a release before it is made. show says how much is spent. report lists all entries.
 """
 
 from __future__ import annotations
