@@ -76,8 +76,9 @@ def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentP
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit code.
 
-    The code is 0 if the command succeeded, 2 after one line about bad input, 3 if a budget does not cover the command's
-    charge, and 130 if the command was interrupted. A command may return 3 for another reason, which its help names.
+    The code is 0 if the command succeeded, and 2 after one line about bad input. It is 3 if a budget does not cover the
+    command's charge, and 130 if the command was interrupted. A command may return 3 for another reason, which its help
+    names.
     """
     argv = sys.argv[1:] if argv is None else argv
     if sys.stdout is None:  # standard output was closed before the program began

@@ -29,8 +29,8 @@ LEARN = "learn"
 """The value of ``classes`` for which labels are learned."""
 SHARE = 0.01
 """Share of the run's mu^2 that the release of the labels gets, where mu is the parameter of Gaussian differential
-privacy. At epsilon 1 and delta 1e-5, the noise of a label's count has a standard deviation of 37 records, and a label
-is learned if about 190 records have it."""
+privacy. At epsilon 1 and delta 1e-5, the noise of a label's count has a standard deviation of 37 records. A label is
+then learned if about 190 records have it."""
 # Text of the error that is raised if the charge grows with the number of labels.
 UNKNOWN = "classes must be declared with this algorithm, whose cost depends on their number: it would be {}"
 STREAM = 2**62

@@ -76,8 +76,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     fit_intercept : whether a constant feature 1 is added.
     random_state : None draws from the operating system's secure generator. An int makes the run reproducible by the
         generator Philox, which is meant for experiments and never for a release.
-    callback : a function that is called after each release with the number of releases so far and their total; the
-        total is None if the run is adaptive
+    callback : a function that is called after each release with the number of releases so far and their total. The
+        total is None if the run is adaptive.
     ledger : a ``tightdp.Ledger``, or its path or URL. Each ``fit`` spends its charge from the ledger before it looks at
         a record. It raises ``BudgetExceeded`` if the budget does not cover the charge.
     class_weight : a dict of declared weights of classes, which multiply the losses. A class that is left out has weight

@@ -59,8 +59,8 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    coef_, intercept_ : an array (d,) and a number, in the units of X and y as they are given; within ``bounds`` the
-        prediction is X @ coef_ + intercept_
+    coef_, intercept_ : an array (d,) and a number, in the units of X and y as they are given. Within ``bounds`` the
+        prediction is X @ coef_ + intercept_.
     privacy_, charged_, history_, statement_ : as for classifiers
 
     The number of records is not used, so it need be neither public nor released. A record with NaN among its features

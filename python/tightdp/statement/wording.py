@@ -71,7 +71,7 @@ AGAIN = "Another fit on the same data: the next one is charged as much again."
 def explain_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
     """Returns the meaning of (epsilon, delta) in two sentences, or no sentence.
 
-    Both sentences follow from the definition, P(A) <= e^epsilon P'(A) + delta for each event A, where P and P' are the
+    Both sentences follow from the definition: P(A) <= e^epsilon P'(A) + delta for each event A. Here P and P' are the
     distributions of the output on two neighbouring data sets. The first sentence is about any event A. The second is
     about a test, and takes for A the events that the test accuses and that it does not.
     """
