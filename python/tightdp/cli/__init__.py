@@ -14,7 +14,7 @@ from .._core import __version__
 from ..accounting.running_accounts.filters import BudgetExceeded
 from .examples import write_examples
 
-# The commands and their help, by the folder of their modules.
+# Names of the commands, with their summaries for the help. The modules of these are in the folder ``accounting``.
 _ACCOUNTING = {
     "epsilon": "bounds on epsilon at a given delta",
     "delta": "bounds on delta at a given epsilon",
@@ -22,6 +22,7 @@ _ACCOUNTING = {
     "sweep": "bounds over ranges of settings, as CSV",
     "plot": "draw the privacy profile and the trade-off curve",
 }
+# The modules of these commands are in the folder ``tables``.
 _TABLES = {
     "schema": "draft the column bounds and categories of a CSV file, for review",
     "frequent": "the values of a column that occur often, released with a guarantee",
@@ -37,23 +38,23 @@ _OTHERS = {
     "completion": "a script that completes commands and options in the shell",
 }
 _FOLDERS = {".accounting": _ACCOUNTING, ".tables": _TABLES, "": _OTHERS}
-"""Folders of this package, and the commands whose modules are in each."""
+"""The commands whose modules are in a folder of this package, by folder."""
 COMMANDS = {name: summary for commands in _FOLDERS.values() for name, summary in commands.items()}
-"""The help of each command, by its name."""
+"""The summary of each command, by the command's name."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors take one line, and say how to get help."""
+    """A parser whose errors take one line and say how to get help."""
 
     def error(self, message: str) -> NoReturn:
-        """Prints the error in one line, and exits with 2."""
+        """Prints the error in one line, and ends the program with exit code 2."""
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
 def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentParser:
     """Returns the parser of ``command``, or of ``every`` command.
 
-    Other commands are listed and not imported, since one needs scikit-learn.
+    The modules of commands that are only listed are not imported, because one of them needs scikit-learn.
     """
     parser = _Parser(prog="tightdp", description="Certified differential privacy accounting and private training.")
     parser.add_argument("--version", action="version", version=f"tightdp {__version__}")
@@ -73,18 +74,23 @@ def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentP
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command. Returns 0, 2 after one line about bad input, or 3 if a budget does not cover it."""
+    """Runs a command and returns the exit code.
+
+    The code is 0 if the command succeeded, and 2 after one line about bad input. It is 3 if a budget does not cover the
+    command's charge, and 130 if the command was interrupted. A command may return 3 for another reason, which its help
+    names.
+    """
     argv = sys.argv[1:] if argv is None else argv
-    if sys.stdout is None:  # it was closed before we began
+    if sys.stdout is None:  # standard output was closed before the program began
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if sys.platform == "win32" and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # a pipe or a file, like --out, whatever the code page
+        sys.stdout.reconfigure(encoding="utf-8")  # pipes and files get UTF-8, as --out does, whatever the code page
     try:
         arguments = build_parser(argv[0] if argv else None).parse_args(argv)
         result: int = arguments.run(arguments)
         sys.stdout.flush()
         return result
-    except BrokenPipeError:  # the reader of the output closed the pipe, which is no error
+    except BrokenPipeError:  # the reader of the output has closed the pipe, which is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, TypeError, OSError, ImportError) as error:
@@ -99,5 +105,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _make_error_printable(error: Exception) -> str:
-    """Returns an error as one line without characters that a terminal obeys: a file may name columns in any way."""
+    """Returns an error as one line without control characters.
+
+    Names of columns come from files, and may contain characters that a terminal would obey.
+    """
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(str(error).split()))

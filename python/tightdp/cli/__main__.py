@@ -1,4 +1,4 @@
-"""``python -m tightdp.cli``"""
+"""Runs the command line as ``python -m tightdp.cli``."""
 
 import sys
 

@@ -16,7 +16,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the script."""
+    """Prints the script for the shell."""
     from . import build_parser
 
     try:

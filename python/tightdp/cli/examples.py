@@ -1,7 +1,8 @@
 """Examples of the commands, which each command's --help shows.
 
-They work as printed, one after another, in a folder with ``people.csv``, a table with the columns ``age``, ``hours``
-and ``owner`` (yes or no), and ``others.csv``, more of its records (tests/cli/test_help.py).
+The examples work as printed, one after another, in a folder with two files. ``people.csv`` is a table with the columns
+``age``, ``hours`` and ``owner``, which is yes or no. ``others.csv`` has further records of the same kind.
+tests/cli/test_help.py runs the examples.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def write_examples(command: str) -> str:
-    """Returns the examples of a command as the end of its help."""
+    """Returns the examples of a command as the text at the end of its help."""
     lines = EXAMPLES[command]
     title = "example" if len(lines) == 1 else "examples"
     return "\n".join([f"{title}:", *(f"  {line}" for line in lines)])

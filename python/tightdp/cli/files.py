@@ -1,4 +1,4 @@
-"""Checks and helpers of the commands that read tables and write files beside them."""
+"""Checks and helpers for the commands that read tables and write files beside them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..records.sources.rows import TextFormat
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    """Adds the options that describe the format of tables."""
+    """Adds the options that describe the format of CSV files."""
     p.add_argument("--delimiter", default=",", help="between cells, such as ; or tab (default: a comma)")
     p.add_argument("--encoding", default="utf-8-sig", help="of CSV files, such as latin-1 (default: UTF-8)")
     p.add_argument("--decimal", default=".", help="the decimal mark of numbers, a point or a comma (default: a point)")
@@ -38,7 +38,7 @@ def read_format(arguments: argparse.Namespace) -> TextFormat:
 
 
 def make_sibling_path(data: Path, suffix: str) -> Path:
-    """Returns the path of a file beside the data: people.csv.gz gives people.model.json."""
+    """Returns the path of a file beside the data. For people.csv.gz and .model.json it is people.model.json."""
     if not data.name:
         raise ValueError(f"{data}: must be a file of records")
     plain = data.with_suffix("") if data.suffix == ".gz" else data
@@ -46,22 +46,26 @@ def make_sibling_path(data: Path, suffix: str) -> Path:
 
 
 def forbid_overwriting_input(option: str, out: Path, given: Path | None) -> None:
-    """Raises ValueError if ``out`` would replace a file that is read."""
+    """Raises ValueError if ``out`` would replace ``given``, a file that is read. ``option`` names ``out`` in errors."""
     if given is not None and given.exists() and out.exists() and out.samefile(given):
         raise ValueError(f"{option} {out}: must not be the file that records are read from")
 
 
 def keep_existing(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
-    """Raises ValueError if there is a file already, which may be anybody's.
+    """Raises ValueError if the file ``out`` exists already, because it may be anybody's.
 
-    ``force`` allows it, and so does a file that begins with the ``mark`` of files that the command writes.
+    An existing file is allowed with ``force``, or if it begins with ``mark``, as the files that this command writes do.
     """
     if out.is_file() and not force and not (mark is not None and _has_mark(out, mark)):
         raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
 
 
 def keep_model(out: Path, force: bool) -> None:
-    """Raises ValueError if there is a file already. It may be a model, which cost budget that nothing brings back."""
+    """Raises ValueError if the file ``out`` exists already and there is no ``force``.
+
+    The file may be a model, and the budget that was spent on a model cannot be recovered. Raises ValueError even with
+    ``force`` if the file is a ledger, or has the name of a file that belongs to a ledger.
+    """
     for suffix in ("-journal", "-wal", "-shm"):
         ledger = out.with_name(out.name.removesuffix(suffix))
         if ledger != out and ledger.is_file() and _has_mark(ledger, b"SQLite format 3"):
@@ -74,10 +78,11 @@ def keep_model(out: Path, force: bool) -> None:
 
 @contextmanager
 def reserve_file(option: str, out: Path) -> Iterator[Path]:
-    """Makes a new file beside ``out``, for ``put_in_place``, and removes it at the end.
+    """Makes a new file beside ``out`` for use with ``put_in_place``, and removes it at the end.
 
-    Empty files of runs that were killed are removed as well: a run that goes on holds the lock of its own. Raises
-    ValueError if none can be made, before anything is spent on its contents.
+    Empty files that killed runs have left are removed as well. A run holds the lock of its own file as long as it
+    lives, so only files whose lock is free are removed. Raises ValueError if no file can be made, before anything is
+    spent on its contents.
     """
     if out.is_symlink() and not out.exists():
         raise ValueError(f"{option} {out}: must be a file, and this is a link to none")
@@ -99,8 +104,8 @@ def reserve_file(option: str, out: Path) -> Iterator[Path]:
 
 
 def _lock_reserved(place: Path) -> FileLock | None:
-    """Returns the lock of a reserved file; None where another run holds it, or the system has no such lock."""
-    if not LOCKS_FOLDERS:  # a lock of Windows would keep the model from being written
+    """Returns the lock of a reserved file; None if another run holds the lock, or if the system has no such locks."""
+    if not LOCKS_FOLDERS:  # on Windows the lock would keep the model from being written
         return None
     try:
         return FileLock(place)
@@ -109,7 +114,10 @@ def _lock_reserved(place: Path) -> FileLock | None:
 
 
 def _remove_abandoned(out: Path) -> None:
-    """Removes the empty files beside ``out`` that killed runs reserved. One that holds something is a paid model."""
+    """Removes the empty files beside ``out`` that killed runs reserved.
+
+    A reserved file that is not empty is kept, because it holds a model on which budget was spent.
+    """
     name = re.compile(rf"{re.escape(f'.{out.name}.')}[0-9a-f]{{8}}")
     for each in [path for path in out.parent.iterdir() if name.fullmatch(path.name)]:
         with suppress(OSError):
@@ -122,10 +130,10 @@ def _remove_abandoned(out: Path) -> None:
 
 
 def put_in_place(place: Path, out: Path, force: bool) -> None:
-    """Gives a reserved file its name.
+    """Renames the reserved file ``place`` to ``out``.
 
-    Raises ValueError, which says where the file is now, if another run has made ``out`` meanwhile and there is no
-    ``force`` to replace it.
+    If another run has made ``out`` meanwhile and there is no ``force`` to replace it, the file is kept under another
+    name. This raises ValueError, which names that file.
     """
     try:
         if not force:
@@ -134,7 +142,7 @@ def put_in_place(place: Path, out: Path, force: bool) -> None:
         kept = place.with_name(place.name.removeprefix("."))
         place.replace(kept)
         raise ValueError(f"--out {out}: was made by another run meanwhile: this one's model is in {kept}") from None
-    except OSError:  # a file system without links
+    except OSError:  # the file system has no hard links
         pass
     place.replace(out)
 
@@ -148,7 +156,7 @@ def keep_budget(out: Path) -> None:
 
 
 def _has_mark(path: Path, mark: bytes) -> bool:
-    """Tells whether the mark is among the first bytes of a file."""
+    """Tells whether ``mark`` is in the first 64 bytes of a file."""
     with open_file(path) as file:
         return mark in file.read(64)
 
@@ -160,7 +168,11 @@ def check_output() -> None:
 
 
 def print_release(text: str) -> None:
-    """Prints a release, for which budget was spent, on standard error if standard output cannot be written."""
+    """Prints a release on standard output.
+
+    If standard output cannot be written, the release is printed on standard error instead, because budget was spent on
+    it. This raises ValueError.
+    """
     try:
         print(text, flush=True)
     except OSError as error:

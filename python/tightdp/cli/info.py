@@ -20,7 +20,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the version and the devices, instructions and engines that it finds."""
+    """Prints the version, and the devices, instruction set and engines that are available."""
     found = {
         "version": __version__,
         "python": platform.python_version(),

@@ -9,13 +9,13 @@ from typing import TextIO
 WIDTH = 30
 """Length of the bar in characters."""
 INTERVAL = 0.1
-"""Least number of seconds between two redraws: often enough to look alive, and too rarely to cost time."""
+"""Least number of seconds between two redraws, short enough to look alive and long enough to cost no time."""
 
 
 class ProgressBar:
-    """A bar that is drawn when it is called with (done, total), in ``unit``.
+    """A progress bar, which is drawn when it is called with (done, total). Both are numbers of ``unit``.
 
-    With a total of None it draws a count alone. It draws nothing unless ``shown``.
+    With a total of None only the count is drawn. Nothing is drawn unless ``shown``.
     """
 
     def __init__(self, shown: bool, stream: TextIO | None = None, unit: str = "releases") -> None:
@@ -37,7 +37,7 @@ class ProgressBar:
         self._stream.flush()
 
     def close(self) -> None:
-        """Removes the bar."""
+        """Removes the bar from the screen."""
         if self._shown and self._drawn >= 0:
             self._stream.write("\r" + " " * 70 + "\r")
             self._stream.flush()

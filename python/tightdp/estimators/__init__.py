@@ -1,1 +1,1 @@
-"""Estimators with scikit-learn's interface: each is charged for what its fit releases."""
+"""Estimators with scikit-learn's interface. The fit of each is charged for what it releases."""

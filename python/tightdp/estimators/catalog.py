@@ -1,4 +1,4 @@
-"""Algorithms and models by the names the command line uses."""
+"""Lists algorithms and models by the names that the command line uses for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALGORITHMS: Mapping[str, type[Any]] = {
     "objective-perturbation": ObjectivePerturbation,
     "output-perturbation": OutputPerturbation,
 }
-"""Name to the dataclass of settings; the first is the default."""
+"""Dataclasses of the algorithms' settings, by the names of the algorithms. The first algorithm is the default."""
 
 MODELS: Mapping[str, type[PrivateClassifier]] = {"logistic": LogisticRegression, "svm": LinearSVC}
-"""Name to the estimator; the first is the default."""
+"""Classes of estimators, by the names of the models. The first model is the default."""

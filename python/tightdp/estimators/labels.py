@@ -1,6 +1,7 @@
 """Learns the labels of a classifier: a first release, which is charged, finds the labels that many records have.
 
-It compares noisy counts with a threshold. Statement and proof: docs/theory/frequent.md, section 3.
+The release compares the noisy count of each label with a threshold. docs/theory/frequent.md, section 3, states and
+proves the guarantee.
 """
 
 from __future__ import annotations
@@ -27,26 +28,29 @@ from ..release.noise import Philox, RandomSource, SecureRandom
 LEARN = "learn"
 """The value of ``classes`` for which labels are learned."""
 SHARE = 0.01
-"""Share of the budget, as mu^2, for the labels. At epsilon 1 and delta 1e-5 their counts have noise of 37 records, and
-a label needs about 190."""
-# The error for a charge that grows with the number of labels.
+"""Share of the run's mu^2 that the release of the labels gets, where mu is the parameter of Gaussian differential
+privacy. At epsilon 1 and delta 1e-5, the noise of a label's count has a standard deviation of 37 records. A label is
+then learned if about 190 records have it."""
+# Text of the error that is raised if the charge grows with the number of labels.
 UNKNOWN = "classes must be declared with this algorithm, whose cost depends on their number: it would be {}"
 STREAM = 2**62
-"""First stream of a seeded source for labels. The run's noise has the streams from 0 on."""
+"""Number of the first random stream for the noise of the labels, if the noise is seeded. The noise of the training has
+the streams from 0 on."""
 
 
 class LabelRelease(NamedTuple):
     """The division of a run's budget between the release of its labels and the rest of the run.
 
-    It is decided before any record is read.
+    The division is decided before any record is read.
     """
 
     spent: NoiseShare
     """Budget of the release of the labels."""
     epsilon: float | None
     delta: float
-    """Target of the rest of the run."""
+    """Largest delta of the rest of the run. With ``epsilon``, it is the target that training has to meet."""
     rest: Caps
+    """Caps on the charge of the rest of the run."""
 
     @property
     def charge(self) -> Composition:
@@ -74,7 +78,7 @@ def require_typed_labels(labels: Any) -> Any:
 
 
 def check_typed(blocks: Blocks) -> None:
-    """Raises ValueError for blocks that learn the type of their labels only as they read them."""
+    """Raises ValueError for blocks whose type of labels is not known before all labels are read."""
     if not blocks.typed:
         raise ValueError(
             "classes must be declared for CSV files in blocks, where the labels of all records decide their type. "
@@ -92,8 +96,9 @@ def plan_label_release(
 ) -> LabelRelease:
     """Divides a budget between the release of the labels and training.
 
-    ``rest(epsilon, delta)`` returns the charge of training. ``spent`` is the labels' own budget, in addition to
-    ``target``, if a pipeline has divided the budget. It is None if the labels are paid from ``target``.
+    ``rest(epsilon, delta)`` returns the charge of training. If a pipeline has divided the budget, ``spent`` is the
+    budget of the labels, and it is paid in addition to ``target``. If ``spent`` is None, the labels are paid from
+    ``target``.
     """
     if spent is not None:
         compute_noise_and_threshold(1, *spent)
@@ -103,12 +108,12 @@ def plan_label_release(
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
     own = NoiseShare(noise, FAILURE * target.delta)
     compute_noise_and_threshold(1, *own)
-    # Training gets half of delta. Some algorithms are known only to be (epsilon, delta)-DP and would use up all of
-    # delta, so that nothing would be left for the labels.
+    # Training gets half of delta. Some algorithms are only known to be (epsilon, delta)-DP. With the whole delta, such
+    # an algorithm would leave no delta for the labels.
     part = target.delta / 2
 
     def plan_for_epsilon(epsilon: float) -> LabelRelease:
-        """Returns the run whose training gets this epsilon."""
+        """Returns the division in which training gets this epsilon."""
         return LabelRelease(own, epsilon, part, build_caps(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
@@ -122,7 +127,7 @@ def release_labels(
 ) -> tuple[tuple[str, ...], tuple[Mechanism, ...]]:
     """Returns the frequent labels, as texts, and the mechanisms that released them.
 
-    The caller must have charged for the release.
+    ``counts`` returns the number of records of each label. The caller must have charged for the release before.
     """
     source: RandomSource = SecureRandom() if random_state is None else Philox(int(random_state), STREAM)
     gate = Gate(FixedPlan(compute_label_charge(spent)), source)
@@ -133,7 +138,7 @@ def release_labels(
 def select_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
     """Returns the labels of ``present`` whose text is in ``texts``, in the same order and of the same type.
 
-    The result reveals nothing about the other labels. Raises ValueError if fewer than two labels are left.
+    The result reveals nothing about the labels that are left out. Raises ValueError if fewer than two labels are kept.
     """
     known = frozenset(texts)
     kept = [label for label in present.tolist() if convert_to_text(label) in known]
@@ -142,13 +147,13 @@ def select_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]
             f"classes must be declared where labels have few records: {len(kept)} of them reached the threshold of "
             "learned ones, which is paid for, and a classifier needs two"
         )
-    # NumPy's text types have a fixed width. That of ``present`` would reveal the length of the longest label, even of
-    # one that is not released.
+    # NumPy's text types have a fixed width. The width of ``present`` would reveal the length of the longest label, even
+    # if that label is not released.
     return np.array(kept) if present.dtype.kind in "US" else np.array(kept, dtype=present.dtype)
 
 
 def count_labels(labels: NDArray[Any]) -> Counter[str]:
-    """Counts the records that have each label."""
+    """Counts the records of each label, by the label's text. Labels that stand for a missing value are not counted."""
     values, numbers = np.unique(labels, return_counts=True)
     found: Counter[str] = Counter()
     for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
@@ -161,7 +166,7 @@ def count_labels(labels: NDArray[Any]) -> Counter[str]:
 def find_class_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Returns the index of each label in the sorted classes, and a mask of the labels that are none of the classes.
 
-    The index of these is 0.
+    A label that is none of the classes gets the index 0.
     """
     others = ~np.isin(labels, classes)
     return np.where(others, 0, np.searchsorted(classes, labels)), others
@@ -170,7 +175,7 @@ def find_class_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDAr
 def find_indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Returns the index of each label in the sorted classes that a first pass found.
 
-    Raises RuntimeError for a label that is none of them, because training would take it for another one.
+    Raises RuntimeError for a label that is none of the classes, because training would mistake it for one of them.
     """
     try:
         if len(classes) == 2:  # a faster comparison, since each pass over the data computes this

@@ -42,7 +42,7 @@ from .private_estimator import PrivateEstimator
 from .shared import statements as stated
 from .shared.sklearn_interface import ClassifierMixin, validate_data
 
-# A hint for errors about labels that may be places of declared ones.
+# A hint that the error about undeclared labels ends with, if the labels seem to be indices of the declared ones.
 PLACES = (
     ". It holds whole numbers, as VotingClassifier, StackingClassifier and BaggingClassifier hand them on in place of "
     "texts: inside of them declare classes=[0, 1, ...], the places of the sorted texts"
@@ -51,62 +51,69 @@ PLACES = (
 
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """Base class of private classifiers: checks, bounds on features, the run, the account.
+    """Base class of private classifiers. It checks the input, bounds the features, trains and keeps the account.
 
     Parameters
     ----------
-    algorithm : what trains; None for ``NoisyGD()``
-    epsilon, delta : the guarantee to meet, add/remove one record, epsilon at most 1e6; the noise follows. With
-        ``epsilon=None`` the algorithm's own noise is used and ``privacy_`` reports what it costs at ``delta``. Neither
-        has a default: a privacy parameter is a decision.
+    algorithm : the training algorithm; None stands for ``NoisyGD()``
+    epsilon, delta : the guarantee to meet under adding or removing one record; epsilon is at most 1e6. The noise is
+        chosen to meet the guarantee. With ``epsilon=None`` the algorithm's own noise is used, and ``privacy_`` reports
+        the resulting epsilon at ``delta``. Neither has a default: a privacy parameter is a decision.
     classes : the labels, which are taken to be public. None takes the labels that occur in ``y``, and thereby declares
-        them to be public. A record with a label that is not declared is an error, which tells whoever may choose
-        ``classes`` whether a record has that label, without a charge. "learn" first releases the labels of many records
-        with noise, at a hundredth of the budget; records with any other label contribute nothing
-        (docs/theory/frequent.md, section 3).
-    public_size : a public number of records, from which sampling probabilities and divisors come. None keeps it
-        private: a noisy count is released first, at a hundredth of the budget, and the run uses that. Where records
-        have weights, each counts by its weight over the largest: public numbers and batch sizes are sums of these.
-    bounds : public (low, high), each a number or one number for each feature: features are clipped to them and mapped
-        to [0, 1]. They must not be computed from the data. None leaves features as they are; no scaling is fitted, and
-        a warning tells whoever holds the records of features beyond 10, which drown the others.
-    regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss (the intercept included)
+        them to be public. A record with a label that is not declared is an error. This error is not charged, and it
+        tells whoever chooses ``classes`` that some record has another label. "learn" first releases, with noise, the
+        labels that many records have, at a hundredth of the budget. Records with any other label then contribute
+        nothing (docs/theory/frequent.md, section 3).
+    public_size : a public number of records, from which sampling probabilities and divisors are computed. With None the
+        number is private: a noisy count is released first, at a hundredth of the budget, and the run uses this count.
+        If records have weights, each record counts as its weight divided by the largest possible weight. The number of
+        records and batch sizes are then sums of these ratios.
+    bounds : public (low, high), each a number or one number for each feature. Features are clipped to these bounds and
+        mapped to [0, 1]. The bounds must not be computed from the data. With None, features stay as they are, and no
+        scaling is fitted. A warning then tells whoever holds the records if most records have a feature beyond 10,
+        because such a feature drowns the others.
+    regularization : lambda of the penalty lambda/2 |w|^2 that is added to the mean loss; w includes the intercept
     fit_intercept : whether a constant feature 1 is added.
-    random_state : None draws from the operating system's secure generator. An int makes the run reproducible
-        (Philox): for experiments, never for a release.
-    callback : called after each release with the number of releases so far and their total (None if adaptive)
-    ledger : a ``tightdp.Ledger``, or its path or URL. Each ``fit`` spends its charge there before it looks at a record,
-        or raises ``BudgetExceeded``
-    class_weight : a dict of declared weights of classes, which multiply the losses; 1 for classes that it leaves out
+    random_state : None draws from the operating system's secure generator. An int makes the run reproducible by the
+        generator Philox, which is meant for experiments and never for a release.
+    callback : a function that is called after each release with the number of releases so far and their total. The
+        total is None if the run is adaptive.
+    ledger : a ``tightdp.Ledger``, or its path or URL. Each ``fit`` spends its charge from the ledger before it looks at
+        a record. It raises ``BudgetExceeded`` if the budget does not cover the charge.
+    class_weight : a dict of declared weights of classes, which multiply the losses. A class that is left out has weight
+        1.
     warm_start : whether ``fit`` continues from the parameters of the last fit. The charges of both then add up
-    max_sample_weight : a public number, the largest ``sample_weight`` that counts: larger ones count as it. Required
-        where records have weights; it must not be computed from them
+    max_sample_weight : a public number, the largest ``sample_weight`` that counts. A larger weight counts as this
+        number. It is required if records have weights, and it must not be computed from them.
 
-    What is minimised is the mean of the losses, weighted by the weights, plus the penalty. Only the ratios of weights
-    to the largest count, which is ``max_sample_weight`` times the largest weight of a class. A record's gradient is
-    clipped first and then multiplied by that ratio, so weights change no guarantee, and ``max_norm`` need not follow
-    them (docs/theory/training.md, section 11). A declared largest weight that few records come near to wastes budget.
+    Training minimises the weighted mean of the losses plus the penalty. Only the ratio of each weight to the largest
+    possible weight matters, which is ``max_sample_weight`` times the largest weight of a class. A record's gradient is
+    clipped first and then multiplied by that ratio. Therefore weights change no guarantee, and ``max_norm`` need not be
+    adapted to them (docs/theory/training.md, section 11). The declared largest weight wastes budget if few records have
+    a weight near it.
 
     Attributes
     ----------
-    privacy_ : ``Bound`` on epsilon at ``delta``, of ``charged_``
+    privacy_ : ``Bound`` on the epsilon of ``charged_`` at ``delta``
     charged_ : the ``Composition`` that the run was charged: all planned releases, or the caps of an adaptive run
-    history_ : the mechanisms that were released, in order; the count comes first
+    history_ : the mechanisms that were released, in order; if records were counted, the count comes before the training
     statement_ : the ``tightdp.Statement`` of the fit: what the bound covers and assumes, as text, JSON or a page
-    public_size_ : the number of records that the run used, given or released, each counted by its relative weight
-    bounds_ : ``bounds`` as the last fit used them, and as predictions use them: two arrays (d,), or None
+    public_size_ : the number of records that the run used, which was given or released; each record counts as its
+        relative weight
+    bounds_ : the ``bounds`` that the last fit used and that predictions use, as two arrays (d,), or None
     classes_, n_features_in_, n_iter_ : as in scikit-learn; ``n_iter_`` counts releases
 
     You may publish the fitted parameters and the public facts above, and nothing else. Errors are meant for those who
-    hold the data. What is released is what is charged, to the last bit: integer sums and exactly sampled noise
-    (docs/theory/exact.md).
+    hold the data. The release has, to the last bit, the distribution that is charged, because sums are sums of integers
+    and noise is sampled exactly (docs/theory/exact.md).
 
-    A record contributes nothing if one of its features is NaN, or infinite where there are no ``bounds`` to clip it to,
-    or if its gradient overflows. An overflow takes features beyond 1e100 without ``bounds``.
+    A record contributes nothing if one of its features is NaN, or if its gradient overflows. Without ``bounds``, it
+    contributes nothing either if one of its features is infinite. Gradients can only overflow without ``bounds``, for
+    features beyond 1e100.
     """
 
     _spent: ClassVar[NoiseShare | None] = None
-    """Budget that a pipeline gives a step for learning its labels."""
+    """Budget for learning the labels, which a pipeline sets if this estimator is one of its steps."""
     classes: Any = field(default=None, kw_only=True)
     class_weight: Mapping[Any, float] | None = field(default=None, kw_only=True)
 
@@ -115,9 +122,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Memory maps, sparse matrices and Dask's collections are read in blocks (see the page "Tables larger than
         memory"). A first pass over blocks checks them. ``sample_weight`` has one number >= 0 for each record, which
-        multiplies its loss, and which is public or a function of that record alone; ``Blocks`` may hold weights. They
-        count up to ``max_sample_weight``, which they require. Raises ``ValueError`` or ``TypeError``, naming the
-        argument and its range, before anything is released.
+        multiplies the record's loss. The number must be public, or a function of that record alone. ``Blocks`` may hold
+        weights as well. Weights require ``max_sample_weight``, up to which they count. Raises ``ValueError`` or
+        ``TypeError``, which names the argument and its range, before anything is released.
         """
         return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
@@ -126,19 +133,19 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     ) -> Any:
         """Continues from the last fit with more records, or the same ones. Each call has ``epsilon`` and ``delta``.
 
-        ``charged_`` and ``privacy_`` are those of all calls since ``fit``, and every call adds its charge.
-        ``disjoint=True`` states that no record of this call was in an earlier call. Then each record is in one call
-        only, and the charge is that of the most expensive call (docs/theory/blocks.md, section 4). You answer for this
-        statement. ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
+        ``charged_`` and ``privacy_`` cover all calls since ``fit``, and every call adds its charge. ``disjoint=True``
+        states that no record of this call was in an earlier call. You answer for the truth of this statement. If each
+        record is in one call only, the charge is that of the most expensive call (docs/theory/blocks.md, section 4).
+        ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
         """
         return self._train_model(
             X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), classes=classes, disjoint=bool(disjoint)
         )
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit`` on records of ``n_features`` features, its ``charged_``; it looks at no record.
+        """Returns the ``charged_`` of ``fit`` on records of ``n_features`` features, without a look at any record.
 
-        ``n_classes`` is used where ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
+        ``n_classes`` is used if ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
         """
         size = _check.count("n_features", n_features)
         if must_learn(self.classes):
@@ -153,16 +160,16 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self._rehearse_run(features, self._build_model(features, classes), found.epsilon, found.delta)
 
     def _plan_labels(self, features: int) -> LabelRelease:
-        """Returns the budget of a run that learns its labels."""
+        """Returns the division of the budget of a run that learns its labels."""
         target = Target.from_arguments(self.epsilon, self.delta)
         return plan_label_release(partial(self._compute_charge, self._build_model(features, 2)), target, self._spent)
 
     def _loss(self, classes: int) -> Loss:
-        """Returns the loss for so many classes."""
+        """Returns the loss for this number of classes."""
         raise NotImplementedError
 
     def _build_model(self, features: int, classes: int) -> Model:
-        """Returns the model for so many features and classes."""
+        """Returns an untrained model for these numbers of features and classes."""
         raise NotImplementedError
 
     def _prepare_array(
@@ -177,7 +184,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         note: str = "fit",
         **given: Any,
     ) -> Records:
-        """Returns records with features within bounds, labels as indices into ``classes_``, and relative weights."""
+        """Returns records with features within bounds, labels as indices into ``classes_``, and weights.
+
+        The weights are divided by ``largest``, the largest weight that counts.
+        """
         values = validate_data(self, X, reset=not again)
         features = scale_to_bounds(self._declared_bounds(values.shape[1], values.dtype, again), values)
         learning = must_learn(self.classes) or must_learn(classes)
@@ -200,7 +210,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _prepare_stream(
         self, blocks: Blocks, largest: float, again: bool, classes: Any = None, note: str = "fit", **given: Any
     ) -> Stream:
-        """Makes the stream of prepared records, after a pass that counts labels if they are to be learned."""
+        """Makes the stream of prepared records, after a pass that reads the labels, and counts them if they are to be
+        learned."""
         bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
         if must_learn(self.classes) or must_learn(classes):
@@ -223,10 +234,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return stated.describe_labels(self.classes_, how, self.class_weight)
 
     def _check_fixed(self, again: bool, classes: Any = None, **given: Any) -> None:
-        """Raises ValueError if a run that goes on declares other classes than the last fit."""
+        """Raises ValueError if a run that continues the last fit declares other classes than that fit."""
         super()._check_fixed(again)
         declared = classes if self.classes is None else self.classes
-        if not again or (declared is None and not self._own):  # which goes on with those that there are
+        if not again or (declared is None and not self._own):  # a run that declares none keeps the last fit's classes
             return
         same = declared is not None and must_learn(declared) == self._learned
         if same and not self._learned:
@@ -237,8 +248,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _set_classes(
         self, present: NDArray[Any], again: bool, classes: Any, counts: Callable[[], Counter[str]], note: str
     ) -> None:
-        """Sets ``classes_``. ValueError for fewer than two classes, and for labels that are not declared. If labels are
-        learned, it pays for the whole run and releases them."""
+        """Sets ``classes_``. Raises ValueError for fewer than two classes, and for labels that are not declared.
+
+        If labels are to be learned, this method pays for the whole run and then releases the labels.
+        """
         if not again:
             given = self.classes if self.classes is not None else classes
             self._own, self._declared, self._learned = self.classes is not None, given is not None, must_learn(given)
@@ -261,12 +274,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             )
 
     def _has_places(self, present: NDArray[Any]) -> bool:
-        """Tells whether y seems to hold the places of declared texts instead of the texts."""
+        """Tells whether y seems to hold the indices of declared texts instead of the texts."""
         texts = self.classes_.dtype.kind in "USO"
         return bool(texts and present.dtype.kind in "iu" and np.isin(present, range(len(self.classes_))).all())
 
     def _learn_classes(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
-        """Learns the labels, once the run is paid for."""
+        """Pays for the whole run, and then learns the labels."""
         self.classes_ = present
         self._compute_class_weights()
         make_random_source(self.random_state)
@@ -279,8 +292,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self._opened = plan, history, payment
 
     def _compute_class_weights(self) -> Vector | None:
-        """Returns the declared weights over the largest of them, in the order of ``classes_``; None if none are
-        declared. Classes that are left out have weight 1, which counts among the largest."""
+        """Returns the declared weights divided by the largest of them, in the order of ``classes_``.
+
+        A class that is left out has weight 1, which may be the largest weight. Returns None if no weights are declared.
+        """
         if self.class_weight is None:
             return None
         if not isinstance(self.class_weight, Mapping):
@@ -298,7 +313,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return weights if largest == 0 else weights / largest
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Returns scores: shape (n,) with two classes (positive for the second), else (n, classes)."""
+        """Returns scores. With two classes the shape is (n,), and a positive score stands for the second class. With
+        more classes the shape is (n, classes)."""
         if is_sparse(X):
             return np.concatenate([self.decision_function(part) for part in split_sparse_rows(X)])
         z = self._compute_scores(X)
@@ -312,7 +328,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
 
 class LinearClassifier(PrivateClassifier):
-    """A classifier whose scores are linear: ``coef_`` (classes or 1, features) and ``intercept_``."""
+    """A classifier with linear scores, whose weights are ``coef_`` (classes or 1, features) and ``intercept_``."""
 
     def _build_model(self, features: int, classes: int) -> LinearModel:
         return LinearModel(features, self._loss(classes), intercept=bool(self.fit_intercept))
@@ -328,12 +344,12 @@ class LinearClassifier(PrivateClassifier):
         return table[:, -1] if self._model.intercept else np.zeros(len(table))
 
     def _get_table(self) -> Vector:
-        """Returns the parameters with a row for each score."""
+        """Returns the parameters as a matrix with one row for each score."""
         return np.reshape(self._require_parameters(), (self._model.loss.outputs, -1))
 
 
 class Probabilities(PrivateClassifier):
-    """A classifier whose scores are log-odds: the logistic loss of two classes or more."""
+    """A classifier whose scores are log-odds. It is trained with the logistic loss of two or more classes."""
 
     def _loss(self, classes: int) -> Loss:
         return Logistic() if classes == 2 else Multinomial(classes)
@@ -376,7 +392,7 @@ class LinearSVC(LinearClassifier):
     """Private linear support vector machine: hinge loss, one class against the rest jointly when there are more
     than two.
 
-    ``huber`` > 0 rounds the hinge's kink over |1 - margin| <= huber.
+    With ``huber`` > 0 the kink of the hinge is rounded where |1 - margin| <= huber.
     """
 
     __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""

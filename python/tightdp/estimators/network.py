@@ -16,10 +16,10 @@ from .linear_models import PrivateClassifier, Probabilities
 class MLPClassifier(Probabilities):
     """Private multilayer perceptron with the logistic loss.
 
-    ``hidden_layer_sizes`` holds the widths of the hidden layers, or is that of a single one. ``activation`` is "relu"
-    or "tanh". Every algorithm works except those that need convexity (objective and output perturbation); None is
-    ``DPSGD()``. Every layer has a bias. Per-example gradients are never formed: memory is that of the activations of
-    one batch.
+    ``hidden_layer_sizes`` holds the widths of the hidden layers, or is the width of a single hidden layer.
+    ``activation`` is "relu" or "tanh". Every algorithm works except objective and output perturbation, which need a
+    convex loss. ``algorithm=None`` stands for ``DPSGD()``. Every layer has a bias. The gradients of single records are
+    never formed, so the memory needed is that of the activations of one batch.
 
     >>> import numpy as np
     >>> from tightdp.train import DPSGD, MLPClassifier

@@ -32,22 +32,23 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : at most the number of features
-    epsilon, delta : the guarantee to meet, add/remove one record
-    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by the most that one record can
-        add in Frobenius norm, which is 5/4 max_norm^2, or max_norm^2 without ``center``
-    max_norm : L2 bound on a row, in ``fit`` alone. Longer rows are scaled down, and so weigh less
-    center : whether a private mean is subtracted. It is a part of the one release, which then has the sum of the rows
-        and their number as well. False takes eigenvectors of the second moment, with a fifth less noise: for columns
-        that are known to be centred
+    n_components : the number of components, at most the number of features
+    epsilon, delta : the guarantee to meet under adding or removing one record
+    noise_multiplier : the standard deviation of the noise divided by the sensitivity, given in place of ``epsilon``.
+        The sensitivity is the largest Frobenius norm that one record can add. It is 5/4 max_norm^2, or max_norm^2
+        without ``center``.
+    max_norm : L2 bound on a row, which only ``fit`` applies. Longer rows are scaled down, and so weigh less
+    center : whether a private mean is subtracted. The one release then contains the sum of the rows and their number as
+        well. False takes eigenvectors of the second moment, with a fifth less noise. It is meant for columns that are
+        known to be centred.
     random_state : None draws from the operating system's secure generator; an int is for experiments
-    ledger : as for classifiers
+    ledger : a ``tightdp.Ledger``, or its path or URL, as for classifiers
 
-    Attributes: ``components_`` (n_components, features); ``mean_`` (features,), of zeros without ``center``;
-    ``privacy_``, ``charged_``, ``history_``, ``statement_`` as in classifiers.
+    Attributes: ``components_`` has the shape (n_components, features). ``mean_`` has the shape (features,), and is zero
+    without ``center``. ``privacy_``, ``charged_``, ``history_`` and ``statement_`` are as in classifiers.
 
-    Guarantee: that of one Gaussian(noise_multiplier), add/remove one record; proof in docs/theory/adaclip.md, section
-    5. Rows that are not finite add nothing.
+    The guarantee is that of one Gaussian(noise_multiplier) under adding or removing one record. docs/theory/adaclip.md,
+    section 5, has the proof. Rows that are not finite add nothing.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(4000, 3)) * [0.3, 0.1, 0.1] + [0.0, 0.5, 0.0]
@@ -69,7 +70,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     @fit_on_a_copy
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learns the components of X (n, features), which may come in blocks; y is not used."""
+        """Learns the components of X (n, features), which may be given in blocks. The argument y is not used."""
         check_free(self)
         noise = self._resolve_noise()
         bound = exact_bound("max_norm", self.max_norm)
@@ -94,7 +95,8 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         moment = unpack_symmetric(released, whole)
         self.mean_: NDArray[np.float64] = np.zeros(size)
         if constant is not None:
-            # The noise may leave next to no records; fewer than its deviation cannot be told from none.
+            # The last entry is the noisy number of records, times constant^2. It may be small or negative, and is then
+            # raised to the noise's standard deviation, since a smaller value cannot be told from 0.
             number, sums = max(moment[-1, -1], noise * length**2), moment[:-1, -1]
             self.mean_ = sums * (constant / number)
             moment = moment[:-1, :-1] - np.outer(sums, sums) / number
@@ -127,8 +129,11 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
 
 
 def _choose_constant(max_norm: float) -> tuple[float, float]:
-    """Returns a bound on the norm of rows with a constant behind them, and the constant: half of ``max_norm``, on the
-    grid of the rows. A larger constant makes all noise larger, and a smaller one that of the mean."""
+    """Returns a bound on the norm of rows to which a constant is appended, and the constant.
+
+    The constant is half of ``max_norm``, rounded down to the grid of the rows. A larger constant would increase all
+    noise, and a smaller one would increase the noise of the mean.
+    """
     length = exact_bound("max_norm", max_norm * math.sqrt(1.25))
     grid = grid_below(length, DIGITS)
     return length, math.floor(max_norm / 2 / grid) * grid
@@ -136,7 +141,7 @@ def _choose_constant(max_norm: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _FeaturePreparation:
-    """A function that makes records of features, with a constant behind them if there is one."""
+    """A function that makes records of features, to which it appends the constant if there is one."""
 
     constant: float | None
 

@@ -1,4 +1,4 @@
-"""Preparation of a record before a model sees it: features within bounds, labels as numbers of classes."""
+"""Prepares records for a model: maps features by their bounds, and turns labels into indices of classes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from .shared.sklearn_interface import validate_labels
 
 
 def read_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns the labels, and their sorted set. Errors do not quote a label, which may belong to one record alone. The
-    labels of a list must be of one kind, because no label is changed to go with another."""
+    """Returns the labels, and their sorted set.
+
+    Errors do not quote a label, because a label may belong to a single record. The labels of a list must be of one
+    kind, because no label is converted to the type of another one.
+    """
     try:
         if isinstance(given, (list, tuple)):
             given = as_labels_of_one_kind(given)
@@ -30,7 +33,7 @@ def read_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[An
         raise TypeError(
             f"{name} must hold labels of one type that can be sorted: all text, or all whole numbers of 64 bits"
         ) from None
-    except ValueError as error:  # only its first line: in the second scikit-learn may quote its input
+    except ValueError as error:  # only the first line is kept: in the second scikit-learn may quote its input
         why = str(error).partition("\n")[0]
         raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
 
@@ -41,20 +44,24 @@ def read_block_labels(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
 
 
 def count_block_labels(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
-    """Returns the different labels of a block, and the number of records that have each."""
+    """Returns the different labels of a block, and the number of records of each label."""
     labels, present = read_labels("y", targets, few=True)
     return present, count_labels(labels)
 
 
 LARGE = 10.0
-"""Features above this are surely not scaled: noise is sized for features in [0, 1]."""
+"""Magnitude above which a feature is surely not scaled, since the noise is sized for features in [0, 1]."""
 LOOKED_AT = 1000
-"""Number of records, the first ones, that are looked at for large features, which are a matter of the columns."""
+"""Number of records, from the first one on, that are searched for large features. A few are enough, because the unit
+of a column makes its features large in most records."""
 
 
 def warn_of_large(features: Array) -> None:
-    """Warns if half of the records have a large feature. Clipped to one norm, such records say little but how large
-    that feature is. The warning follows from the records, and is for whoever holds them."""
+    """Warns if more than half of the first records have a feature of magnitude above ``LARGE``.
+
+    The gradients of such records are clipped to one norm, and then say little about their other features. The warning
+    depends on the records, so only those who hold the records may see it.
+    """
     with np.errstate(invalid="ignore"):
         large = np.asarray((np.abs(features[:LOOKED_AT]) > LARGE).any(axis=1))
     if 2 * np.count_nonzero(large) > len(large):
@@ -68,19 +75,19 @@ def warn_of_large(features: Array) -> None:
 
 
 Bounds = tuple[Array, Array, Array]
-"""The least of each feature, the largest, and their difference."""
+"""The lower bound of each feature, the upper bound, and their difference."""
 
 
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""The least and the largest of each column."""
+"""The lower and the upper bound of each column."""
 
 
 def resolve_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
-    """Returns the checked bounds of so many features; None without bounds."""
+    """Returns the checked bounds of ``width`` features; None if ``given`` is None."""
     if given is None:
         return None
     try:
-        with np.errstate(over="ignore"):  # refused below
+        with np.errstate(over="ignore"):  # an infinite width is refused below
             low, high = (_check.reals("bounds", b).astype(dtype) for b in given)
             span = np.broadcast_to(high - low, (width,))
     except (TypeError, ValueError):
@@ -95,7 +102,7 @@ def resolve_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | Non
 
 
 def broadcast_bounds(given: Any, width: int) -> Pair | None:
-    """Returns bounds that ``resolve_bounds`` accepted as doubles of their own, one for each feature."""
+    """Returns bounds that ``resolve_bounds`` accepted, as copied arrays of doubles with one number for each feature."""
     if given is None:
         return None
     low, high = (np.array(np.broadcast_to(_check.reals("bounds", each), (width,))) for each in given)
@@ -110,7 +117,7 @@ def is_same_pair(one: Pair | None, other: Pair | None) -> bool:
 
 
 def scale_to_bounds(bounds: Bounds | None, features: Array) -> Array:
-    """Returns features clipped to their bounds and mapped to [0, 1]; unchanged without bounds."""
+    """Returns features clipped to their bounds and mapped to [0, 1]. Without bounds they stay as they are."""
     if bounds is None:
         return features
     low, high, span = bounds
@@ -127,9 +134,9 @@ class LabelPreparation:
     bounds: Bounds | None
     classes: NDArray[Any]
     weights: Vector | None
-    """Weights of the classes."""
+    """Weights of the classes, or None if all of them are 1."""
     learned: bool = False
-    """Whether there may be other labels, whose records contribute nothing."""
+    """Whether the classes were learned. Records with any other label then contribute nothing."""
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
         if self.learned:

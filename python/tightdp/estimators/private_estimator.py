@@ -1,4 +1,4 @@
-"""Base class of private estimators: a model, an algorithm and a budget, joined into a run and its account."""
+"""Base class of private estimators, which trains a model by an algorithm within a budget and keeps the account."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from .shared.ownership import check_free
 from .shared.sklearn_interface import NotFittedError, validate_data
 
 NONE = 0, 0
-"""Number of runs before the first one, and of those among them on records of their own."""
+"""Number of runs before the first one, and number of those runs that had only records of their own."""
 
 
 def _shift_seed(random_state: Any, runs: int) -> Any:
-    """Returns a seed for a run after so many runs, so that its noise differs from that of the first."""
+    """Returns the seed of the run that follows ``runs`` runs, so that its noise differs from that of the first run."""
     return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
 
 
 @dataclass(eq=False, repr=False)
 class PrivateEstimator(NestedParameters):
-    """The parameters, the run and the account of an estimator. A subclass says what targets are."""
+    """The parameters, the training and the account of an estimator. A subclass defines the model and its targets."""
 
     algorithm: Algorithm | None = None
     epsilon: float | None = None
@@ -64,18 +64,22 @@ class PrivateEstimator(NestedParameters):
     max_sample_weight: float | None = None
     _default: ClassVar[type[Any]] = NoisyGD
     _fixed: ClassVar[tuple[str, ...]] = ("fit_intercept",)
-    """Settings of the model, which a run that goes on cannot change."""
+    """Names of the model's settings, which a run that continues the last one cannot change."""
 
     def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
-        """Returns the records of an array, with its targets and its weights relative to the ``largest``, checked."""
+        """Checks an array, its targets and its weights, and returns them as records.
+
+        The weights are divided by ``largest``, the largest weight that counts. ``again`` says that this run continues
+        the last one.
+        """
         raise NotImplementedError
 
     def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
-        """Returns the records of blocks in the same way, after one pass that checks them."""
+        """Returns the records of blocks as ``_prepare_array`` does, after one pass that checks the blocks."""
         raise NotImplementedError
 
     def _make_untrained_model(self) -> Model:
-        """Returns the model of the data that were checked last."""
+        """Returns an untrained model for the data that were prepared last."""
         raise NotImplementedError
 
     def _list_target_facts(self) -> stated.TargetFacts:
@@ -86,7 +90,7 @@ class PrivateEstimator(NestedParameters):
         return self._default() if self.algorithm is None else self.algorithm
 
     def _compute_charge(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
-        """Returns the ``charged`` of ``driver.fit`` of that model, which is the same for any records."""
+        """Returns the charge of training this model, which is the same for any records."""
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
         regularization = _check.nonnegative("regularization", self.regularization)
         linear = model if isinstance(model, LinearModel) else None
@@ -97,13 +101,17 @@ class PrivateEstimator(NestedParameters):
         return charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        """Raises the errors that a run would raise about its settings after a charge, for callers that charge before it
-        begins."""
+        """Raises the errors about settings that a run would otherwise raise after it was charged.
+
+        Callers that charge before the run begins call this method first.
+        """
         raise NotImplementedError
 
     def _rehearse_run(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> None:
-        """Raises the errors that a run of this model would raise about its settings, on no records and before any
-        charge."""
+        """Raises the errors that a run of this model would raise about its settings.
+
+        The run is rehearsed on an empty set of records, before any charge.
+        """
         make_random_source(self.random_state)
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
         linear = model if isinstance(model, LinearModel) else None
@@ -119,7 +127,7 @@ class PrivateEstimator(NestedParameters):
     def _train_model(
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
-        """Runs the algorithm once. ``again`` continues from the last run, and adds to its account."""
+        """Runs the algorithm once. With ``again`` the run continues from the last one, and adds to its account."""
         check_free(self)
         algorithm = self._get_algorithm()
         check_fit_settings(algorithm, self.callback)
@@ -158,7 +166,7 @@ class PrivateEstimator(NestedParameters):
             regularization=self.regularization,
             random_state=_shift_seed(self.random_state, runs),
             callback=self.callback,
-            ledger=payment if rest is None else None,  # which the labels have paid for all of it
+            ledger=payment if rest is None else None,  # the release of labels has paid for the whole run
             note=note,
             initial=self._w if again else None,
         )
@@ -185,7 +193,10 @@ class PrivateEstimator(NestedParameters):
         again: bool,
         disjoint: bool,
     ) -> None:
-        """Keeps the parameters of a run, and its account with the release of labels and with the runs before it."""
+        """Keeps the parameters of a run, and the account of the run, of its release of labels and of earlier runs.
+
+        ``opened`` is the release of labels: its plan, its mechanisms and its payment; None if no labels were learned.
+        """
         account = RunsAccount(run.charged, run.history)
         if opened is not None:
             account = RunsAccount(opened[0].charge, opened[1] + run.history)
@@ -202,7 +213,7 @@ class PrivateEstimator(NestedParameters):
         self.n_iter_ = len(account.history)
 
     def _check_fixed(self, again: bool, **given: Any) -> None:
-        """Raises ValueError if a run that goes on would need another model, which would be ignored."""
+        """Raises ValueError if a run that continues the last one has other settings of the model than that run."""
         settings = {name: np.array(getattr(self, name)) for name in self._fixed}
         for name in self._fixed if again else ():
             if not np.array_equal(settings[name], self._settings[name]):
@@ -214,7 +225,7 @@ class PrivateEstimator(NestedParameters):
         return scale_to_bounds(resolve_bounds(self.bounds_, features.shape[1], features.dtype), features)
 
     def _declared_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
-        """Returns the bounds of this fit, which predictions will use, whatever is set afterwards."""
+        """Returns the bounds of this fit. Predictions use them, even if ``bounds`` is set to others afterwards."""
         bounds, pair = resolve_bounds(self.bounds, width, np.dtype(dtype)), broadcast_bounds(self.bounds, width)
         if again and not is_same_pair(pair, self.bounds_):
             raise ValueError("bounds must be those of the last fit: its parameters are for these")
@@ -222,13 +233,13 @@ class PrivateEstimator(NestedParameters):
         return bounds
 
     def _require_parameters(self) -> Vector:
-        """Returns the trained parameters. NotFittedError before ``fit``."""
+        """Returns the trained parameters. Raises NotFittedError before ``fit``."""
         if not hasattr(self, "_w"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         return self._w
 
     def _compute_scores(self, X: Any) -> Vector:
-        """Returns the model's scores of rows, (n, outputs). ValueError if a feature is not finite."""
+        """Returns the model's scores of rows, shape (n, outputs). Raises ValueError if a feature is not finite."""
         w = self._require_parameters()
         features = validate_data(self, X, reset=False)
         if not np.isfinite(features).all():

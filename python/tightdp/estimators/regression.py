@@ -1,7 +1,7 @@
-"""Private linear and ridge regression: the second moment of features and target, released once, and solved.
+"""Private linear and ridge regression, which solves for the weights from one noisy second moment.
 
-The release is that of ``DPPCA`` over records (features, 1, target), so its sums are exact and its proof the same
-(docs/theory/adaclip.md, sections 5 and 6). Everything after it is post-processing.
+The second moment is that of the rows (features, 1, target). It is released as in ``DPPCA``, so its sums are exact, and
+the same proof holds (docs/theory/adaclip.md, sections 5 and 6). Everything after the release is post-processing.
 """
 
 from __future__ import annotations
@@ -40,31 +40,33 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    epsilon, delta : the guarantee to meet, add/remove one record
-    noise_multiplier : in place of ``epsilon``: standard deviation of the noise divided by max_norm^2, which is the most
-        that one record can add in Frobenius norm
-    bounds : public (low, high) of the features, each a number or one number for each feature: features are clipped to
-        them and mapped to [-1, 1]. They lie in [-1e60, 1e60], at least 1e-60 apart. None leaves features as they are.
+    epsilon, delta : the guarantee to meet under adding or removing one record
+    noise_multiplier : the standard deviation of the noise divided by max_norm^2, given in place of ``epsilon``. The
+        largest Frobenius norm that one record can add is max_norm^2.
+    bounds : public (low, high) of the features, each a number or one number for each feature. Features are clipped to
+        the bounds and mapped to [-1, 1]. Bounds lie in [-1e60, 1e60], at least 1e-60 apart. None leaves features as
+        they are.
     target_bounds : public (low, high) of the target, in the same range. The target is clipped to them and mapped to
         [-1, 1]. Required.
     max_norm : L2 bound on a mapped record (features, 1, target). A longer record is scaled down, and so weighs less.
-        None takes the root mean square of the norms of uniform records, sqrt(1 + (d + 1)/3).
-    regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, in units of the
-        mapped features. None takes the size of the noise, noise_multiplier max_norm^2 sqrt(d): with less, the inverse
-        of the second moment would be mostly noise.
+        None takes sqrt(1 + (d + 1)/3), the root mean square of the norms of records whose mapped values are uniform; d
+        is the number of features.
+    regularization : lambda of the penalty lambda |w|^2 that is added to the sum of squared errors, where w are the
+        weights of the mapped features. None takes noise_multiplier max_norm^2 sqrt(d), the size of the noise. With a
+        smaller penalty, the inverse of the second moment would be mostly noise.
     fit_intercept : whether a constant is fitted
-    random_state, ledger : as for classifiers
+    random_state, ledger : as for classifiers, such as ``LogisticRegression``
 
     Attributes
     ----------
-    coef_, intercept_ : (d,) and a number, in the units of X and y as they are given; within ``bounds`` the prediction
-        is X @ coef_ + intercept_
+    coef_, intercept_ : an array (d,) and a number, in the units of X and y as they are given. Within ``bounds`` the
+        prediction is X @ coef_ + intercept_.
     privacy_, charged_, history_, statement_ : as for classifiers
 
-    The number of records is not used, so that it need be neither public nor released. A record with NaN among its
-    features or as its target contributes nothing. An infinite target is clipped to ``target_bounds``, and infinite
-    features to ``bounds`` like any others; without bounds their record contributes nothing. Guarantee: that of one
-    Gaussian(noise_multiplier), add/remove one record.
+    The number of records is not used, so it need be neither public nor released. A record with NaN among its features
+    or as its target contributes nothing. An infinite target is clipped to ``target_bounds``, and infinite features are
+    clipped to ``bounds``. Without ``bounds``, a record with an infinite feature contributes nothing. The guarantee is
+    that of one Gaussian(noise_multiplier) under adding or removing one record.
 
     >>> import numpy as np
     >>> from tightdp.train import Ridge
@@ -93,8 +95,10 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
     @fit_on_a_copy
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Fits privately X (n, d) to the numbers y (n,), or ``Blocks``, which hold both and are read twice. Errors
-        name the argument, before anything is released."""
+        """Fits privately to features X (n, d) and numbers y (n,), or to ``Blocks``, which hold both.
+
+        Blocks are read twice. Errors name the argument, and are raised before anything is released.
+        """
         check_free(self)
         source = make_random_source(self.random_state)
         blocks = as_blocks(X, y)
@@ -142,7 +146,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         return self
 
     def _check_settings(self, size: int) -> _Settings:
-        """Returns the settings for so many features; raises ValueError or TypeError for any that is out of range."""
+        """Returns the settings for ``size`` features. Raises ValueError or TypeError for a setting out of range."""
         noise, penalty = self._resolve_noise(), self.regularization
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
         inputs = Scale.from_bounds("bounds", self.bounds, size)
@@ -155,15 +159,20 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         return _Settings(noise, penalty, bound, _MomentPreparation(inputs, output, constant))
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        """Raises the errors that ``fit`` would raise about the settings, for callers that charge before it begins."""
+        """Raises the errors that ``fit`` would raise about the settings.
+
+        Callers that charge before ``fit`` begins call this method first.
+        """
         make_random_source(self.random_state)
         noise, _, bound, rows = self._check_settings(features)
         query = second_moment_query(rows(np.zeros((0, features)), np.zeros(0)), bound)
         stop_before_payment(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not
-        finite."""
+        """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``.
+
+        Raises ValueError if a feature is not finite.
+        """
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if is_sparse(X):
@@ -176,7 +185,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _MomentPreparation:
-    """A function that makes records (features, 1, target), as mapped, of features and targets."""
+    """A function that maps features and targets by their bounds, and makes records (features, 1, target) of them."""
 
     inputs: Scale
     output: Scale
@@ -186,21 +195,22 @@ class _MomentPreparation:
         x, t = features.astype(np.float64), convert_checked_targets(targets)
         one = [np.ones(len(x))] if self.constant else []
         rows = np.column_stack([self.inputs.map_values(x), *one, self.output.map_values(t[:, None])])
-        return Records(rows, np.zeros(len(x)))  # the target is a column, so one that is NaN excludes its record
+        return Records(rows, np.zeros(len(x)))  # the target is a column, so a NaN target excludes its record
 
 
 class _Settings(NamedTuple):
-    """Settings of ``fit`` after they were checked."""
+    """The settings of ``fit`` after they were checked."""
 
     noise: float
-    """Noise multiplier of the moment, over max_norm^2."""
+    """Standard deviation of the moment's noise, divided by max_norm^2."""
     penalty: float | None
+    """Setting ``regularization``."""
     max_norm: float
     rows: _MomentPreparation
 
 
 def validate_targets(y: Any, records: int) -> NDArray[np.float64]:
-    """Returns targets as doubles. ValueError unless there is a finite number for each record."""
+    """Returns targets as doubles. Raises ValueError unless there is one number for each record."""
     values = validate_numbers(y)
     if len(values) != records:
         raise ValueError(f"y must have one number for each record: got {len(values)} for {records} records")
@@ -208,7 +218,7 @@ def validate_targets(y: Any, records: int) -> NDArray[np.float64]:
 
 
 def validate_block_targets(features: NDArray[Any], targets: NDArray[Any]) -> None:
-    """Checks the targets of a block."""
+    """Checks the targets of a block. Raises ValueError unless there is one number for each record."""
     validate_targets(targets, len(features))
 
 
@@ -219,15 +229,15 @@ def convert_checked_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
     """
     try:
         return np.asarray(targets.astype(np.float64))
-    except (TypeError, ValueError, OverflowError):  # which would quote one
+    except (TypeError, ValueError, OverflowError):  # the message of this error may quote a target
         raise RuntimeError(f"{CHANGED}: y holds something that is no number") from None
 
 
 def _solve_for_weights(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
-    """Returns the weights of the features, and the constant if there is one, that minimise the estimated squared error.
+    """Returns the weights that minimise the estimated squared error: those of the features, then the constant if any.
 
-    The constant has no penalty. Noise alone may make an eigenvalue arbitrarily small or negative, so eigenvalues below
-    the noise's deviation are raised to it.
+    The constant has no penalty. Noise alone may make an eigenvalue arbitrarily small or negative. Therefore eigenvalues
+    below ``noise``, the standard deviation of the noise, are raised to it.
     """
     a, b = moment[:-1, :-1].copy(), moment[:-1, -1]
     a[np.arange(size), np.arange(size)] += penalty

@@ -1,4 +1,4 @@
-"""Public bounds of numbers, and the map from the interval between them to [-1, 1]."""
+"""Public bounds of numbers, and the map from the interval between the bounds to [-1, 1]."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from numpy.typing import NDArray
 from .. import _check
 
 FARTHEST, NARROWEST = 1e60, 1e-60
-"""Largest absolute bound and smallest width. A weight times one width, over another, times a bound, is then far from
-the largest double."""
+"""Largest absolute value of a bound, and smallest width of the interval between two bounds. A regression multiplies a
+weight by one width and a bound, and divides it by another width. With these limits the result is far below the largest
+double."""
 
 
 class Scale(NamedTuple):
-    """Public bounds, to which values are clipped, and the map from them to [-1, 1]."""
+    """Public bounds, to which values are clipped, and the map from the interval between them to [-1, 1]."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     middle: NDArray[np.float64]
+    """Middles of the intervals from ``low`` to ``high``."""
     half: NDArray[np.float64]
+    """Half of the intervals' widths."""
 
     @classmethod
     def from_bounds(cls, name: str, bounds: Any, size: int) -> Scale:
-        """Returns the scale of checked bounds. With None values stay as they are."""
+        """Checks bounds and returns their scale for ``size`` columns. If ``bounds`` is None, values do not change."""
         if bounds is None:
             return cls(*(np.full(size, each) for each in (-np.inf, np.inf, 0.0, 1.0)))
         try:

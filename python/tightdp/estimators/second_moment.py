@@ -1,6 +1,6 @@
-"""The second moment of clipped rows, released once, which ``DPPCA`` and ``Ridge`` are computed from.
+"""Releases the second moment of clipped rows, from which ``DPPCA`` and ``Ridge`` are computed.
 
-Statement and proof: docs/theory/adaclip.md, section 5.
+docs/theory/adaclip.md, section 5, states and proves the guarantee.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from ..records.stream import Stream
 from ..release.noise import RandomSource
 
 DIGITS = 16
-"""Binary digits of a row: products of two entries then add up exactly in doubles over 2^19 rows."""
+"""Number of binary digits of a row's entries. With so few, products of two entries add up exactly in doubles over 2^19
+rows."""
 
 
 class SecondMoment:
-    """An estimator that releases one second moment and nothing else: its noise, its charge and its account."""
+    """The noise, the charge and the account of an estimator that releases one second moment and nothing else."""
 
     epsilon: float | None
     delta: float | None
@@ -37,7 +38,7 @@ class SecondMoment:
     ledger: Any
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit``, which is the same for any numbers of features and classes."""
+        """Returns the charge of ``fit``, which does not depend on the numbers of features and classes."""
         return Gaussian(self._resolve_noise()) * 1
 
     def __sklearn_tags__(self) -> Any:
@@ -50,7 +51,7 @@ class SecondMoment:
         return Target.from_arguments(self.epsilon, self.delta).delta
 
     def _resolve_noise(self) -> float:
-        """Returns the noise multiplier of the moment, which ``epsilon`` and ``delta`` determine if it is not given."""
+        """Returns the noise multiplier of the moment. If it is not given, ``epsilon`` and ``delta`` determine it."""
         return resolve_noise_multiplier(
             Gaussian, self.noise_multiplier, Target.from_arguments(self.epsilon, self.delta)
         )
@@ -58,7 +59,7 @@ class SecondMoment:
     def _release_moment(
         self, query: Query, noise: float, source: RandomSource
     ) -> tuple[NDArray[np.float64], str | None]:
-        """Returns the moment with noise, and the name of the payment that was made before."""
+        """Pays, releases the moment, and returns it with the statement's text about the ledger (None without one)."""
         budget, payment = FixedPlan(Gaussian(noise)), LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         gate = Gate(budget, source, pay=partial(payment.spend_charge, budget.charge()))
         found = gate.release_gaussian(query, noise).value
@@ -69,11 +70,13 @@ class SecondMoment:
 
 
 def second_moment_query(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
-    """Returns the query of the sum of x x^T over rows clipped to ``max_norm``, as a vector of its diagonal and the
-    entries above it. ``size`` is the number of features, if it is not that of the stream.
+    """Returns the query for the sum of x x^T over the rows x, each clipped to ``max_norm``.
 
-    With ``scale`` 1 on the diagonal and 1/sqrt(2) above, the norm of the scaled vector is the Frobenius norm, so the
-    sensitivity is max_norm^2: docs/theory/adaclip.md, section 5.
+    The sum is a symmetric matrix. The query returns it as the vector of its diagonal and of the entries above the
+    diagonal. ``size`` is the length of a row, if it differs from the width of ``records``.
+
+    The query's ``scale`` is 1 on the diagonal and 1/sqrt(2) above it. The norm of the vector divided by ``scale`` is
+    then the Frobenius norm of the matrix, so the sensitivity is max_norm^2 (docs/theory/adaclip.md, section 5).
     """
     size = size or records.width
     unit = grid_below(max_norm, DIGITS)
@@ -92,17 +95,17 @@ def _sum_outer_products(max_norm: float, unit: float, records: Records) -> Integ
     total = np.zeros((records.width, records.width), np.int64)
     for part in records.split_into_pieces(CHUNK):
         rows = clip_rows(part.features.astype(np.float64), max_norm, unit)
-        total += (rows.T @ rows).astype(np.int64)  # 2^13 rows of entries below 2^17: exact
+        total += (rows.T @ rows).astype(np.int64)  # exact, for 2^13 rows of entries below 2^17
     return pack_symmetric(total)
 
 
 def pack_symmetric(matrix: NDArray[Any]) -> NDArray[Any]:
-    """Returns the diagonal of a symmetric matrix, then the entries above it."""
+    """Returns a vector of the diagonal of a symmetric matrix, followed by the entries above the diagonal."""
     return np.concatenate([np.diag(matrix), matrix[np.triu_indices(len(matrix), 1)]])
 
 
 def unpack_symmetric(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Returns the symmetric matrix that ``pack_symmetric`` made a vector of."""
+    """Returns the symmetric matrix from the vector that ``pack_symmetric`` returns."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:]
     matrix += matrix.T

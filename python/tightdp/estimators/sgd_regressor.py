@@ -30,22 +30,23 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     Parameters
     ----------
-    algorithm : what trains, such as ``DPSGD()``; None for ``NoisyGD()``. ``OutputPerturbation`` and
+    algorithm : the training algorithm, such as ``DPSGD()``; None stands for ``NoisyGD()``. ``OutputPerturbation`` and
         ``ObjectivePerturbation`` are refused, because they need losses of bounded slope
-    epsilon, delta : the guarantee to meet, add/remove one record; see ``LogisticRegression``
+    epsilon, delta : the guarantee to meet under adding or removing one record; see ``LogisticRegression``
     target_bounds : public (low, high) of the target, which is clipped to them and mapped to [-1, 1]. Required. A record
-        whose target is NaN contributes nothing, as one with NaN among its features
-    bounds : public (low, high) of the features, which are clipped to them and mapped to [0, 1]; None leaves them as
-        they are
-    regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, in units of the
-        mapped numbers
-    the others : as for ``LogisticRegression``, weights included
+        contributes nothing if its target or one of its features is NaN
+    bounds : public (low, high) of the features, which are clipped to the bounds and mapped to [0, 1]. None leaves
+        features as they are.
+    regularization : lambda of the penalty lambda/2 |w|^2 that is added to half the mean squared error, where features
+        and targets are the mapped ones
+    the others : as for ``LogisticRegression``, and so are weights of records
 
-    Attributes: ``coef_`` (d,) and ``intercept_``, in the units of X and y as they are given: within ``bounds`` the
-    prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are those of the last fit. Predictions use
-    them, whatever you set afterwards. The other attributes are as for ``LogisticRegression``.
+    Attributes: ``coef_`` (d,) and ``intercept_`` are in the units of X and y as they are given. Within ``bounds`` the
+    prediction is X @ coef_ + intercept_. ``bounds_`` and ``target_bounds_`` are the bounds of the last fit. Predictions
+    use them, whatever you set afterwards. The other attributes are as for ``LogisticRegression``.
 
-    ``Ridge`` releases one second moment of d^2/2 numbers and takes one pass; it is the better choice for few features.
+    ``Ridge`` is the better choice for few features. It releases one second moment, of about d^2/2 numbers for d
+    features, and takes one pass over the data.
 
     >>> import numpy as np
     >>> from tightdp.train import SGDRegressor
@@ -62,12 +63,14 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     target_bounds: Any = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Trains privately on features ``(n, d)`` and numbers ``(n,)``, or on ``Blocks``, which hold both; otherwise as
-        ``fit`` of ``LogisticRegression``."""
+        """Trains privately on features ``(n, d)`` and numbers ``(n,)``, or on ``Blocks``, which hold both.
+
+        Everything else is as in ``fit`` of ``LogisticRegression``.
+        """
         return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, disjoint: bool = False) -> Any:
-        """Continues from the last fit; as ``partial_fit`` of ``LogisticRegression``."""
+        """Continues from the last fit, as ``partial_fit`` of ``LogisticRegression`` does."""
         return self._train_model(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
@@ -86,8 +89,10 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return self._compute_line()[1]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``; ValueError if not
-        finite."""
+        """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``.
+
+        Raises ValueError if a feature is not finite.
+        """
         if is_sparse(X):
             return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
         scores, target = self._compute_scores(X)[:, 0], self._get_target_scale()
@@ -106,7 +111,10 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         return slopes * target.half[0], float(constant * target.half[0] + target.middle[0])
 
     def _set_target_scale(self, again: bool) -> Scale:
-        """Returns the scale of the target, and keeps its bounds. ValueError if a run that goes on has others."""
+        """Returns the scale of the target, and keeps its bounds.
+
+        Raises ValueError if a run that continues the last fit has other bounds than that fit.
+        """
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
         scale = Scale.from_bounds("target_bounds", self.target_bounds, 1)
@@ -146,7 +154,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
 @dataclass(frozen=True)
 class _NumberPreparation:
-    """Records of a block: features and targets within bounds."""
+    """A function that makes the records of a block, with features and targets within bounds."""
 
     bounds: Bounds | None
     target: Scale

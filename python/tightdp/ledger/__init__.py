@@ -1,4 +1,7 @@
-"""A budget of a data set that lasts, and that processes and machines share (docs/theory/filters.md, section 10)."""
+"""A lasting budget for all releases from a data set, which processes and machines share.
+
+docs/theory/filters.md, section 10, has the theory.
+"""
 
 from .ledger import Entry, Ledger
 from .store import LedgerError

@@ -1,4 +1,4 @@
-"""Facts that are fixed when a ledger is made: the data set, the budget, and the filter that holds it."""
+"""Facts that are fixed when a ledger is made: the data set, the budget, and the filter that enforces the budget."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..composition import Composable
 from ..options import Neighbors
 
 LONGEST_TEXT = 10_000
-"""Largest number of characters of a note, or of a data set's name."""
+"""Largest number of characters of a text, such as a note or a data set's name."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The arguments of the filter, the data set that it is about, and a number that no other ledger has."""
+    """The data set of a ledger, the arguments of its filter, and an identifier that no other ledger has."""
 
     dataset: str
     epsilon: float
@@ -33,15 +33,17 @@ class Budget:
     order: float | None
     failure: float
     others: str | None
-    """Account of other releases, as JSON."""
+    """Releases that may be spent beside the filter's cap, each mechanism up to its count, as the JSON of an account.
+    None stands for no such releases."""
     identity: str
+    """32 random hexadecimal digits."""
 
     def __post_init__(self) -> None:
         check_text("dataset", self.dataset)
         if not self.dataset.strip():
             raise ValueError("dataset must say which data this is the budget of")
         check_identifier("identity", self.identity)
-        self.build_filter()  # checks the other entries
+        self.build_filter()  # this checks the entries that are arguments of the filter
         if (self.order is None) != (self.family != "renyi"):
             raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")
 
@@ -49,7 +51,7 @@ class Budget:
     def from_arguments(
         cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any
     ) -> Budget:
-        """Returns the budget of ``Ledger.create``. A Renyi order that was left open is fixed here."""
+        """Returns the budget for the arguments of ``Ledger.create``. If no Renyi order was given, one is fixed here."""
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
         rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiOrder) else None
         others = rules.pop("others")
@@ -65,16 +67,16 @@ class Budget:
         return json.dumps(asdict(self))
 
     def build_filter(self) -> PrivacyFilter:
-        """Returns the filter that everything spent must pass."""
+        """Returns the filter that decides whether a spend is allowed."""
         others = None if self.others is None else read_account(self.others, self.neighbors, "others").composition
         rules: Any = {"family": self.family, "order": self.order, "failure": self.failure}
         return PrivacyFilter(self.epsilon, self.delta, neighbors=self.neighbors, others=others, **rules)
 
 
 def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
-    """Returns the account that ``write_account`` wrote at the place ``name`` of a ledger.
+    """Returns the account that ``write_account`` wrote. ``name`` is its place in the ledger, for error messages.
 
-    Raises ValueError for anything else, and for an account under another relation.
+    Raises ValueError for anything else, and for an account under another neighbouring relation.
     """
     try:
         account = Accountant.from_json(plain)
@@ -86,14 +88,14 @@ def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
 
 
 def add_release(account: str, release: str) -> str:
-    """Returns the JSON of an entry's account, with the identifier of the release that it pays for."""
+    """Returns the JSON text ``account`` with the identifier of the release that the entry pays for."""
     return json.dumps({**json.loads(account), "release": release})
 
 
 def split_off_release(plain: str) -> tuple[str, str | None]:
     """Returns the account of an entry as ``write_account`` wrote it, and the release's identifier.
 
-    The identifier is None in entries of versions that drew none, and for text that ``read_account`` will refuse.
+    The identifier is None for entries of versions that drew no identifiers, and for text that ``read_account`` refuses.
     """
     try:
         values = parse_json(plain)
@@ -107,14 +109,14 @@ def split_off_release(plain: str) -> tuple[str, str | None]:
 
 
 def check_identifier(name: str, value: Any) -> str:
-    """Returns 32 random hexadecimal digits. Raises TypeError or ValueError for anything else."""
+    """Returns ``value`` if it is 32 hexadecimal digits. Raises TypeError or ValueError for anything else."""
     if not re.fullmatch("[0-9a-f]{32}", check_text(name, value)):
         raise ValueError(f"{name} must be 32 hexadecimal digits, got {_check.describe_value(value)}")
     return str(value)
 
 
 def check_text(name: str, value: Any) -> str:
-    """Returns a text that every database can keep. Raises TypeError or ValueError for anything else."""
+    """Returns ``value`` if it is a text that every database can keep. Raises TypeError or ValueError otherwise."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {value!r}")
     if len(value) > LONGEST_TEXT or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
@@ -123,9 +125,10 @@ def check_text(name: str, value: Any) -> str:
 
 
 def compute_digest(*values: Any) -> str:
-    """Returns the digest of an entry.
+    """Returns the digest of an entry's values.
 
-    Each depends on the one before it, so that a change anywhere shows in the next.
+    One of the values of an entry is the digest of the entry before it. A change of an entry therefore shows in the
+    digests of the entries after it.
     """
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The ledger: one budget of one data set, which processes share and crashes do not lose."""
+"""The ledger: one budget of one data set, which processes share and which survives crashes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 _PARAMETERS = "parameters of "
-"""Prefix of a release's identifier in the table of progress, where the hash of its parameters stands as its turn."""
+"""Prefix for entries about parameters in the table of progress. In the place of a run's name, such an entry has this
+prefix and a release's identifier. In the place of the turn, it has the hash of the released parameters."""
 _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",
     "CREATE TABLE tightdp_spent (number INTEGER PRIMARY KEY, time TEXT NOT NULL, note TEXT NOT NULL, "
-    "account TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)",  # the index is a second place that knows of each entry
+    "account TEXT NOT NULL, digest TEXT NOT NULL UNIQUE)",  # the index of the digests records each entry a second time
     TABLE,
 )
 
@@ -49,7 +50,8 @@ _TABLES = (
 class Entry(NamedTuple):
     """One spend: its number from 1 on, the time of its record (UTC, ISO 8601), the caller's note, and the releases.
 
-    ``release`` is the identifier that the statement of the release repeats; None in entries of versions without them.
+    ``releases`` holds mechanisms with their counts. ``release`` is the identifier that the statement of the release
+    repeats. It is None in entries of older versions, which drew no identifiers.
     """
 
     number: int
@@ -60,33 +62,36 @@ class Entry(NamedTuple):
 
 
 class _KnownEntries(NamedTuple):
-    """The ledger up to some entry, completely checked."""
+    """A summary of the ledger up to some entry, all of which was checked."""
 
     number: int
+    """Number of the last entry; 0 if there is none."""
     digest: str
+    """Digest of the last entry, or of the budget if there is no entry."""
     spent: _FilterState | None
-    """State of the filter; None if it would not have allowed everything that is recorded."""
+    """State of the filter after these entries; None if the filter would not have allowed all of them."""
 
 
 class Ledger:
     """One budget of one data set, for everything that is ever released from it, by any process or machine.
 
-    ``where`` is the path of a file (SQLite), or a URL such as ``postgresql://user@host/database`` (with the extra
-    ``ledger``; one ledger to a schema). ``Ledger.create`` makes a ledger; ``Ledger(where)`` opens it.
+    ``where`` is the path of an SQLite file, or a URL such as ``postgresql://user@host/database``. PostgreSQL needs the
+    extra ``ledger``, and each schema of a database has room for one ledger. ``Ledger.create`` makes a ledger, and
+    ``Ledger(where)`` opens it.
 
-    Call ``spend`` BEFORE a release, and release nothing unless it returns. It checks and records in one transaction,
-    which is on the disk when it returns. So if a process is killed at any time, everything that was released is
-    recorded, and no more than the budget.
+    Call ``spend`` BEFORE a release, and release nothing unless ``spend`` returns. It checks the budget and records the
+    charge in one transaction, which is on the disk before ``spend`` returns. Therefore, even if a process is killed at
+    any time, everything that was released is recorded, and the total of all records is within the budget.
 
     Guarantee: all releases whose ``spend`` returned, by all processes together, are (``epsilon``, ``delta``)-DP under
-    ``neighbors``, even if they were chosen in the light of each other: all records pass a ``PrivacyFilter``
-    (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or a restored
-    backup, is a second budget for the same data, and nothing can notice that.
+    ``neighbors``. This holds even if releases are chosen in the light of earlier ones, because all charges pass one
+    ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or
+    a restored backup, is a second budget for the same data, and nothing can detect such a copy.
 
-    A ledger holds no data except the notes that callers write. Any number of threads may use it, and forked children;
-    it can be pickled, because the budget is in the file or the database and not in this object. A pickle holds no
+    A ledger holds no data except the notes that callers write. Any number of threads and forked children may use it. It
+    can be pickled, because the budget is in the file or the database and not in this object. A pickle holds no
     password: when it is loaded, PostgreSQL takes the password from PGPASSWORD or a password file. Failures raise
-    ``LedgerError``, and refused spends ``BudgetExceeded``.
+    ``LedgerError``, and refused spends raise ``BudgetExceeded``.
 
     >>> import os, tempfile
     >>> import tightdp as dp
@@ -131,12 +136,12 @@ class Ledger:
         others: Composable | None = None,
         failure: float = 0.0,
     ) -> Ledger:
-        """Makes a ledger. Its budget, relation and data set never change.
+        """Makes a ledger. Its budget, neighbouring relation and data set never change.
 
-        ``dataset`` says in words which data the budget is about. The other arguments are those of ``PrivacyFilter``:
-        "renyi" charges every mechanism, "gaussian" is tightest for Gaussians on all records. ``failure`` sets aside a
-        part of ``delta`` for releases that are charged an epsilon and a delta of their own, such as objective
-        perturbation. Raises ``LedgerError`` if there is a ledger already.
+        ``dataset`` says in words which data the budget is about. The other arguments are those of ``PrivacyFilter``.
+        The ``family`` "renyi" can charge every mechanism, and "gaussian" is tightest for Gaussians on all records.
+        ``failure`` sets aside a part of ``delta`` for releases that are charged an epsilon and a delta of their own,
+        such as objective perturbation. Raises ``LedgerError`` if there is a ledger already.
         """
         store = open_store(where)
         rules = {"family": family, "order": order, "others": others, "failure": failure, "neighbors": neighbors}
@@ -165,11 +170,12 @@ class Ledger:
     def spend(self, mechanism: Composable, count: int = 1, *, note: str = "", release: str | None = None) -> None:
         """Charges ``count`` releases of a mechanism, or of a composition as a whole, BEFORE they are made.
 
-        ``release`` is the identifier of what will be released, 32 hexadecimal digits that no other release has, for
-        the entry and for the statement; None draws one.
+        ``release`` is an identifier for the release, 32 hexadecimal digits that no other release has. The ledger's
+        entry and the statement both name it. None draws an identifier at random.
 
-        Raises ``BudgetExceeded`` and charges nothing if the budget does not cover them. After any other exception
-        release nothing either. If it occurred while the transaction was committed, the spend may be recorded.
+        Raises ``BudgetExceeded`` and charges nothing if the budget does not cover the releases. After any other
+        exception release nothing either. If that exception occurred while the transaction was committed, the spend may
+        be recorded all the same.
         """
         account, prices = self._price_releases(mechanism, count)
         release = secrets.token_hex(16) if release is None else check_identifier("release", release)
@@ -188,7 +194,10 @@ class Ledger:
         self._known = _KnownEntries(row[0], digest, spent)
 
     def can_spend(self, mechanism: Composable, count: int = 1) -> bool:
-        """Tells whether the budget covers ``count`` more releases at this moment. Only ``spend`` decides."""
+        """Tells whether the budget covers ``count`` more releases at this moment.
+
+        Others may spend afterwards, so only ``spend`` decides.
+        """
         return math.isfinite(self.spent_after(mechanism, count))
 
     def read_progress(self, run: str) -> Progress | None:
@@ -198,10 +207,10 @@ class Ledger:
             return read_last_progress(transaction, check_text("run", run), self._start.digest, self._store.name)
 
     def record_progress(self, run: str, before: Progress | None, now: Progress) -> None:
-        """Records the number of releases of a run, out of those that were spent for it, BEFORE it makes them.
+        """Records how many of its paid releases a run has made, BEFORE the run makes the last of them.
 
-        Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run:
-        otherwise another copy of the run went on. After any exception release nothing.
+        Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run. If it
+        is not, another copy of the run has made further releases. After any exception release nothing.
         """
         name, turn = check_text("run", run), check_text("turn", now.turn)
         least = 1 if before is None else before.releases + 1
@@ -220,7 +229,8 @@ class Ledger:
     def record_parameters(self, release: str, parameters: str) -> None:
         """Records the hash of the parameters that a release consists of, once.
 
-        Raises ``BudgetExceeded`` if the ledger has another hash for this release: it paid for that one alone.
+        Raises ``BudgetExceeded`` if the ledger has another hash for this release, because its charge paid for the
+        parameters with that hash only.
         """
         known = self.read_parameters(release)
         if known == parameters:
@@ -230,7 +240,7 @@ class Ledger:
         self.record_progress(_PARAMETERS + release, None, Progress(1, parameters))
 
     def read_parameters(self, release: str) -> str | None:
-        """Returns the hash of the parameters that a release consists of; None unless it was recorded."""
+        """Returns the recorded hash of the parameters that a release consists of; None if no hash was recorded."""
         found = self.read_progress(_PARAMETERS + check_identifier("release", release))
         return None if found is None else found.turn
 
@@ -238,18 +248,21 @@ class Ledger:
     def spent(self) -> float:
         """Spent share of the filter's cap, rounded up, in [0, 1].
 
-        It is infinite if this version's bounds would not have allowed all records. It is not a share of epsilon, which
-        holds for everything from the start.
+        The share is infinite if the filter, with the bounds of this version, would not have allowed all entries. It is
+        not a share of epsilon: the guarantee has the same epsilon however much is spent.
         """
         return self._compute_share_of_cap(self._read_current().spent)
 
     def spent_after(self, mechanism: Composable, count: int = 1) -> float:
-        """Returns ``spent`` as it would be after ``count`` more releases; infinity if ``spend`` would refuse them."""
+        """Returns the value that ``spent`` would have after ``count`` more releases.
+
+        Returns infinity if ``spend`` would refuse these releases.
+        """
         _, prices = self._price_releases(mechanism, count)
         return self._compute_share_of_cap(_add_releases(self._filter, self._read_current().spent, prices))
 
     def _compute_share_of_cap(self, spent: _FilterState | None) -> float:
-        """Returns the spent share of the cap, rounded up; infinity if the filter does not allow it."""
+        """Returns the spent share of the cap, rounded up. Returns infinity for None, a state that is not allowed."""
         if spent is None:
             return math.inf
         return min(1.0, math.nextafter(spent.total.hi / self._filter.cap, 2.0)) if spent.total.hi else 0.0
@@ -263,8 +276,11 @@ class Ledger:
 
     @property
     def account(self) -> Accountant:
-        """Everything spent, as one account. Its answers bound the privacy loss if all releases were fixed in advance.
-        The ledger's own guarantee, (``epsilon``, ``delta``), holds in any case."""
+        """Everything spent, as one account.
+
+        The account's bounds hold if all releases were fixed in advance. The ledger's own guarantee, (``epsilon``,
+        ``delta``), holds in any case.
+        """
         account = Accountant(neighbors=self.neighbors)
         for entry in self.history:
             for mechanism, count in entry.releases:
@@ -272,7 +288,7 @@ class Ledger:
         return account
 
     def _price_releases(self, mechanism: Composable, count: int) -> tuple[str, list[_ReleaseCost]]:
-        """Returns the account of releases as JSON, and the price of each part."""
+        """Returns the account of the releases as JSON, and the filter's charge for each distinct mechanism in them."""
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
         count = _check.count("count", count)
@@ -288,7 +304,7 @@ class Ledger:
         return self._known
 
     def _update_known(self, run: Run) -> _KnownEntries:
-        """Returns the known entries together with those that others have recorded since."""
+        """Reads the entries that were recorded since the last call, and returns the summary of all entries."""
         self._check_header(run)
         known = self._known
         for entry, digest in self._read_entries(run, known):
@@ -301,7 +317,7 @@ class Ledger:
             raise LedgerError(f"{self._store.name}: is another ledger than the one that was opened; {UNDONE}")
 
     def _read_entries(self, run: Run, known: _KnownEntries) -> Iterator[tuple[Entry, str]]:
-        """Yields the entries after the known ones, each a link of the chain of digests."""
+        """Yields the entries after the known ones with their digests, after a check of each entry's digest."""
         rows = run(f"SELECT {_COLUMNS} FROM tightdp_spent WHERE number >= :number ORDER BY number", number=known.number)
         if known.number:
             if not rows or rows[0][4] != known.digest:
@@ -377,7 +393,7 @@ def _read_budget(store: Store, run: Run) -> tuple[str, str]:
 
 
 def _is_time(moment: str) -> bool:
-    """Tells whether ``spend`` writes times like this one: in UTC, to the second."""
+    """Tells whether a text is a time as ``spend`` writes it, in UTC and to the second."""
     try:
         found = datetime.fromisoformat(moment)
     except ValueError:
@@ -386,16 +402,16 @@ def _is_time(moment: str) -> bool:
 
 
 def _add_releases(rules: PrivacyFilter, spent: _FilterState | None, prices: list[_ReleaseCost]) -> _FilterState | None:
-    """Returns the filter's state after releases that are paid for together; None if they are not covered."""
+    """Returns the filter's state after one spend of several releases; None if the budget does not cover all of them."""
     for price in prices:
         if spent is None:
             return None
         spent = rules._try_to_add(spent, price)
-    return None if spent is None else spent._replace(entries=None)  # they are in the database
+    return None if spent is None else spent._replace(entries=None)  # the entries are in the database
 
 
 def name_of(ledger: Ledger | None) -> str | None:
-    """Returns the name of a ledger for a statement, with the identity that no other ledger has."""
+    """Returns the text that names a ledger in a statement, which includes the ledger's identity; None without one."""
     if ledger is None:
         return None
     return f"that of {ledger.dataset!r}, ({ledger.epsilon!r}, {ledger.delta!r}) in all, identity {ledger.identity}"

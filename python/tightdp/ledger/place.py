@@ -1,4 +1,4 @@
-"""Opens the store that a path or a URL names."""
+"""Chooses the kind of store, SQLite or PostgreSQL, for the path or the URL of a ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def open_store(where: Any) -> Store:
     if isinstance(where, str) and "://" in where:
         if where.partition("://")[0] not in ("postgresql", "postgresql+psycopg"):
             raise ValueError("where must be a path or a URL that begins with postgresql://")
-        from .postgresql import PostgreSQL  # needs the extra
+        from .postgresql import PostgreSQL  # this import needs the extra ``ledger``
 
         return PostgreSQL(where)
     if not isinstance(where, (str, os.PathLike)) or not isinstance(os.fspath(where), str):

@@ -1,4 +1,7 @@
-"""A ledger in a PostgreSQL database, which machines can share, through SQLAlchemy (the extra ``ledger``)."""
+"""Keeps a ledger in a PostgreSQL database, which machines can share.
+
+It uses SQLAlchemy, which the extra ``ledger`` installs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _DURABLE = """SELECT set_config('synchronous_commit', 'on', true)
 
 
 class PostgreSQL:
-    """The current schema of a database. Users need the rights to SELECT and INSERT, and no others."""
+    """A store in the current schema of a database. Its users need the rights to SELECT and INSERT, and no others."""
 
     forbid_changes = (
         "CREATE OR REPLACE FUNCTION tightdp_kept() RETURNS trigger LANGUAGE plpgsql AS "
@@ -44,8 +47,9 @@ class PostgreSQL:
         bare = address._replace(password=None).difference_update_query(["password"])
         self.address = bare.render_as_string(hide_password=False)
         try:
-            # No connection outlives its transaction, so that a forked child has none of its parent's. Each statement
-            # sees all commits before it: a statement after the lock sees everything that its last holder wrote.
+            # No connection outlives its transaction, so a forked child inherits no connection of its parent. With READ
+            # COMMITTED, each statement sees everything that was committed before it. A statement after the lock was
+            # taken therefore sees everything that the last holder of the lock wrote.
             self._engine: Any = self._sql.create_engine(
                 address,
                 poolclass=self._sql.pool.NullPool,
@@ -58,7 +62,7 @@ class PostgreSQL:
 
     @contextmanager
     def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
-        """Executes all statements inside, or none (``Store``)."""
+        """Executes all statements inside the context, or none (see ``Store``)."""
         outcome = UNDONE
         try:
             with self._engine.connect() as connection:

@@ -1,6 +1,6 @@
-"""Progress of each run that the ledger was charged for, so that a copy that falls behind is noticed.
+"""Records the progress of each run that a ledger was charged for, so that of two copies of a run only one can go on.
 
-The protocol and its proof: docs/theory/filters.md, section 11.
+docs/theory/filters.md, section 11, describes the protocol and proves that it works.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TABLE = (
 class Progress(NamedTuple):
     """The number of releases of a run so far, and the name of the turn in which it made the last of them.
 
-    A turn is the part of a run that one process makes, from taking up the run to its end or death.
+    A turn is the part of a run that one process makes, from the moment it takes up the run until the process ends.
     """
 
     releases: int
@@ -29,7 +29,7 @@ class Progress(NamedTuple):
 def read_last_progress(run: Run, name: str, start: str, where: str) -> Progress | None:
     """Returns the last recorded progress of the run ``name``; None before its first release.
 
-    ``start`` is the digest of the ledger's budget, and ``where`` its place for the error that tells of damage.
+    ``start`` is the digest of the ledger's budget. ``where`` names the ledger in errors about damage.
     """
     rows = run(
         "SELECT releases, turn, digest FROM tightdp_progress WHERE run = :name ORDER BY releases DESC LIMIT 1",

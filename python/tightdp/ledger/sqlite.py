@@ -1,4 +1,4 @@
-"""A ledger in a file, through SQLite: a rollback journal, and a commit returns once the disk has it."""
+"""Keeps a ledger in a file through SQLite, with a rollback journal and with commits that wait for the disk."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .._files import check_file, open_file
 from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
 _MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"
-"""First bytes of a database, and its bytes 18 and 19 where it has a rollback journal."""
+"""First bytes of an SQLite file, and its bytes 18 and 19 if it has a rollback journal."""
 _FORBIDDEN_CHANGE = "BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END"
 _lock = threading.RLock()
-"""Held in transactions and in forks: a child that was forked in the middle of one would find SQLite's own locks held by
-a thread that it does not have."""
+"""A lock that is held during transactions and forks, so that no process forks in the middle of a transaction. Otherwise
+the child would find SQLite's own locks held by a thread that the child does not have."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class SQLite:
-    """A file. Each transaction has a connection of its own, so a store may be used after a fork and by any thread."""
+    """A store in a file. Each transaction has a connection of its own, so any thread may use it, also after a fork."""
 
     forbid_changes = tuple(
         f"CREATE TRIGGER tightdp_{table}_{change.lower()} BEFORE {change} ON tightdp_{table} {_FORBIDDEN_CHANGE}"
@@ -39,9 +39,10 @@ class SQLite:
 
     @contextmanager
     def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
-        """Yields a function that runs statements of one transaction, which is committed at the end and else undone.
+        """Yields a function that runs the statements of one transaction.
 
-        Errors say whether the ledger was changed: undone, done, or not known.
+        The transaction is committed at the end, and undone after an exception. Errors say whether nothing was spent, or
+        whether this is not known.
         """
         self._check_files(create)
         uri, outcome = f"{self.path.as_uri()}?mode={'rwc' if create else 'rw'}", UNDONE
@@ -55,21 +56,21 @@ class SQLite:
                 def run(sql: str, **values: Any) -> list[tuple[Any, ...]]:
                     try:
                         return connection.execute(sql, values).fetchall()
-                    except UnicodeDecodeError:  # in SQLite's own message, which quotes what is damaged
+                    except UnicodeDecodeError:  # SQLite's own message quotes the damaged bytes
                         raise LedgerError(f"{self.name}: is damaged; {UNDONE}") from None
 
                 self._check_journal()
-                run("PRAGMA synchronous = EXTRA")  # also the folder, before a commit returns
+                run("PRAGMA synchronous = EXTRA")  # a commit also waits until the folder is on the disk
                 run("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield run
                 outcome = UNKNOWN if write else UNDONE
                 run("COMMIT")
-        except sqlite3.Error as error:  # closing the connection undid what was not committed
-            why = str(error) or "is malformed"  # Python 3.10 drops a message that quotes what is no UTF-8
+        except sqlite3.Error as error:  # closing the connection undoes what is not committed
+            why = str(error) or "is malformed"  # Python 3.10 drops a message that is not UTF-8
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
     def _check_files(self, create: bool) -> None:
-        """Raises LedgerError unless SQLite may open the ledger, or make it, and what SQLite keeps beside it."""
+        """Raises LedgerError unless SQLite may open or make the ledger's file and the files that it keeps beside it."""
         try:
             if create and not self.path.parent.is_dir():
                 raise LedgerError(f"{self.name}: there is no folder {str(self.path.parent)!r}")
@@ -91,8 +92,11 @@ class SQLite:
             ) from None
 
     def _check_journal(self) -> None:
-        """Raises LedgerError where SQLite would keep a log of writes, whose commits do not wait for the disk as those
-        of a rollback journal do. To be called with the folder's lock, because closing a file drops SQLite's own."""
+        """Raises LedgerError if the file is set to a write-ahead log instead of a rollback journal.
+
+        Commits to a write-ahead log do not wait for the disk as commits to a rollback journal do. Callers must hold the
+        folder's lock, because closing the file here drops SQLite's own locks.
+        """
         with open_file(self.path) as file:
             start = file.read(20)
         if start.startswith(_MAGIC) and start[18:] != _ROLLBACK:
@@ -103,11 +107,11 @@ class SQLite:
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
-        """Holds the lock of the ledger's folder: LedgerError if others hold it for too long.
+        """Holds the lock of the ledger's folder. Raises LedgerError if others hold it for too long.
 
-        SQLite has POSIX record locks, which a process loses when it closes any descriptor of the file: so by copying
-        the ledger in another thread. Two processes could then write at once, or one could undo what another writes. On
-        Windows locks belong to handles, and SQLite's are enough.
+        SQLite uses POSIX record locks. A process loses these when it closes any descriptor of the file, for instance
+        after copying the ledger in another thread. Two processes could then write at once, or one could undo what
+        another writes. On Windows locks belong to handles, so SQLite's locks are enough.
         """
         if not LOCKS_FOLDERS:
             yield

@@ -1,4 +1,4 @@
-"""The interface of a ledger's database. One transaction at a time may write, and commits last."""
+"""The interface of a ledger's database. Only one transaction at a time may write, and committed data are durable."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Protocol
 Run = Callable[..., list[tuple[Any, ...]]]
 """``run(sql, name=value)`` runs one statement, in which :name stands for a value, and returns its rows."""
 SECONDS = 60
-"""Seconds that a transaction waits for those of others. One takes milliseconds."""
+"""Number of seconds that a transaction waits for other transactions. A transaction takes milliseconds."""
 UNDONE = "nothing was spent"
 UNKNOWN = "it is not known whether the spend was recorded: release nothing, and look into the ledger"
 
 
 class LedgerError(OSError):
-    """Error of a ledger that cannot be read or written, or of a file that is not a ledger. Release nothing after it."""
+    """An error about a ledger that cannot be read or written, or a file that is no ledger. Release nothing after it."""
 
 
 class Store(Protocol):
-    """Database that holds the tables of a ledger."""
+    """A database that holds the tables of a ledger."""
 
     name: str
     """Name for messages, without a password."""
@@ -28,14 +28,14 @@ class Store(Protocol):
 
     @property
     def forbid_changes(self) -> tuple[str, ...]:
-        """Statements after which tables can only be added to."""
+        """SQL statements that forbid all changes of the tables except added rows."""
 
     def open_transaction(self, *, write: bool = False, create: bool = False) -> AbstractContextManager[Run]:
-        """Executes all statements inside, or none, and commits at the end, so that a crash of the machine loses
-        nothing.
+        """Executes all statements inside the context, or none.
 
-        ``write`` waits until no other transaction writes, and sees all that others committed. Raises ``LedgerError`` if
-        it fails.
+        The transaction is committed at the end, and a crash of the machine then loses nothing. With ``write`` it first
+        waits until no other transaction writes, and sees everything that others committed. Raises ``LedgerError`` if
+        the transaction fails.
         """
 
     def check_tables(self, run: Run, made: tuple[str, ...]) -> None:

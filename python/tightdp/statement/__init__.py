@@ -1,4 +1,4 @@
-"""Privacy statements: the cover, the assumptions and the limits of a bound, for the person who signs."""
+"""Privacy statements, which tell the person who signs what a bound covers, what it assumes and what it leaves out."""
 
 from .statement import Statement
 

@@ -1,6 +1,6 @@
-"""Words of statements about labels and columns of a table: declared, read off the records, or learned.
+"""The words in which statements say how labels and columns are known: declared, read off the records, or learned.
 
-Whoever writes a statement, and whoever checks that it agrees with a model, takes the words from here.
+Code that writes a statement and code that checks it against a model both take the words from here.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ OCCURRING = "those that occur"
 
 @dataclass(frozen=True)
 class ColumnFact:
-    """A fact about labels or a column that a model depends on, in the words of each way in which it may be known."""
+    """A fact about the labels or a column that a model depends on, with words for each way in which it may be known."""
 
     name: str
     """Name of the fact among the public facts of a statement."""
     value: str
+    """The fact as text, such as a list of categories."""
     release: str
-    """Beginning of the line about it among the releases of a statement, if it was learned."""
+    """Beginning of the line about the fact among the releases of a statement, for a fact that was learned."""
     use: str = ""
-    """Text behind the value, if it was declared."""
+    """Text that follows the value, for a fact that was declared."""
 
     @property
     def declared_text(self) -> str:
-        """The public fact, where it was declared."""
+        """The text of the public fact if it was declared."""
         return f"{DECLARED}: {self.value}{self.use}"
 
     @property
     def occurring_text(self) -> str:
-        """The public fact, where the values that occur in the records were taken."""
+        """The text of the public fact if it was read off the records."""
         return f"{OCCURRING}: {self.value}"
 
     def describe_release(self, note: str = "") -> str:
-        """The release, where it was learned with noise. ``note`` says more of it."""
+        """Returns the line about the fact among the releases, if it was learned with noise. ``note`` is added to it."""
         return f"{self.release}: {self.value}" + (f"; {note}" if note else "")
 
     def is_about(self, line: str) -> bool:
@@ -46,7 +47,7 @@ class ColumnFact:
         return line.startswith(f"{self.release}: ")
 
     def agrees_with(self, line: str) -> bool:
-        """Tells whether a line about this fact gives this value."""
+        """Tells whether a line about this fact gives the same value as this fact."""
         return line == self.describe_release() or line.startswith(f"{self.describe_release()}; ")
 
 
@@ -69,7 +70,7 @@ def fact_of_bounds(name: str, low: float, high: float) -> ColumnFact:
 
 
 def fact_of_missing(name: str, missing: float) -> ColumnFact:
-    """Returns the fact that this number stands for the missing ones of a column."""
+    """Returns the fact that the number ``missing`` stands for the missing numbers of a column."""
     release = f"a noisy median of {name}, for missing numbers"
     return ColumnFact(f"missing numbers of {name}", format_exactly(missing), release, use=" stands for them")
 

@@ -1,4 +1,4 @@
-"""The curves of a page, as inline SVG: delta over epsilon, and the trade-off between the errors of a test."""
+"""Draws the curves of a statement's page as inline SVG: the privacy profile and the trade-off curve."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from .wording import format_above
 
 Vector = NDArray[np.float64]
 WIDTH, HEIGHT = 420, 300
-"""Size of a figure, in units of its SVG, as are the margins."""
+"""Size of a figure in units of its SVG."""
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 44
+"""Margins of a figure in units of its SVG."""
 POINTS = 41
 """Number of points of a curve."""
 LEAST_DELTA = 1e-12
-"""Smallest delta on its axis."""
+"""Smallest delta on the axis of delta."""
 
 
 def draw_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
-    """Draws delta over epsilon, on a logarithmic axis, with the point that the statement names."""
+    """Draws delta, on a logarithmic axis, over epsilon, and marks the (epsilon, delta) of the statement."""
     low, most = math.log10(LEAST_DELTA), float(x[-1])
 
     # The first point below the axis is drawn as well, so that the curve reaches the axis.
@@ -40,7 +41,7 @@ def draw_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
 
 
 def draw_tradeoff(x: Vector, curve: Curve) -> str:
-    """Draws the least rate of missed records at each rate of false accusations."""
+    """Draws the trade-off curve: the least rate of missed records at each rate of false accusations."""
     ticks = _place_ticks(1.0)
     guessing = (0.0, 1.0), (1.0, 0.0)
     frame = _PlotFrame(1.0, 1.0)
@@ -56,7 +57,7 @@ def _place_ticks(most: float) -> list[tuple[float, str]]:
 
 
 class _PlotFrame:
-    """Axes from 0 to ``right`` and from 0 to ``top``."""
+    """A figure with a horizontal axis from 0 to ``right`` and a vertical axis from 0 to ``top``."""
 
     def __init__(self, right: float, top: float) -> None:
         self._x: Callable[[float], float] = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right
@@ -79,7 +80,7 @@ class _PlotFrame:
         mark: tuple[float, float] | None = None,
         reference: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> str:
-        """Draws axes, the band between two curves and its edges, and a marked point if there is one."""
+        """Draws the axes, and the band between two curves with its edges. A point is marked if ``mark`` is given."""
         left, right, top, bottom = LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM
         parts = [f'<svg role="img" viewBox="0 0 {WIDTH} {HEIGHT}" xmlns="http://www.w3.org/2000/svg">'
                  f"<title>{title}</title>"]  # fmt: skip
@@ -104,6 +105,6 @@ class _PlotFrame:
 
 
 def choose_epsilons(epsilon: float) -> Vector:
-    """Returns the epsilons of the profile, from 0 to twice the stated one."""
+    """Returns the epsilons of the profile, from 0 to twice the ``epsilon`` of the statement."""
     most = 2 * epsilon if 0 < epsilon < 500 else 10.0
     return np.linspace(0.0, float(format_above(most, 2)), POINTS)

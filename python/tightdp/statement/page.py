@@ -1,4 +1,4 @@
-"""The page for the person who signs: HTML that holds its styles and curves and loads nothing from elsewhere."""
+"""Renders a statement as an HTML page for the person who signs. The page loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .wording import (
 )
 
 Statement = Any
-"""A ``tightdp.Statement``, whose module imports this one."""
+"""A ``tightdp.Statement``. It cannot be imported here, because its module imports this one."""
 UNITS = 2 * 10**9
-"""Units of work for the curves and figures that the page shows beside the guarantee, which take three seconds at most.
-Curves that would take more are drawn wider."""
+"""Largest number of units of work for the curves and numbers that the page shows beside the guarantee. They take three
+seconds at most. Curves that would need more work are drawn with a wider band."""
 META_NAME = "tightdp-statement"
-"""Name under which a page holds the statement as JSON, so that the page itself can be checked."""
+"""Name of the HTML meta element that holds the statement as JSON, so that the page itself can be checked."""
 MOST_MECHANISMS = 10
 """Largest number of distinct mechanisms that the page lists."""
 STYLE = """
@@ -78,13 +78,13 @@ def render_page(statement: Statement) -> str:
 
 
 def find_statement_in_page(text: str) -> str | None:
-    """Returns the JSON of the statement that a page was made of; None for other text."""
+    """Returns the JSON of the statement that a page shows; None if ``text`` is not such a page."""
     found = re.search(rf'<meta name="{META_NAME}" content="([^"]*)">', text)
     return None if found is None else unescape(found[1])
 
 
 def render_body(statement: Statement, sign: bool = False) -> str:
-    """Returns the sections of the page, with lines for a signature if ``sign``, as one HTML element."""
+    """Returns the sections of the page as one HTML element. With ``sign`` it ends with lines for a signature."""
     bound, promise = statement.privacy, " ".join([statement.guarantee, *statement.meaning])
     sections = [
         "<h1>Privacy statement</h1>",
@@ -144,7 +144,7 @@ def _describe_charge(statement: Statement) -> str:
 
 
 def _describe_origin(statement: Statement) -> dict[str, str]:
-    """Returns the rows that tie the page to a release, and say how to check both."""
+    """Returns the rows that say which release the page is about, and how to check the page and the release."""
     return _discard_missing_rows(
         {
             **{f"Setting: {name}": how for name, how in statement.settings.items()},
@@ -161,9 +161,10 @@ def _discard_missing_rows(rows: dict[str, str | None]) -> dict[str, str]:
 
 
 def _state_power_of_tests(statement: Statement) -> str:
-    """Returns a sentence on the best test's power at one rate of false accusations, by the curve of all charges.
+    """Returns a sentence on the best test's power at one rate of false accusations, by the charge's trade-off curve.
 
-    It may be less than epsilon and delta say. The sentence is empty where it would say nothing new or take long.
+    This power may be smaller than the largest power that epsilon and delta allow. The text is empty if the sentence
+    would say nothing, or if the curve would take long to compute.
     """
     if "renyi" in statement.privacy.engine:
         return ""
@@ -179,8 +180,8 @@ def _state_power_of_tests(statement: Statement) -> str:
 
 
 def _render_curves(statement: Statement) -> str:
-    """Returns both curves as figures; nothing if the relation has no bound at other epsilons."""
-    # Curves by Renyi divergences would take half a minute, and show no more than the bound does.
+    """Returns both curves as figures; an empty text if they cannot be computed or would show nothing new."""
+    # Curves that come from Renyi divergences would take half a minute, and would show no more than the bound.
     if "renyi" in statement.privacy.engine:
         return ""
     run, relation = statement.charged, statement.neighbors

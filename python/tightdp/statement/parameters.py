@@ -1,8 +1,8 @@
-"""The hash of named arrays, such as the state_dict of a PyTorch model, which ties a statement to their files.
+"""Computes the hash of named arrays, such as the state_dict of a PyTorch model, which ties a statement to their file.
 
-The hash is the SHA-256 of all entries in the order of their names. Each is ``["name", "dtype", [shape]]`` as JSON
-without blanks, an end of line, and the bytes of the array: little-endian, the last index running fastest. Types have
-the names of the safetensors format (docs/howto/verify.md).
+The hash is the SHA-256 of one text for each array, in the order of the names. The text of an array is
+``["name", "dtype", [shape]]`` as JSON without blanks, an end of line, and the bytes of the array. Numbers are
+little-endian, and the last index runs fastest. Types have the names of the safetensors format (docs/howto/verify.md).
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
     "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
 }  # fmt: skip
-"""Bytes of a number of each type, by the type's name in the safetensors format."""
+"""Number of bytes of one number of each type, by the type's name in the safetensors format."""
 _TORCH = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "uint16": "U16",
     "int16": "I16", "float16": "F16", "bfloat16": "BF16", "uint32": "U32", "int32": "I32", "float32": "F32",
     "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64",
 }  # fmt: skip
+"""Names of the types in the safetensors format, by their names in PyTorch."""
 LONGEST_HEADER = 2**25
-"""Largest number of bytes of a safetensors file before its numbers."""
+"""Largest number of bytes of the header of a safetensors file."""
 _CHUNK = 2**20
-"""Bytes that are read at a time."""
+"""Number of bytes that are read at a time."""
 
 
 class NamedArray(NamedTuple):
-    """One array: its name, the type and shape of its numbers, and a function that yields their bytes in pieces."""
+    """An array: its name, its type, its shape, and a function that yields the bytes of its numbers in pieces."""
 
     name: str
     dtype: str
@@ -47,7 +48,7 @@ class NamedArray(NamedTuple):
 
 
 def hash_arrays(arrays: Iterable[NamedArray]) -> str:
-    """Returns the hash of arrays, each of which has a name of its own."""
+    """Returns the hash of arrays with distinct names."""
     found = hashlib.sha256()
     for name, dtype, shape, get_bytes in sorted(arrays, key=lambda each: each.name.encode()):
         found.update(json.dumps([name, dtype, shape], separators=(",", ":")).encode() + b"\n")
@@ -57,14 +58,14 @@ def hash_arrays(arrays: Iterable[NamedArray]) -> str:
 
 
 def hash_state(state: Any) -> str:
-    """Returns the hash of a ``state_dict``. Raises ValueError for anything but tensors by their names."""
+    """Returns the hash of a ``state_dict``. Raises ValueError unless it is a mapping from names to tensors."""
     if not isinstance(state, Mapping) or not state:
         raise ValueError(f"must be a state_dict, tensors by their names, got {type(state).__name__}")
     return hash_arrays([_describe_tensor(name, tensor) for name, tensor in state.items()])
 
 
 def _describe_tensor(name: Any, tensor: Any) -> NamedArray:
-    """Returns a PyTorch tensor as a named array. Raises ValueError unless it is dense and of a type of the format."""
+    """Returns a PyTorch tensor as a named array. Raises ValueError unless it is dense and safetensors has its type."""
     import torch
 
     if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
@@ -81,7 +82,7 @@ def _describe_tensor(name: Any, tensor: Any) -> NamedArray:
 
 
 def hash_torch_file(path: Path) -> str:
-    """Returns the hash of a ``state_dict`` that ``torch.save`` wrote. Reading the file runs no code of its own."""
+    """Returns the hash of a ``state_dict`` that ``torch.save`` wrote. Code that the file may contain is not run."""
     with open_file(path) as file:
         try:
             import torch
@@ -89,17 +90,19 @@ def hash_torch_file(path: Path) -> str:
             raise ValueError(f"{path}: needs PyTorch to be read; a .safetensors file does not") from None
         try:
             state = torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # a damaged file may make the reader raise any
+        except Exception as error:  # a damaged file may make the reader raise any exception
             raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
     try:
         return hash_state(state)
-    except Exception as error:  # numbers that are missing or do not fit raise others than ValueError
+    except Exception as error:  # missing numbers, or numbers of a wrong size, raise other exceptions
         raise ValueError(f"{path}: {str(error)[:500]}") from None
 
 
 def hash_safetensors(path: Path) -> str:
-    """Returns the hash of the arrays of a safetensors file: the length of a header in eight bytes, a header of JSON,
-    and numbers without gaps. Raises ValueError for anything else."""
+    """Returns the hash of the arrays of a safetensors file. Raises ValueError for any other file.
+
+    Such a file consists of the header's length in eight bytes, a header of JSON, and numbers without gaps.
+    """
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         try:
@@ -114,7 +117,7 @@ def hash_safetensors(path: Path) -> str:
 
 @dataclass(frozen=True)
 class _ArrayEntry:
-    """Entry of a header for one array."""
+    """The entry of a safetensors header for one array."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -122,7 +125,7 @@ class _ArrayEntry:
 
 
 def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[NamedArray]:
-    """Returns the arrays of a file whose numbers are at ``start`` and fill it to its end."""
+    """Returns the arrays of a file. Their numbers begin at byte ``start``, and must fill the rest of ``size`` bytes."""
     if not isinstance(header, dict):
         raise ValueError("is no safetensors file: its header is no object")
     found, ends = [], [(start, start)]
@@ -161,4 +164,4 @@ READERS: Mapping[str, Callable[[Path], str]] = {
     ".pt": hash_torch_file,
     ".pth": hash_torch_file,
 }
-"""Functions that return the hash of a file of parameters, by the end of the file's name."""
+"""Functions that return the hash of a file of parameters, by the suffix of the file's name."""

@@ -1,4 +1,4 @@
-"""Computes the claimed bound of a file again from its account, within limits on the work that a file may ask for."""
+"""Computes the claimed bound of a file again from the file's account, within limits on the work that this may take."""
 
 from __future__ import annotations
 
@@ -15,30 +15,39 @@ from ..options import Neighbors
 from .wording import format_above, format_below
 
 MOST_VALUES = 100_000
-"""Largest number of values in an account, such as the atoms of a distribution: they are read in a third of a second."""
+"""Largest number of values in an account, such as the atoms of a distribution. Reading so many takes a third of a
+second."""
 MOST_ENTRIES = 1000
-"""Largest number of entries of an account, and of mechanisms inside of others: making them takes half a second."""
+"""Largest number of entries of an account, and largest number of mechanisms inside of other mechanisms. Constructing so
+many takes half a second."""
 MOST_SAMPLED = 64
-"""Largest number of distinct entries that are not Gaussians: each takes up to 25 ms if only a Renyi bound exists."""
+"""Largest number of distinct entries that are not Gaussians. Each of them takes up to 25 ms if only a Renyi bound is
+known."""
 MOST_SLOW = 10
-"""Largest number of distinct entries that are neither Gaussians nor their Poisson samples: each takes up to 0.1 s."""
+"""Largest number of distinct entries that are neither Gaussians nor Poisson-sampled Gaussians. Each of them takes up to
+0.1 s."""
 UNITS = 10**9
-"""Units of work for the bound: two seconds, and three and a half in the worst case that was found."""
+"""Largest number of units of work for the computation of a bound. They take two seconds, and three and a half in the
+worst case that was found."""
 FEW_UNITS = 10**8
-"""Units of work for the check of a statement that is being made: enough if no engine takes long."""
+"""Largest number of units of work for the first check of a statement that is being made. They are enough unless an
+engine takes long."""
 PATIENT = "`tightdp verify --patient` takes the time"
-"""Advice in errors about accounts that take long."""
+"""Advice that ends the errors about accounts whose bounds take long to compute."""
 TOLERANCE = 1e-6
-"""Relative tolerance below the computed bound, since an account that grew step by step, or another processor, has other
-last digits. A claim within it is raised to the computed bound, so that no claim is below a proved one."""
+"""Relative amount by which a claim may be below the computed bound. Last digits differ on another processor, or if an
+account grew step by step. A claim within this tolerance is raised to the computed bound, so no accepted claim is below
+a proved bound."""
 TOLERANCE_ABOVE = 1e-3
-"""Relative tolerance above the computed bound. A claim that is too large does no harm: an engine may have become
-tighter."""
+"""Relative amount by which a claim may be above the computed bound. A claim that is too large does no harm, and it may
+come from an engine that has become tighter since."""
 
 
 def read_account_within_limits(plain: Any, patient: bool = False) -> Accountant:
-    """Returns the account that ``Accountant.to_json`` wrote, as plain values. Raises ValueError for anything else, and,
-    unless ``patient``, for an account whose answers may take seconds."""
+    """Returns the account for the plain values that ``Accountant.to_json`` wrote. Raises ValueError for anything else.
+
+    Unless ``patient``, it also raises ValueError for an account whose bounds may take seconds to compute.
+    """
     if not patient:
         _check_size(plain)
     account = Accountant._from_plain(plain, "account")
@@ -48,7 +57,7 @@ def read_account_within_limits(plain: Any, patient: bool = False) -> Accountant:
 
 
 def _check_size(account: Any) -> None:
-    """Raises ValueError for an account that takes long to build, before it is built."""
+    """Raises ValueError for plain values from which it would take long to build an account."""
     values = mechanisms = 0
     waiting = [account]
     while waiting:
@@ -59,15 +68,15 @@ def _check_size(account: Any) -> None:
             waiting += each.values()
         elif isinstance(each, list):
             waiting += each
-        # A list is put aside before its values are counted one by one.
-        if values + len(waiting) > MOST_VALUES or mechanisms > 2 * MOST_ENTRIES:  # a sample and its mechanism are two
+        # The total includes the values in ``waiting``, so a long list is refused before a walk through its values.
+        if values + len(waiting) > MOST_VALUES or mechanisms > 2 * MOST_ENTRIES:  # a sampled mechanism counts as two
             raise ValueError(
                 f"account must have at most {MOST_ENTRIES:,} mechanisms and {MOST_VALUES:,} values; {PATIENT}"
             )
 
 
 def _check_distinct(charged: Composition) -> None:
-    """Raises ValueError for an account of many different mechanisms that are not bounded at once."""
+    """Raises ValueError for an account with many different mechanisms whose bounds take time."""
     others = [mechanism for mechanism, _ in charged.parts if not isinstance(mechanism, Gaussian)]
     slow = [each for each in others if not (isinstance(each, PoissonSampled) and isinstance(each.mechanism, Gaussian))]
     if len(others) > MOST_SAMPLED or len(slow) > MOST_SLOW:
@@ -80,8 +89,9 @@ def _check_distinct(charged: Composition) -> None:
 def certify_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
     """Returns the claimed bound with a lower end that the account proves at this delta and relation.
 
-    Raises ValueError if the claimed interval does not meet the one of the account: then it bounds something else. A
-    claim may be too large, with a lower end of at most the account's.
+    Raises ValueError if the claimed interval and the interval computed from the account have no point in common,
+    because the claim then bounds something else. The upper end of the claim may be too large. Its lower end is lowered
+    to the computed one if it is above that.
     """
     for units in (FEW_UNITS, UNITS):
         found = _bound_within(units, charged, delta, neighbors)
@@ -98,7 +108,7 @@ def certify_bound(claimed: Bound, charged: Composition, delta: float, neighbors:
 
 @lru_cache(16)
 def _bound_within(units: int, charged: Composition, delta: float, neighbors: Neighbors, engine: str = "auto") -> Bound:
-    """Returns the bound that so many units of work give. A statement that is read asks for the same one twice."""
+    """Returns the bound that ``units`` of work give. It is cached, because reading a statement computes it twice."""
     with Budget(units):
         return charged.epsilon(delta, neighbors=neighbors, engine=engine)
 
@@ -106,9 +116,10 @@ def _bound_within(units: int, charged: Composition, delta: float, neighbors: Nei
 def verify_claimed_bound(
     claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors, *, ours: bool, patient: bool
 ) -> Bound:
-    """Returns the bound that a statement may go on claiming. Raises ValueError if its account gives another one.
+    """Returns the bound that a statement may go on claiming. Raises ValueError if its account gives another bound.
 
-    ``ours`` says that this version wrote the statement, so that its answers must be the same.
+    ``ours`` says that this version of the library wrote the statement. The claimed bound must then not be larger than
+    the computed one, up to the tolerance.
     """
 
     def bound_charged_epsilon(engine: str = "auto") -> Bound:
@@ -122,7 +133,7 @@ def verify_claimed_bound(
         own = bound_charged_epsilon(claimed.engine)
         found = replace(found, lower=min(max(found.lower, own.lower), found.upper))
         loosest = max(loosest, own.upper)
-    # The true epsilon is in both intervals, so an upper end below our lower end must be wrong.
+    # If both bounds are right, the true epsilon is in both intervals. So an upper end below our lower end is wrong.
     too_low = claimed.upper < max(found.upper * (1 - TOLERANCE), found.lower)
     too_high = claimed.upper > loosest * (1 + TOLERANCE_ABOVE) and ours
     crossed = claimed.lower > found.lower * (1 + TOLERANCE) + TOLERANCE

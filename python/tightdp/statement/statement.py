@@ -1,4 +1,4 @@
-"""The statement: it takes values, and writes text, JSON or a page. It computes no bound but the curves of its page."""
+"""The privacy statement, which is made from given values and writes itself as text, JSON or a page."""
 
 from __future__ import annotations
 
@@ -47,17 +47,18 @@ FORMAT = 1
 _VALUES = ("subject", "delta", "neighbors", "released", "public", "size", "taken", "arithmetic", "seeded", "outside",
          "ledger", "version", "settings", "parameters", "dataset", "date")  # fmt: skip
 WORDS = ("guarantee", "meaning", "charged", "warnings", "not_covered", "check")
-"""Entries of a statement that repeat its values in words. Reading compares both."""
+"""Entries of a statement as JSON that repeat its values in words. Reading a statement compares words and values."""
 CHECKED_BY = "tightdp verify FILE"
 """Command that checks a statement."""
 _CLAIMED_VALUES: Mapping[str, Any] = {"epsilon_lower": float | None, "epsilon": float | None, "engine": str}
-"""Entries of the claimed bound, with the types of their values."""
+"""Types of the entries that hold the claimed bound, by the entries' names."""
 ENTRIES = ("tightdp_statement", "account", *_CLAIMED_VALUES, *_VALUES, *WORDS)
 """Names of all entries of a statement as JSON."""
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
 """Form of the hash of released parameters."""
 LARGE = 10.0
-"""An epsilon above it bounds a likelihood ratio by 22,000, which excludes next to nothing."""
+"""Epsilon above which a statement warns. An epsilon of 10 bounds likelihood ratios by 22,000 only, which excludes next
+to nothing."""
 
 
 def warn_of_large_delta(delta: float, size: int) -> str:
@@ -76,31 +77,32 @@ def _get_todays_date() -> str:
 class Statement:
     """A bound on a release with the facts that it covers, assumes and leaves out.
 
-    ``str(statement)`` is text, and ``to_json()`` keeps all of it. ``to_html()`` is a page for the person who answers
-    for the release, with the curves of delta and of the trade-off between errors; it loads nothing from elsewhere. A
-    statement may be published wherever the release may: it holds nothing else about the records.
+    ``str(statement)`` is a text for readers, and ``to_json()`` keeps the whole statement. ``to_html()`` is a page for
+    the person who answers for the release. It shows the privacy profile and the trade-off curve, and loads nothing from
+    elsewhere. A statement may be published wherever the release may, because it holds nothing else about the records.
 
     Parameters
     ----------
     subject : the release and the means by which it was made, in one line
-    privacy : ``Bound`` on epsilon at ``delta``, of ``charged``. Its lower end becomes that of the account where the
-        account proves less; a bound that the account contradicts is refused
-    delta : in (0, 1)
+    privacy : ``Bound`` on the epsilon of ``charged`` at ``delta``. If ``charged`` proves only a smaller lower end, that
+        end is taken. A bound that contradicts ``charged`` is refused.
+    delta : the delta of the guarantee, in (0, 1)
     charged : the composition that the run was charged with
-    neighbors : the relation that ``privacy`` is about
+    neighbors : the neighbouring relation of the guarantee
     released : the parts that may be published, one line for each
     public : the facts that were taken to be public, and how each is known, as in {"labels": "declared: no, yes"}
-    size : the number of records that the run used, given as public or released with noise; None if there is none
-    taken : the names in ``public`` of facts that were read off the data, and so declared public: a warning names each
+    size : the number of records that the run used, given as public or released with noise; None if none was used
+    taken : the names in ``public`` of facts that were read off the data, and thereby declared public. A warning names
+        each of these facts.
     arithmetic : "exact" if the release agrees with the charge to the last bit; "idealised gradients" if sums and noise
-        are exact, and the summed gradients are not; else "idealised"
+        are exact but the gradients that are summed are not; otherwise "idealised"
     seeded : whether the noise came from a seed
-    outside : facts that the bound leaves out, besides those that every bound leaves out
+    outside : things that this bound leaves out, besides those that every bound leaves out
     ledger : the ledger that was charged, if there is one
     settings : the settings of the run, by name
     parameters : the hash of the released parameters, as "sha256:" and 64 digits, if it is known
     dataset : the name of the data, if they have one
-    date : when it was made, YYYY-MM-DD in UTC
+    date : the day on which the statement was made, YYYY-MM-DD in UTC
 
     >>> import tightdp as dp
     >>> run = dp.Gaussian(5.0) * 1
@@ -131,7 +133,7 @@ class Statement:
     dataset: str | None = None
     date: str = field(default_factory=_get_todays_date, compare=False)
 
-    __hash__ = None  # type: ignore[assignment]  # a mapping has none
+    __hash__ = None  # type: ignore[assignment]  # its mappings cannot be hashed
 
     def __post_init__(self) -> None:
         _check_statement_text("subject", self.subject)
@@ -188,7 +190,10 @@ class Statement:
 
     @property
     def meaning(self) -> tuple[str, ...]:
-        """The meaning of epsilon and delta in two sentences; empty if the bound is infinite."""
+        """The meaning of epsilon and delta in two sentences.
+
+        It is empty if epsilon is too large, or if ``neighbors`` is "add" or "remove".
+        """
         return explain_guarantee(self.privacy.upper, self.delta, self.neighbors)
 
     @property
@@ -216,7 +221,7 @@ class Statement:
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """Everything that the guarantee leaves out, one line each."""
+        """Everything that the guarantee leaves out, with one line for each thing."""
         return (*self.outside, *NEVER_COVERED)
 
     def __str__(self) -> str:
@@ -240,7 +245,7 @@ class Statement:
         return "\n".join(map(make_one_line, lines))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values for JSON: strings, numbers, lists. An infinite bound is None."""
+        """Returns plain values for JSON: strings, numbers, lists and dicts. An infinite bound becomes None."""
         bound = self.privacy.to_dict()
         account = Accountant(neighbors=self.neighbors)
         if self.charged:
@@ -281,11 +286,11 @@ class Statement:
 
     @classmethod
     def from_json(cls, text: str, *, patient: bool = False) -> Statement:
-        """Returns the statement that ``to_json`` wrote. Raises ValueError for other text, and TypeError unless it is
-        text.
+        """Returns the statement that ``to_json`` wrote.
 
-        The bound is computed again from the account, and the words from the values: a difference raises ValueError.
-        An account that may take more than two seconds is refused, unless ``patient``.
+        Raises ValueError for any other text, and TypeError for anything that is not text. The bound is computed again
+        from the account, and the words are derived again from the values. A difference raises ValueError. Unless
+        ``patient``, an account whose bound may take more than two seconds is refused.
         """
         try:
             plain = parse_json(_check_statement_text("text", text))
@@ -309,15 +314,15 @@ class Statement:
         found = verify_claimed_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
         made: Statement = construct_object(cls, {**given, "privacy": found, "charged": charged}, "")
         said = copy(made)
-        object.__setattr__(said, "privacy", claimed)  # whose ends may be a millionth off, as the words then are
-        words = () if ours else WORDS  # another version may say it in other words
+        object.__setattr__(said, "privacy", claimed)  # the words state these ends, which may be a millionth off
+        words = () if ours else WORDS  # another version may use other words
         written = {name: value for name, value in said.to_dict().items() if name not in words}
         check_same({name: plain[name] for name in written}, written)
         return made
 
     def to_html(self) -> str:
         """Returns a page that stands alone, for a browser or a printer."""
-        from .page import render_page  # needs the curves
+        from .page import render_page  # imported here because only pages need the curves
 
         return render_page(self)
 
@@ -326,7 +331,7 @@ class Statement:
         Path(path).write_text(self.to_html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        """Returns HTML for notebooks, without a page around it."""
+        """Returns the content of the page as HTML for notebooks."""
         from .page import render_body
 
         return render_body(self)

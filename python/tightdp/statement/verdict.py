@@ -1,4 +1,4 @@
-"""The verdict on a file: each entry was computed again, was compared, or cannot be checked from a file."""
+"""The verdict on a file, which says of each entry whether it was computed again, compared, or cannot be checked."""
 
 from __future__ import annotations
 
@@ -40,29 +40,32 @@ UNSEEN = {
 
 
 class Verdict(NamedTuple):
-    """Findings on each entry of a file, by its place in the file.
+    """The findings on the entries of a file, by an entry's place in the file.
 
-    An entry may be in two lists: its words were compared with other entries, and its truth cannot be seen from a file.
+    An entry may be in two mappings, if its words were compared with other entries but no file can show that it is true.
     """
 
     recomputed: dict[str, str]
+    """Entries that were computed again, and the values from which they were computed."""
     compared: dict[str, str]
+    """Entries that were compared, and the result of the comparison."""
     unseen: dict[str, str]
+    """Entries of which something cannot be checked from a file, and what this is."""
 
     def place_under(self, name: str) -> Verdict:
-        """Returns the verdict on a file whose entry ``name`` is this statement."""
+        """Returns the verdict on a file that holds the statement of this verdict as its entry ``name``."""
         return Verdict(*({f"{name}.{entry}": how for entry, how in part.items()} for part in self))
 
     def record_comparison(self, entry: str, how: str) -> None:
-        """Records that an entry, which no file shows by itself, was compared with another file."""
+        """Moves an entry from the unseen ones to the compared ones. ``how`` is the result of the comparison."""
         self.unseen.pop(entry, None)
         self.compared[entry] = how
 
 
 def build_verdict(statement: Statement) -> Verdict:
-    """Returns the checks that reading this statement has made.
+    """Returns the verdict on a statement that was read, because reading makes these checks.
 
-    The words of another version are compared with nothing.
+    The words of a statement that another version wrote count as unseen, because reading does not compare them.
     """
     compared, unseen = dict(COMPARED), dict(UNSEEN)
     if statement.version != __version__:

@@ -1,4 +1,4 @@
-"""The words of a statement, and the text of its numbers, rounded outward."""
+"""The words of a statement, and functions that write its numbers, rounded outward."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ NOISE: Mapping[bool, str] = {
 MOST_LISTED = 20
 """Largest number of labels or bounds that a statement lists."""
 FALSE_ACCUSATIONS = 1.0
-"""Rate of false accusations at which a guarantee is translated, in per cent of the people who are not in the data."""
+"""Rate of false accusations at which the meaning of a guarantee is explained, in per cent of the people who are not in
+the data."""
 LARGEST_FACTOR = 700.0
-"""Largest epsilon that is translated; its exponential is still a double."""
+"""Largest epsilon whose meaning is explained. Its exponential is still a finite double."""
 
 NEVER_COVERED = (
     "What was computed from the same data before: a scaler, an encoder, a selection of features, bounds or categories "
@@ -54,7 +55,7 @@ CHARGE_NOTE = (
     "counts, of choices and of what was learned from the records; k Gaussians of noise multiplier s may stand there as "
     "one of s / sqrt(k). Settings describe the algorithm, and a noise multiplier among them is that of one step."
 )
-"""Explanation why the charge and the settings name different numbers."""
+"""Text that explains why the charge and the settings of a statement name different numbers."""
 OTHERS_CHOSE = (
     "What others chose, with delta at most 1e-7: 0.994 to 13.69 for models of a keyboard, for each user (Google "
     "Research, 2024); 17.14 for tables of the census of 2020, for each person (US Census Bureau, 2021); 34.9 for a "
@@ -62,18 +63,20 @@ OTHERS_CHOSE = (
     "10 reasonable (Ponomareva et al., How to DP-fy ML, 2023). Whether this epsilon is small enough depends on the "
     "harm that a disclosure would do; whoever signs decides."
 )
-"""Epsilons of published releases, for the person who signs; docs/howto/ten-minutes.md gives the sources."""
+"""Text on the epsilons of published releases, for the person who signs. docs/howto/ten-minutes.md gives the sources."""
 AGAIN = "Another fit on the same data: the next one is charged as much again."
-"""Line on repeated fits, for statements of estimators."""
+"""Line about repeated fits among the things that the bound of an estimator leaves out."""
 
 
 def explain_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
-    """Returns the meaning of (epsilon, delta) in two sentences.
+    """Returns the meaning of (epsilon, delta) in two sentences, or no sentence.
 
-    Both follow from the definition, P(A) <= e^epsilon P'(A) + delta. The first takes any outcome A; the second takes
-    the outcomes of a test, to accuse and not to accuse.
+    Both sentences follow from the definition: P(A) <= e^epsilon P'(A) + delta for each event A. Here P and P' are the
+    distributions of the output on two neighbouring data sets. The first sentence is about any event A. The second is
+    about a test, and takes for A the events that the test accuses and that it does not.
     """
-    # Relations of one order alone do not say both that the record may be recognised and that it may be missed.
+    # The second sentence needs the definition with P and P' in both orders. The relations "add" and "remove" give only
+    # one order.
     if not epsilon < LARGEST_FACTOR or neighbors in ("add", "remove"):
         return ()
     factor = math.nextafter(math.exp(epsilon), math.inf)
@@ -108,26 +111,27 @@ def _round_to_text(x: float, digits: int, rounding: str) -> str:
 
 
 RECORDS = "number of records"
-"""Name of the public fact on the number of records. In a statement of several steps it stands behind a step's name."""
+"""Name of the public fact on the number of records. In a statement of several steps, the name of a step stands before
+it."""
 _COUNTS = (
     re.compile(r"\bgiven: (\d[\d,]*?)(?=$|[,;] )"),
     re.compile(rf"(?:.*: )?the {RECORDS} with noise, (\d[\d,]*?)(?=$|, )"),
 )
-"""The number of records in the words of ``describe_given_count`` and of ``describe_noisy_count``."""
+"""Patterns that find the number of records in the words of ``describe_given_count`` and ``describe_noisy_count``."""
 
 
 def describe_given_count(records: int) -> str:
-    """Returns the public fact on the number of records, where it was given."""
+    """Returns the text of the public fact on a number of records that was given."""
     return f"given: {records:,}"
 
 
 def describe_noisy_count(records: int) -> str:
-    """Returns the line among the releases on the number of records, where it was released with noise."""
+    """Returns the line among the releases about a number of records that was released with noise."""
     return f"the {RECORDS} with noise, {records:,}"
 
 
 def list_record_counts(public: Mapping[str, str], released: Sequence[str]) -> list[int]:
-    """Returns the numbers of records that the words of a statement give."""
+    """Returns the numbers of records that the public facts and the releases of a statement name."""
     facts = [how for name, how in public.items() if name == RECORDS or name.endswith(f": {RECORDS}")]
     found = [each for how in facts for each in _COUNTS[0].findall(how)]
     found += [each[1] for line in released if (each := _COUNTS[1].match(line))]
@@ -135,23 +139,23 @@ def list_record_counts(public: Mapping[str, str], released: Sequence[str]) -> li
 
 
 def format_exactly(x: float) -> str:
-    """Returns the shortest text that reads back as the same double, without a point behind whole numbers."""
+    """Returns the shortest text that reads back as the same double. A whole number ends without ".0"."""
     return repr(float(x)).removesuffix(".0")
 
 
 def make_one_line(text: str) -> str:
     """Returns ``text`` with escapes for characters that do not print, such as ends of lines.
 
-    A category may be any text, and must not look like a line of the statement.
+    Without escapes, a category with an end of line in it could look like a further line of the statement.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def list_texts(texts: Sequence[str]) -> str:
-    """Returns texts in one line from which no other sequence of texts could have come.
+    """Returns texts in one line, such that no two sequences of texts give the same line.
 
-    Empty texts and those with a comma or a quotation mark are quoted as in JSON. Where some are left out, the SHA-256
-    of all of them, as a list of JSON, stands for them.
+    Empty texts, and texts with a comma or a quotation mark, are quoted as in JSON. If there are too many texts to list,
+    the line ends with the SHA-256 of the JSON list of all texts.
     """
     quoted = [json.dumps(text, ensure_ascii=False) if not text or set(text) & set(',"') else text for text in texts]
     whole = json.dumps(list(texts)).encode()
@@ -160,6 +164,6 @@ def list_texts(texts: Sequence[str]) -> str:
 
 
 def list_values(values: Sequence[str]) -> str:
-    """Returns the first ``MOST_LISTED`` values in one line, and the number of further ones."""
+    """Returns the first ``MOST_LISTED`` values in one line, and the number of the values that are left out."""
     more = f", and {len(values) - MOST_LISTED:,} more" if len(values) > MOST_LISTED else ""
     return ", ".join(values[:MOST_LISTED]) + more

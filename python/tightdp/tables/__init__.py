@@ -1,4 +1,4 @@
-"""Models of the columns of a table, in files."""
+"""Linear models of a table's columns, which are kept in files."""
 
 from .model import TableModel, load
 

@@ -1,4 +1,4 @@
-"""Linear models of columns of a table, as files that anybody may read (docs/reference/model-format.md)."""
+"""Linear models of a table's columns, and the files that hold such models (docs/reference/model-format.md)."""
 
 from __future__ import annotations
 
@@ -23,32 +23,34 @@ from ..statement.column_words import OCCURRING, ColumnFact, fact_of_labels, fact
 FORMAT = 1
 MODELS = ("logistic", "svm", "ridge")
 REGRESSION = "ridge"
-"""The model that predicts numbers, and so has no classes."""
+"""Kind of model that predicts numbers, and therefore has no classes."""
 LARGEST = 1e300
-"""Largest magnitude of a coefficient: features are in [0, 1], so scores are finite for up to 10^8 of them."""
+"""Largest magnitude of a coefficient. Features are in [0, 1], so scores are finite for up to 10^8 features."""
 
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """A linear model whose features are made of a table's columns; ``tightdp.load`` reads one from a file.
+    """A linear model whose features are made of a table's columns. ``tightdp.load`` reads such a model from a file.
 
-    Tables are mappings from names of columns to sequences of cells, text or numbers: dicts, data frames of pandas and
-    the like. Columns that the model does not use are left alone. Numbers are clipped to the model's bounds. A text that
-    is not among the categories of its column makes a row of zeros there.
+    A table is a mapping from the names of columns to sequences of cells, such as a dict or a data frame of pandas. The
+    cells are texts or numbers. Columns that the model does not use are ignored. Numbers are clipped to the model's
+    bounds. For a text that is not among the categories of its column, all features of that column are 0.
     """
 
     model: str
-    """"logistic", "svm", or "ridge" for a regression."""
+    """The kind of model: "logistic", "svm", or "ridge" for a regression."""
     label: str
     """The name of the column that the model predicts."""
     classes: tuple[str, ...]
     """The labels, in the order of the probabilities; empty for a regression."""
     columns: tuple[Column, ...]
     coef: NDArray[np.float64]
-    """Weights of the features that ``encode`` makes, shape (1 or classes, features)."""
+    """Weights of the features that ``encode`` makes. The shape is (1, features) for a regression or two classes, and
+    (classes, features) for more."""
     intercept: NDArray[np.float64]
+    """Constants of the scores, shape (1,) or (classes,)."""
     statement: Statement
-    """The privacy statement. ``parameters`` in it becomes the hash of the parameters."""
+    """The privacy statement. Its entry ``parameters`` is set to the hash of the model's parameters."""
 
     def __post_init__(self) -> None:
         _check.choice("model", self.model, MODELS)
@@ -75,33 +77,37 @@ class TableModel:
 
     @property
     def features(self) -> list[str]:
-        """The names of the features: a number's own name, and column=category."""
+        """The names of the features. A column of numbers gives its own name, and a category gives column=category."""
         return [name for column in self.columns for name in column.feature_names]
 
     def encode(self, table: Any, *, allow_missing: bool = False) -> NDArray[np.float64]:
-        """Features (n, d) in [0, 1].
+        """Returns the features of a table, shape (n, d), in [0, 1].
 
-        Raises ValueError for a missing column and for text where a number is expected. A missing number raises it too,
-        unless the column fills it; with ``allow_missing`` it becomes NaN.
+        Raises ValueError for a missing column and for text where a number is expected. If the column has a number that
+        stands for missing ones, a missing number becomes that number. Otherwise a missing number becomes NaN with
+        ``allow_missing``, and raises ValueError without it.
         """
         return encode_columns(self._read_rows(table), self.columns, allow_missing=allow_missing)
 
     def decision_function(self, table: Any) -> NDArray[np.float64]:
-        """Scores: (n,), positive for the second class, or (n, classes). Scores of a regression are its predictions."""
+        """Returns scores. With two classes the shape is (n,), and a positive score stands for the second class.
+
+        With more classes the shape is (n, classes). The scores of a regression are its predictions, shape (n,).
+        """
         return self._compute_scores(self.encode(table))
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """The likeliest label of each record, as text, or the number that a regression predicts."""
+        """Returns the likeliest label of each record, as text, or the number that a regression predicts."""
         return self._choose_labels(self.decision_function(table))
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
-        """Probabilities, (n, classes). ValueError for a support vector machine, which has none."""
+        """Returns probabilities, shape (n, classes). Raises ValueError unless the model is logistic."""
         return self._compute_probabilities(self.decision_function(table))
 
     def rows(self, table: Any, *, allow_missing: bool = False, probabilities: bool = False) -> list[list[str]]:
-        """Returns a row of texts for each record: its label, and with ``probabilities`` the probability of each class.
+        """Returns a row of texts for each record: its predicted label, and with ``probabilities`` those of the classes.
 
-        The texts of a record are empty if one of its numbers is missing.
+        With ``allow_missing``, the texts of a record are empty if one of its numbers is missing.
         """
         features = self.encode(table, allow_missing=allow_missing)
         whole = np.asarray(np.isfinite(features).all(axis=1))
@@ -132,8 +138,10 @@ class TableModel:
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def to_sklearn(self) -> Any:
-        """scikit-learn's ``LogisticRegression``, ``LinearSVC`` or ``Ridge`` with these weights, for features from
-        ``encode``."""
+        """Returns scikit-learn's ``LogisticRegression``, ``LinearSVC`` or ``Ridge`` with the weights of this model.
+
+        It takes the features that ``encode`` returns.
+        """
         from sklearn import linear_model, svm
 
         if self.model == REGRESSION:
@@ -150,9 +158,12 @@ class TableModel:
         return made
 
     def to_onnx(self) -> Any:
-        """An ``onnx.ModelProto``: from "features" (n, d) of doubles, as ``encode`` makes them, to "label" (n,) as text,
-        and for a logistic model "probabilities" (n, classes). Needs the extra ``onnx``. A regression has no graph: its
-        predictions are weights times features."""
+        """Returns the model as an ``onnx.ModelProto``. It needs the extra ``onnx``.
+
+        The graph's input "features" (n, d) are the doubles that ``encode`` returns. Its output "label" (n,) is text. A
+        logistic model has the output "probabilities" (n, classes) as well. Raises ValueError for a regression, which
+        has no graph: its predictions are weights times features.
+        """
         if self.model == REGRESSION:
             raise ValueError(f"model must be a classifier to have a graph, got {self.model!r}")
         from .onnx import build_graph
@@ -161,9 +172,9 @@ class TableModel:
 
     @property
     def parameters_hash(self) -> str:
-        """SHA-256 of all that predictions follow from: the entries of the file without the statement, as JSON.
+        """SHA-256 of everything that determines predictions: all entries of the file but the statement, as JSON.
 
-        Names are sorted, blanks are left out, and numbers are written as Python writes them.
+        In this JSON text, names are sorted, blanks are left out, and numbers are written as Python writes them.
         """
         text = json.dumps(self._list_file_entries(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
@@ -182,17 +193,19 @@ class TableModel:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Returns the model and its statement as plain values for JSON."""
         return {**self._list_file_entries(), "statement": self.statement.to_dict()}
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the model, and the statement with it."""
+        """Writes the model and its statement to a file."""
         Path(path).write_text(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     @classmethod
     def from_dict(cls, plain: Any, *, patient: bool = False) -> TableModel:
-        """Returns the model that ``to_dict`` wrote; ValueError for anything else. The statement is checked as by
-        ``Statement.from_json``, and the hash in it must be that of the parameters."""
+        """Returns the model that ``to_dict`` wrote. Raises ValueError for anything else.
+
+        The statement is checked as in ``Statement.from_json``. The hash in it must be the hash of the parameters.
+        """
         check_format(plain, "tightdp_model", FORMAT, "TableModel.save")
         check_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
         given = {name: read_value(hint, plain[name], name, _read_column) for name, hint in _ENTRY_TYPES.items()}
@@ -212,7 +225,7 @@ class TableModel:
 def _check_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
     """Raises ValueError unless statement and model agree about the labels and about each column.
 
-    The statement has to name each of them, as a public fact or as one that was learned with noise.
+    The statement must name each of the model's ``facts``, as a public fact or as one that was learned with noise.
     """
     for fact in facts:
         name, shown = fact.name, _check.describe_value(fact.value)
@@ -273,10 +286,10 @@ def _read_column(hint: Any, plain: Any, name: str) -> Column:
 def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
     """Returns the model that ``tightdp train`` or ``TableModel.save`` wrote.
 
-    Raises OSError or ValueError, which names the file, if it cannot be read or holds no such model.
+    Raises OSError or ValueError, which names the file, if the file cannot be read or holds no such model.
 
-    The bound of its statement is computed again from its account, and its parameters must have the hash that the
-    statement names. A computation that may take more than two seconds is refused unless ``patient``.
+    The bound of the model's statement is computed again from the statement's account, and the parameters must have the
+    hash that the statement names. A computation that may take more than two seconds is refused unless ``patient``.
 
     >>> import tightdp as dp
     >>> model = dp.load("people.model.json")  # doctest: +SKIP

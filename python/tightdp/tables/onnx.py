@@ -10,18 +10,18 @@ import numpy as np
 from .._core import __version__
 
 OPSET = 17
-"""Version of the operators, from 2022, so that older runtimes can read the graph."""
+"""Version of the ONNX operators. It is from 2022, so that older runtimes can read the graph."""
 
 
 def build_graph(model: Any) -> Any:
-    """Returns a ``TableModel`` as an ``onnx.ModelProto`` (``TableModel.to_onnx``)."""
+    """Returns a ``TableModel`` as an ``onnx.ModelProto``, which ``TableModel.to_onnx`` describes."""
     try:
         onnx: Any = import_module("onnx")
     except ImportError as error:
         raise ImportError(f"to_onnx needs pip install onnx: {error}") from None
     make, double, text = onnx.helper, onnx.TensorProto.DOUBLE, onnx.TensorProto.STRING
     weights, constants = model.coef.T, model.intercept
-    if weights.shape[1] == 1:  # with two classes the first one's score is 0
+    if weights.shape[1] == 1:  # with two classes, the first class has the score 0
         weights = np.column_stack([np.zeros_like(weights), weights])
         constants = np.append(0.0, constants)
     given = [
@@ -44,6 +44,6 @@ def build_graph(model: Any) -> Any:
     whole = make.make_model(
         made, opset_imports=[make.make_opsetid("", OPSET)], producer_name="tightdp", producer_version=__version__
     )
-    whole.ir_version = 8  # the version that belongs to this opset
+    whole.ir_version = 8  # the version of the file format that belongs to OPSET
     onnx.checker.check_model(whole)
     return whole

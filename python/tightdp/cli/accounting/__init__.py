@@ -1,1 +1,1 @@
-"""Commands that ask about a composition."""
+"""Commands that compute bounds for a composition."""

@@ -19,7 +19,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the noise multiplier and the bounds that it gives."""
+    """Prints the noise multiplier and the bounds on epsilon for this noise multiplier."""
     asked = shared.get_question_options(arguments)
     sigma = noise_multiplier(arguments.epsilon, arguments.delta, *shared.get_sampling(arguments), **asked)
     run = shared.build_training(arguments, sigma)

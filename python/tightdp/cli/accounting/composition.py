@@ -1,4 +1,7 @@
-"""Parts that the accounting commands share: the composition, the options of a question, and the text of a bound."""
+"""Parts that the accounting commands share: options for the composition and the bound, and the printing of a bound.
+
+The options of the bound are the neighbouring relation, the engine and the accuracy.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,17 @@ from .expression import parse_composition
 from .number import parse_integer, parse_real
 
 DIGITS = ".12g"
-"""Format of the printed ends of bounds, which are rounded outward."""
+"""Format in which the ends of bounds are printed. They are rounded outward."""
 
 
 NEIGHBORS_HELP = "what one record more or less is: which pairs of data sets must look alike (default: %(default)s)"
 
 
 def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
-    """Adds the options for DP-SGD in three numbers; with ``noise``, also the option for any other composition."""
+    """Adds the options that describe DP-SGD: the sampling probability and the number of steps.
+
+    With ``noise``, it also adds the noise multiplier and, as an alternative to these options, any other composition.
+    """
     if noise:
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument(
@@ -54,13 +60,13 @@ def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of a question, and --json."""
+    """Adds the options of the bound, and --json."""
     add_query(parser)
     parser.add_argument("--json", action="store_true", help="print JSON; an infinite bound is null")
 
 
 def add_query(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of a question."""
+    """Adds the options of the bound."""
     parser.add_argument(
         "--neighbors",
         choices=NEIGHBORS,
@@ -83,7 +89,7 @@ def add_query(parser: argparse.ArgumentParser) -> None:
 
 
 def build_composition(arguments: argparse.Namespace) -> Composition:
-    """Returns the composition that the arguments name."""
+    """Returns the composition that the arguments describe."""
     if arguments.composition is not None:
         if arguments.sampling_probability is not None or arguments.steps is not None:
             raise ValueError("--composition: write the sampling probability and the number of steps into it")
@@ -92,7 +98,7 @@ def build_composition(arguments: argparse.Namespace) -> Composition:
 
 
 def build_training(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
-    """Returns the composition of DP-SGD with this noise."""
+    """Returns the composition of DP-SGD with this noise multiplier."""
     q, steps = get_sampling(arguments)
     return PoissonSampled(Gaussian(noise_multiplier), q) * _check.count("steps", steps)
 
@@ -106,7 +112,10 @@ def get_sampling(arguments: argparse.Namespace) -> tuple[float, int]:
 def make_bound_command(
     quantity: str, at: str
 ) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], int]]:
-    """Returns ``add_arguments`` and ``run`` of a command that bounds one quantity ``at`` a given other one."""
+    """Returns the functions ``add_arguments`` and ``run`` of a command that bounds ``quantity`` at a value of ``at``.
+
+    One of the two is "epsilon" and the other is "delta".
+    """
 
     def add_arguments(p: argparse.ArgumentParser) -> None:
         """Adds the options of the command."""
@@ -124,12 +133,12 @@ def make_bound_command(
     return add_arguments, run
 
 
-# Help for the value at which a quantity is bounded.
+# Help texts of the option for the value at which the other quantity is bounded.
 _GIVEN_HELP = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 
 def get_question_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the keyword arguments of a question."""
+    """Returns the options of the bound as keyword arguments."""
     names = ("neighbors", "engine", "width", "eps_error", "delta_error")
     return {name: getattr(arguments, name) for name in names}
 
@@ -137,7 +146,7 @@ def get_question_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def print_bound(
     arguments: argparse.Namespace, bound: Bound, quantity: str, given: dict[str, float], run: object
 ) -> None:
-    """Prints a bound of ``quantity`` at the ``given`` values, with its engine and relation."""
+    """Prints the bound on ``quantity`` for the composition ``run`` at the ``given`` values, as text or as JSON."""
     if arguments.json:
         plain = {**bound.to_dict(), **given, "neighbors": arguments.neighbors, "composition": repr(run)}
         print(json.dumps(plain, allow_nan=False))

@@ -1,4 +1,7 @@
-"""Reads compositions from text. It accepts constructors of mechanisms, numbers, lists, ``+``, ``*`` and ``/`` alone."""
+"""Reads compositions from text.
+
+Such a text may hold only constructors of mechanisms, numbers, lists, ``+``, ``*`` and ``/``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _CONSTRUCTORS: dict[str, Any] = {
 
 
 def parse_composition(text: str) -> Composition:
-    """Returns the composition that ``text`` writes down. Raises ValueError, with one line, for anything else.
+    """Returns the composition that ``text`` describes. Raises ValueError with a message of one line for other text.
 
     >>> parse_composition("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
     (Laplace(noise_multiplier=20.0), 2)
@@ -26,7 +29,7 @@ def parse_composition(text: str) -> Composition:
         value = _evaluate_node(ast.parse(text, mode="eval").body)
     except SyntaxError:
         raise ValueError(f"composition must be written as in 'Gaussian(2.0) * 10', got {text!r}") from None
-    except (RecursionError, MemoryError):  # the parser raises the latter for too many brackets
+    except (RecursionError, MemoryError):  # the parser raises MemoryError for too many brackets
         raise ValueError("composition must have fewer terms: write equal ones as one with a count") from None
     if not isinstance(value, Composable):
         raise ValueError(f"composition must be of mechanisms, got {text!r}")

@@ -1,4 +1,4 @@
-"""Numbers on the command line: fractions such as 256/60000, and lists and ranges of them."""
+"""Parses numbers on the command line, fractions such as 256/60000, and lists and ranges of numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 from decimal import Decimal, InvalidOperation
 
 MOST_IN_RANGE = 100_000
-"""Largest number of values of a range. A longer table is better written by a program."""
+"""Largest number of values in a range. A table with more rows is better written by a program."""
 
 
 def parse_real(text: str) -> float:
@@ -32,9 +32,10 @@ def parse_integer(text: str) -> int:
 
 
 def parse_numbers(text: str) -> list[float]:
-    """Returns the values of numbers and ranges between commas.
+    """Returns the values of numbers and ranges that commas separate.
 
-    Examples are ``1,2,4``, ``.6:2:.1`` (both ends included) and ``10:1000:x10`` (by factors).
+    Examples are ``1,2,4``, the range ``.6:2:.1`` with steps of .1 and both ends included, and the range
+    ``10:1000:x10`` with factors of 10.
 
     >>> parse_numbers(".6:.9:.1"), parse_numbers("1,256/60000"), parse_numbers("10:1000:x10")
     ([0.6, 0.7, 0.8, 0.9], [1.0, 0.004266666666666667], [10.0, 100.0, 1000.0])
@@ -43,7 +44,7 @@ def parse_numbers(text: str) -> list[float]:
 
 
 def _parse_range(text: str) -> list[float]:
-    """Returns the values of a range in decimal arithmetic, where 0.6 + 4 * 0.1 is 1."""
+    """Returns the values of a range. It is computed in decimal arithmetic, in which 0.6 + 4 * 0.1 is exactly 1."""
     expected = argparse.ArgumentTypeError(
         f"expected start:stop:step or start:stop:xfactor, upwards and with at most {MOST_IN_RANGE} values, got {text!r}"
     )

@@ -43,7 +43,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the image."""
+    """Draws the curves of all runs, and writes the image."""
     runs = [shared.build_composition(arguments), *map(parse_composition, arguments.others)]
     labels = arguments.label or ([""] if len(runs) == 1 else [plots.write_caption(run) for run in runs])
     if len(labels) != len(runs) or len(set(labels)) != len(labels):

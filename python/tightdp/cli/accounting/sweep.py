@@ -1,7 +1,8 @@
 """tightdp sweep: bounds on epsilon or delta over ranges of settings, as CSV.
 
-Each setting is a number, a list or a range: 1.1, 256/60000, 0.5,1,2, 0.6:2:0.1 (both ends included) or 100:100000:x10
-(by factors of 10). Rows are all combinations, in the order of the options, and are written as they are found.
+Each setting is a number, such as 1.1 or 256/60000, a list, such as 0.5,1,2, or a range. The range 0.6:2:0.1 has steps
+of 0.1 and includes both ends. The range 100:100000:x10 has factors of 10. There is one row for each combination of
+settings, in the order of the options. Each row is written as soon as it is computed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from . import composition as shared
 from .number import parse_numbers
 
 SETTINGS = ("noise_multiplier", "sampling_probability", "steps")
-"""Settings that have a column each, in this order."""
+"""Settings of DP-SGD, each of which has a column, in this order."""
 MOST_ROWS = 1_000_000
-"""Largest number of rows, which is that of a spreadsheet. A longer table is better written by a program."""
+"""Largest number of rows, about as many as a spreadsheet can hold. A longer table is better written by a program."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

@@ -1,6 +1,7 @@
-"""Declarations on the command line: the labels and categories that a model file may name, bounds, and the like.
+"""Reads declarations from the command line: labels and categories that a model file may name, bounds, and the like.
 
-Labels and categories are declared, or are all that occur, if these are public, or are learned.
+Labels and categories can be known in three ways. They are declared, or they are all that occur in the file because
+these are public, or they are learned.
 """
 
 from __future__ import annotations
@@ -23,25 +24,27 @@ from ...tables.model import REGRESSION
 
 @dataclass(frozen=True)
 class Declarations:
-    """Declarations of the command line or a schema, before the file is read."""
+    """The declarations of the command line or of a schema, before the table is read."""
 
     classes: tuple[str, ...] | Literal["learn"] | None
-    """Labels of a classifier; () for a regression, which has none."""
+    """Labels of a classifier. None stands for the labels that occur, which are declared public. A regression has no
+    labels, which () stands for."""
     categories: Mapping[str, tuple[str, ...] | Literal["learn"] | None]
-    """Categories of each text column.
-
-    None, here and above, stands for the values that occur, which are declared public.
-    """
+    """Categories of each text column. None stands for the values that occur, which are declared public."""
     label: str
+    """Name of the column to predict."""
     bounds: Mapping[str, Bounds]
     dropped: frozenset[str] = frozenset()
     fills: Mapping[str, Fill] = field(default_factory=dict)
-    """Numbers that replace missing ones, by column."""
+    """Numbers that replace the missing numbers of a column, by column."""
     complete: bool = False
-    """True if a column that is not declared is an error; otherwise it is a number in [0, 1]."""
+    """True if a column that is not declared is an error. Otherwise such a column must hold numbers in [0, 1]."""
 
     def list_labels(self, rows: Rows) -> tuple[str, ...] | Literal["learn"]:
-        """Returns the declared labels, or those that occur if these are public. Raises ValueError for a single one."""
+        """Returns the declared labels, or the labels that occur if these are public.
+
+        Raises ValueError if there is only one label.
+        """
         if self.classes == LEARN:
             return LEARN
         labels = _list_occurring_values(rows, self.label, "--classes ") if self.classes is None else self.classes
@@ -50,7 +53,7 @@ class Declarations:
         return labels
 
     def list_categories(self, rows: Rows) -> dict[str, tuple[str, ...] | Literal["learn"]]:
-        """Returns the declared categories of each text column, or those that occur if these are public."""
+        """Returns the declared categories of each text column, or the categories that occur if these are public."""
         for column, values in self.categories.items() if not self.complete else ():
             for value in () if values is None or values == LEARN else values:
                 other, equals, _ = value.partition("=")
@@ -68,11 +71,11 @@ class Declarations:
 
 OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "public_values", "fill", "learn_classes",
            "learn_bounds", "learn_categories")  # fmt: skip
-"""Options that a schema replaces."""
+"""Names of the options that a schema replaces."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    """Adds the options that declare something."""
+    """Adds the options that declare facts about the table."""
     p.add_argument(
         "--schema", type=Path, metavar="JSON", help="a file that declares all of these (tightdp schema; default: none)"
     )
@@ -120,7 +123,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def read_declarations(arguments: argparse.Namespace) -> Declarations:
-    """Returns the declarations of the options or the schema. Raises ValueError if something is left undeclared."""
+    """Returns the declarations that the options or the schema make. Raises ValueError if a declaration is missing."""
     if arguments.schema is not None:
         if arguments.model == REGRESSION:
             raise ValueError(f"--schema: must be left out with --model {REGRESSION}, since it declares classes")
@@ -177,12 +180,12 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
 
 
 def _split_names(given: list[str]) -> list[str]:
-    """Returns names between commas: a,b and c are three. An empty option names the column that has an empty name."""
+    """Returns the names that commas separate in the options. An empty option names the column with an empty name."""
     return [name for option in given for name in option.split(",") if name or not option]
 
 
 def _parse_fills(given: list[str]) -> dict[str, Fill]:
-    """Returns the replacements of missing numbers by column."""
+    """Returns the numbers that replace missing ones, by column."""
     found: dict[str, Fill] = {}
     for part in _split_names(given):
         name, equals, text = part.rpartition("=")
@@ -194,7 +197,7 @@ def _parse_fills(given: list[str]) -> dict[str, Fill]:
 
 
 def _parse_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
-    """Returns the bounds by column. Raises ValueError unless they are finite and ascend."""
+    """Returns the bounds by column. Raises ValueError unless bounds are finite and the lower is below the upper one."""
     bounds = {}
     for part in ",".join(given).split(","):
         if not part:
@@ -212,7 +215,7 @@ def _parse_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
 
 
 def _parse_values(option: str, text: str) -> tuple[str, ...]:
-    """Returns values between commas: a,b,"c,d" are three."""
+    """Returns the values that commas separate. For example, a,b,"c,d" has three values."""
     values = tuple(value.strip() for value in next(csv.reader([text], skipinitialspace=True), []))
     if not values or not all(values) or len(set(values)) < len(values):
         raise ValueError(f"{option}: must be one or more different values with commas between")
@@ -222,7 +225,7 @@ def _parse_values(option: str, text: str) -> tuple[str, ...]:
 
 
 def _list_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
-    """Returns all values of a column. Raises ValueError, which names ``option``, for none or too many."""
+    """Returns all values of a column. Raises ValueError, which names ``option``, if there is no value or too many."""
     found = set(rows.get_column(column)).difference(NO_VALUE)
     without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
     if not found:

@@ -27,7 +27,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the statement, and the values as an option of tightdp train."""
+    """Prints the statement, and then the values in the form of an option of tightdp train."""
     cells = Rows.read(arguments.data, files.read_format(arguments)).get_column(arguments.column)
     note = f"frequent values of {arguments.column}"
     budget = {"epsilon": arguments.epsilon, "delta": arguments.delta}

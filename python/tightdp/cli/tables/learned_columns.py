@@ -1,4 +1,4 @@
-"""Columns whose bounds, categories or medians are learned with noise, by one private pipeline with the model."""
+"""Learns bounds, categories or medians of columns with noise, in one private pipeline with the model."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from ...statement import Statement
 from ...statement.column_words import fact_of_bounds, fact_of_categories, fact_of_missing
 
 Group = tuple[bool, bool, bool | None]
-"""Three facts about a column: it holds categories; its categories or bounds are learned; its numbers for missing ones
-are learned, or None without such numbers."""
+"""Three facts about a column, by which columns are grouped. The first is whether the column holds categories. The
+second is whether its categories or bounds are learned. The third is whether the number that replaces missing ones is
+learned, or None if there is no such number."""
 
 
 class FittedColumns(NamedTuple):
-    """Columns and classifier that the pipeline of a table learned."""
+    """The columns and the classifier that the pipeline of a table learned."""
 
     columns: tuple[Column, ...]
     """Columns in the order of the model's features."""
@@ -39,7 +40,7 @@ class FittedColumns(NamedTuple):
 def plan_pipeline(
     columns: Sequence[Column | LearnedColumn], classifier: Any, arguments: argparse.Namespace
 ) -> PrivatePipeline:
-    """Returns the pipeline of a table, under one budget."""
+    """Returns the pipeline of a table, which learns its columns and trains its classifier under one budget."""
     if arguments.epsilon is None:
         raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
     groups: dict[Group, list[Any]] = {}
@@ -49,7 +50,7 @@ def plan_pipeline(
         (f"part {i}", _build_transformer(group, members), [column.name for column in members])
         for i, (group, members) in enumerate(groups.items())
     ]
-    classifier.set_params(epsilon=None, delta=None, random_state=None)  # the pipeline has these
+    classifier.set_params(epsilon=None, delta=None, random_state=None)  # the pipeline sets these
     return PrivatePipeline(
         [("columns", ColumnTransformer(parts)), ("model", classifier)],
         arguments.epsilon,
@@ -60,7 +61,7 @@ def plan_pipeline(
 
 
 def count_classes(classifier: Any) -> int:
-    """Returns the number of declared labels. It is 2 if labels are to be learned, and for a regression."""
+    """Returns the number of declared labels, or 2 if labels are to be learned or the model is a regression."""
     classes = getattr(classifier, "classes", "")
     return 2 if isinstance(classes, str) else len(classes)
 
@@ -73,11 +74,11 @@ def fit_learned_columns(
     classifier: Any,
     arguments: argparse.Namespace,
 ) -> FittedColumns:
-    """Learns from the records that are ``kept``, under one budget, and trains."""
+    """Learns the columns and trains on the records that are ``kept``, under one budget."""
     model = plan_pipeline(columns, classifier, arguments)
 
     def read_cells(column: Column | LearnedColumn) -> Any:
-        """Returns the texts or numbers of a column, of the records that are ``kept``."""
+        """Returns a column's texts or numbers for the records that are ``kept``."""
         if _group_of_column(column)[0]:
             return np.array(rows.get_column(column.name), dtype=object)[kept]
         allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
@@ -99,8 +100,11 @@ def fit_learned_columns(
 
 
 def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
-    """Returns the columns whose bounds cannot be right, with the reason: too much noise for the number of records."""
-    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # set by the pipeline
+    """Returns the columns whose learned bounds cannot be right, with the reason for each.
+
+    The reason is that there is too much noise for the number of records.
+    """
+    spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)  # the pipeline sets both
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
     each = spent.divide_equally(max(1, len(parts)))
     found: dict[str, str] = {}
@@ -120,7 +124,8 @@ def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[s
 def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
     """Warns whoever holds the records, before anything is spent, of learned bounds that cannot be right.
 
-    The number of records may be private. The statement says the same by a number that is not.
+    The warning may depend on a private number of records, so it must not be published. The statement has the same
+    warning, computed from a number of records that is public or was released.
     """
     plan = model._plan(columns, count_classes(classifier))
     doubtful = find_doubtful_bounds(plan.steps[0][1], records)
@@ -134,7 +139,7 @@ def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, record
 
 
 def _group_of_column(column: Column | LearnedColumn) -> Group:
-    """Returns the facts about a column by which it shares a transformer with others."""
+    """Returns the group of a column. All columns of a group share a transformer."""
     if isinstance(column, Category) or (isinstance(column, LearnedColumn) and column.categories):
         return True, isinstance(column, LearnedColumn), None
     fill = None if column.missing is None else column.missing == LEARN
@@ -156,7 +161,10 @@ def _build_transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
 
 
 def _read_fitted_columns(member: Any, names: list[str]) -> list[Column]:
-    """Returns the columns that a fitted part has learned. A text column may be left without categories."""
+    """Returns the columns ``names`` as the fitted transformer ``member`` has learned them.
+
+    A text column may have no categories, if none was frequent.
+    """
     if isinstance(member, OneHotEncoder):
         return [Category(name, known) for name, known in zip(names, member.categories_, strict=True)]
     filler, scaler = (None, member) if isinstance(member, MinMaxScaler) else (step for _, step in member.transformers_)
@@ -172,7 +180,7 @@ def _name_columns_in_statement(
     made: Sequence[Column],
     doubtful: dict[str, str],
 ) -> Statement:
-    """Returns the pipeline's statement with the names of the table's columns."""
+    """Returns the pipeline's statement, with lines that name the table's columns and what was learned about them."""
     found = {column.name: column for column in made}
     released = []
     for column in columns:

@@ -1,6 +1,7 @@
 """tightdp ledger: one budget for everything that is released from a data set, in a file or a PostgreSQL database.
 
-create makes a ledger, spend charges a release before it is made, show says how much is spent, report lists all entries.
+The action create makes a ledger, spend charges a release before it is made, show says how much is spent, and report
+lists all entries.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Performs one of the four actions, and prints the ledger as it is afterwards."""
+    """Performs one of the four actions, and then prints the state of the ledger."""
     if arguments.action == "create":
         expected = None if arguments.expected is None else parse_composition(arguments.expected)
         names = ("dataset", "epsilon", "delta", "neighbors", "family", "failure")
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _to_plain_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
-    """Returns the budget and how much is spent as values for JSON; with ``entries``, the history too."""
+    """Returns the budget and the spent share as plain values for JSON. With ``entries`` it adds the history."""
     history, spent = ledger.history, ledger.spent
     plain: dict[str, Any] = {
         "dataset": ledger.dataset,
@@ -105,12 +106,12 @@ def _to_plain_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
 
 
 def _write_releases(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> str:
-    """Returns releases as text, as a composition is written."""
+    """Returns releases as the text of a composition."""
     return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in releases)
 
 
 def _describe_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
-    """Returns the lines that describe the ledger and its entries, if ``plain`` has them."""
+    """Returns the lines that describe the ledger. They include its entries if ``plain`` has them."""
     share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [

@@ -19,7 +19,7 @@ from .. import files
 from ..accounting.composition import check_writable
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""Characters that begin a formula in spreadsheets, or hide such a beginning."""
+"""Characters that begin a formula in a spreadsheet, and white space that may stand before such a character."""
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes one line for each record, in their order."""
+    """Writes one line for each record, in the order of the records."""
     if arguments.out is not None:
         for given in (arguments.data, arguments.model):
             files.forbid_overwriting_input("--out", arguments.out, given)
@@ -60,9 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _mark_formula(cell: str) -> str:
-    """Returns a cell that no spreadsheet runs as a formula: a text that begins like one gets a quotation mark before
-    it.
+    """Returns a cell that no spreadsheet runs as a formula.
 
-    Labels come from a model file, which others may have written. Numbers, such as -1, are left alone.
+    A text that begins like a formula gets a quotation mark before it. Labels come from a model file, which others may
+    have written. Numbers, such as -1, stay as they are.
     """
     return f"'{cell}" if cell.startswith(FORMULA_STARTS) and parse_cell_number(cell) is None else cell

@@ -1,10 +1,11 @@
 """tightdp schema: a draft of what is to be declared of a table, for review. THE DRAFT IS NOT PRIVATE.
 
-It is read off the records: bounds are the smallest and the largest value there are, and categories those that occur.
-Columns of many texts are dropped, and so are columns of texts or integers in which no value comes twice, because they
-identify people; the draft names them. Replace all of it by what is known without the records, delete the entry "draft",
-and give the file to tightdp train --schema. With --learn the draft holds the kind of each column and no values except 0
-and 1. Then tightdp train learns bounds and categories with noise, and charges for them.
+The draft is read off the records. Bounds are the smallest and the largest value of a column, and categories are the
+values that occur. Columns of many different texts are dropped. Columns of texts or integers in which no value comes
+twice are dropped too, because such columns identify people. The draft names the dropped columns. Replace everything in
+the draft by what is known without the records, delete the entry "draft", and give the file to tightdp train --schema.
+With --learn the draft holds the kind of each column and no values except 0 and 1. Then tightdp train learns bounds and
+categories with noise, and charges for them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = Rows.read(arguments.data, files.read_format(arguments))
     drafted = draft_schema(rows, arguments.label, arguments.learn)
     text = _write_schema(drafted)
-    out.touch(mode=0o600)  # only the holder of the data may read it
+    out.touch(mode=0o600)  # only the holder of the data may read the draft
     out.write_text(text, encoding="utf-8")
     print(f"tightdp: wrote {out}: {drafted['draft']}", file=sys.stderr)
     return 0
@@ -50,7 +51,7 @@ def _write_schema(schema: dict[str, Any]) -> str:
     """Returns JSON text with one line for each column, which is easy to review."""
 
     def dump_value(value: Any) -> str:
-        """Returns a value as JSON, with letters as they are."""
+        """Returns a value as JSON, in which letters that are not ASCII stay as they are."""
         return json.dumps(value, ensure_ascii=False)
 
     columns = ",\n".join(f"  {dump_value(name)}: {dump_value(how)}" for name, how in schema["columns"].items())

@@ -27,7 +27,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the statement, and writes its page."""
+    """Prints the statement, and writes its page if a file for it is named."""
     if arguments.out is not None:
         files.forbid_overwriting_input("--out", arguments.out, arguments.model)
         files.keep_budget(arguments.out)

@@ -1,8 +1,8 @@
 """tightdp test: how well a model does on records that it has not seen, released with a guarantee for them.
 
-The number of right predictions is released with noise. Records with another label than the model's classes, or with a
-missing number, count as wrong. A cell that is neither a finite number nor missing where the model takes a number, such
-as abc or inf, is an error, and nothing is spent.
+The number of right predictions is released with noise. A record counts as wrong if its label is none of the model's
+classes, or if one of its numbers is missing. In a column of numbers, a cell that is neither missing nor a finite
+number, such as abc or inf, is an error, and nothing is spent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the statement, and the release with its error bars."""
+    """Releases the accuracy or the confusion matrix, and prints the statement and the release with its error bars."""
     model = load(arguments.model)
     if not model.classes:
         raise ValueError(f"{arguments.model}: predicts numbers, of which there is no accuracy")
@@ -82,7 +82,7 @@ def _format_matrix(found: ConfusionMatrix) -> list[str]:
 
 
 def _print_found(arguments: argparse.Namespace, found: Accuracy | ConfusionMatrix, lines: list[str]) -> None:
-    """Prints the statement and the release: as ``lines``, or as JSON."""
+    """Prints the statement and the release. The release is printed as ``lines`` or as JSON."""
     if not arguments.json:
         files.print_release("\n".join([str(found.statement), *lines]))
         return

@@ -1,7 +1,7 @@
 """tightdp train: a CSV file in, a private linear model and its privacy statement out.
 
---model logistic and svm predict one of the --classes. --model ridge predicts a number within --target-bounds, by one
-noisy second moment, and takes no algorithm."""
+--model logistic and svm predict one of the --classes. --model ridge predicts a number within --target-bounds. It is
+computed from one noisy second moment, and takes no --algorithm."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from . import declarations
 from .learned_columns import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
 
 KEPT_FACTS = (RECORDS, "bounds of the target")
-"""Names of public facts that a table's statement takes over from that of its fit."""
+"""Names of public facts that the statement of a table's model takes over from the statement of the fit."""
 DOUBTFUL_SHARE = 0.5
-"""Share of the records beyond a column's bounds above which a note is printed: the bounds are probably wrong."""
+"""Share of the records beyond a column's bounds above which a note is printed, as the bounds are probably wrong."""
 EPILOG = f"""\
 A column of numbers is clipped to public --bounds and mapped to [0, 1]. Without bounds all of its values must lie in
 [0, 1]. A column of texts makes one feature for each category. You may publish the model file: it holds the weights,
@@ -117,7 +117,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Trains and writes. Raises ValueError, TypeError or OSError with one clear line for bad input."""
+    """Trains a model and writes it to a file. Raises ValueError, TypeError or OSError with one line for bad input."""
     out = arguments.out or files.make_sibling_path(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
         files.forbid_overwriting_input("--out", out, given)
@@ -130,11 +130,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
-    """Reads the table, trains a model of it under one budget, and writes model and statement.
+    """Reads the table, trains a model on it under one budget, writes the model and prints the statement.
 
-    Everything that can be wrong with the files and settings is said before anything is spent. The model is written to
-    ``place``, a reserved file that becomes ``out`` in one step, and the statement is printed. Without a place nothing
-    is trained or spent, and what training would be charged is printed. Returns the exit code.
+    Everything that can be wrong with the files and settings is reported before anything is spent. The model is written
+    to ``place``, a reserved file that is then renamed to ``out`` in one step. If ``place`` is None, nothing is trained
+    or spent, and the charge of training is printed. Returns the exit code.
     """
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     regressor, values, written = (
@@ -155,7 +155,7 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     y, kept = _read_known_labels(rows, values.label, labels) if regressor is None else _read_targets(rows, values.label)
     _note_undeclared(rows, columns)
     test = None if arguments.test is None else Rows.read(arguments.test, written)
-    if test is not None and columns:  # what is wrong with it is said before anything is spent
+    if test is not None and columns:  # errors in the test file are reported before anything is spent
         encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json))
     classifier: Any = regressor or _make_classifier(arguments, labels, progress)
@@ -194,7 +194,10 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
 
 
 def _save_model(model: TableModel, place: Path, out: Path) -> None:
-    """Writes the model to ``place``, or to standard output if that fails, because its budget is spent."""
+    """Writes the model to ``place``.
+
+    If that fails, the model is printed on standard output, because its budget is spent. This raises OSError.
+    """
     try:
         model.save(place)
     except OSError as error:
@@ -205,11 +208,11 @@ def _save_model(model: TableModel, place: Path, out: Path) -> None:
 
 
 def _record_parameters(ledger: Ledger, statement: Statement) -> None:
-    """Records the hash of the model in the ledger that paid for it, or says that it could not."""
+    """Records the hash of the model in the ledger that paid for it. Prints a note if that fails."""
     try:
         for release in list_releases(ledger, statement.ledger or ""):
             ledger.record_parameters(release, str(statement.parameters))
-    except (LedgerError, BudgetExceeded) as error:  # the model cost budget, and is kept
+    except (LedgerError, BudgetExceeded) as error:  # the model is kept all the same, since it cost budget
         _print_note(f"the ledger was charged, and does not know which parameters were released: {error}")
 
 
@@ -220,7 +223,10 @@ def _print_charge(
     X: NDArray[np.float64] | None,
     records: int,
 ) -> int:
-    """Prints what training would be charged, and its share of the ledger. Returns 3 if the ledger does not cover it."""
+    """Prints the charge of training, and the spent share of the ledger before and after it.
+
+    Returns the exit code, which is 3 if the ledger does not cover the charge.
+    """
     model: Any = classifier
     width = len(planned) if X is None else X.shape[1]
     if X is None:
@@ -249,9 +255,9 @@ def _print_charge(
 def _read_known_labels(
     rows: Rows, label: str, labels: tuple[str, ...] | Literal["learn"]
 ) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
-    """Returns the labels, and a mask of the records whose label is declared; the others are to contribute nothing.
+    """Returns the labels, and a mask of the records whose label is declared.
 
-    All records are in the mask if the labels are to be learned.
+    Records outside of the mask are to contribute nothing. If labels are to be learned, the mask includes all records.
     """
     if labels == LEARN:
         cells = np.array(rows.get_column(label))
@@ -268,7 +274,7 @@ def _read_known_labels(
 def _make_classifier(
     arguments: argparse.Namespace, labels: tuple[str, ...] | Literal["learn"], progress: ProgressBar
 ) -> Any:
-    """Returns the classifier that is asked for, which draws its progress."""
+    """Returns the classifier that the options describe. It draws its progress by ``progress``."""
     return MODELS[arguments.model](
         _build_algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
@@ -277,12 +283,12 @@ def _make_classifier(
         public_size=arguments.public_size,
         regularization=arguments.regularization or 0.0,
         random_state=arguments.seed,
-        callback=lambda done, total: progress(done, total),  # a function, of which copies of the model keep this one
+        callback=lambda done, total: progress(done, total),  # copies of the classifier keep this one
     )
 
 
 def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
-    """Returns the regression that is asked for, whose features are encoded in [0, 1]; None for a classifier."""
+    """Returns the regression that the options describe, for features in [0, 1]; None for a classifier."""
     text = arguments.target_bounds
     if arguments.model != REGRESSION:
         if text is not None:
@@ -309,7 +315,10 @@ def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
 
 
 def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Returns the numbers to predict, and a mask of the records that have one; the others are to contribute nothing."""
+    """Returns the numbers to predict, and a mask of the records that have one.
+
+    Records outside of the mask are to contribute nothing.
+    """
     values = rows.read_numbers(label, allow_missing=True)
     missing = np.isnan(values)
     if missing.any():
@@ -318,12 +327,12 @@ def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[
 
 
 def _read_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
-    """Returns the labels of the test file, or for a regression the numbers to predict."""
+    """Returns the true labels of the test file, or for a regression the true numbers."""
     return test.get_column(label) if regressor is None else test.read_numbers(label, allow_missing=False)
 
 
 def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
-    """Prints notes on undeclared categories and on bounds that most numbers exceed.
+    """Prints notes on undeclared categories, and on bounds beyond which most numbers are.
 
     Raises ValueError if no record has a declared category.
     """
@@ -349,7 +358,10 @@ def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDAr
 
 
 def _note_undeclared_values(rows: Rows, column: str, undeclared: NDArray[np.bool_], what: str) -> None:
-    """Tells whoever holds the data that a declaration may be wrong; the model file does not mention it."""
+    """Prints a note that a declaration may be wrong if some records have an undeclared value.
+
+    The note is for whoever holds the data. The model file does not mention it.
+    """
     if undeclared.any():
         _print_note(
             f"{undeclared.sum():,} of {len(undeclared):,} records have no declared value of {column!r}, and {what}"
@@ -362,7 +374,7 @@ def _print_note(note: str) -> None:
 
 
 def _build_algorithm(name: str, settings: list[str]) -> Any:
-    """Returns the algorithm of that name with the settings of ``--set``, each a text NAME=VALUE."""
+    """Returns the algorithm ``name`` with the settings that --set gives, each as a text NAME=VALUE."""
     kind = ALGORITHMS[name]
     known = {field.name for field in dataclasses.fields(kind)}
     values: dict[str, Any] = {}
@@ -384,7 +396,7 @@ def _describe_columns(
     planned: tuple[Column | LearnedColumn, ...],
     made: Statement,
 ) -> Statement:
-    """Returns the statement of the fit, whose public facts are now the declarations of labels and columns."""
+    """Returns the statement ``made`` of the fit, with the declarations of labels and columns as its public facts."""
     learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}
     public = {name: how for name, how in made.public.items() if name in KEPT_FACTS}
     labels = [fact_of_labels(classes)] if classes and values.classes != LEARN else []
@@ -403,7 +415,7 @@ def _describe_columns(
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
     def describe_facts(assumed: list[ColumnFact]) -> dict[str, str]:
-        """Returns facts by name, as declared or as read off the records."""
+        """Returns the texts of facts by name, which say whether a fact was declared or read off the records."""
         return {fact.name: fact.occurring_text if fact.name in taken else fact.declared_text for fact in assumed}
 
     public |= {**describe_facts(labels), "columns": "their names", **describe_facts(facts)}
@@ -411,7 +423,7 @@ def _describe_columns(
 
 
 def _describe_result(statement: Statement, private: dict[str, Any]) -> str:
-    """Returns the statement as text, and below it the score on the test file, which is written to no file."""
+    """Returns the statement as text, followed by the score on the test file. This score is written to no file."""
     lines = [str(statement)]
     if "test_accuracy_not_private" in private:
         lines.append(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")

@@ -1,10 +1,10 @@
 """tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account, and
 whether both ends of a certificate can be proved.
 
-The bound is computed again from the account, the words from the values, the hash from the parameters, the page from the
-statement. Each entry is listed as recomputed, as compared, or as one that no file can show. Exit code 0 says that all
-of it agrees, 2 that something differs, which one line names, and 3 that another version wrote the words, which were not
-checked, while the bound is right.
+The bound is computed again from the account, the words from the values, the hash from the parameters, and the page from
+the statement. Each entry is listed as recomputed, as compared, or as one that no file can show. Exit code 0 says that
+everything agrees. Exit code 2 says that something differs, which one line names. Exit code 3 says that the bound is
+right, but that another version wrote the words, which were not checked.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the verdict. Raises ValueError, with one line, if something differs."""
+    """Prints the verdict on the file. Raises ValueError, with a message of one line, if something differs."""
     if (certificate := _find_certificate(arguments.file)) is not None:
         return _verify_certificate(arguments.file, certificate, arguments.json)
     statement, verdict, at = _check_document(arguments.file, arguments.patient)
@@ -104,14 +104,14 @@ def _verify_certificate(file: Path, text: str, as_json: bool) -> int:
 
 
 def _hash_parameters(model: Path, patient: bool) -> str:
-    """Returns the hash of a model's parameters, by the kind of its file."""
+    """Returns the hash of the parameters in a model's file, which is read according to its suffix."""
     if model.suffix in READERS:
         return READERS[model.suffix](model)
     return read_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
 
 
 RESULTS = {"model_file", "values", "accuracy", "matrix"}
-"""Entries of which what a command prints with --json has one, beside the statement."""
+"""Entries beside the statement by which the --json output of a command is recognised. Each output has one of them."""
 _CheckedFile = tuple[Statement, Verdict, str]
 """The statement of a file, the verdict on the file, and the prefix of the statement's entries in the verdict."""
 
@@ -168,10 +168,10 @@ def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile
 
 
 def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
-    """Returns a line that names the ledger's entries for this release.
+    """Returns a line that names the ledger's entries for the release that a statement is about.
 
-    Raises ValueError if it has no such entry, charged something else for it, or paid for other parameters. A
-    statement without an identifier is compared by its amount with the entries that have none.
+    Raises ValueError if the ledger has no such entry, has another charge for the release, or paid for other parameters.
+    If the statement has no identifier of a release, its charge is compared with the entries that have no identifier.
     """
     if statement.ledger is None or ledger.identity not in statement.ledger:
         raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
@@ -200,5 +200,5 @@ def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str
 
 
 def _sum_releases(entries: Sequence[Entry]) -> Composition:
-    """Returns everything that these entries of a ledger were charged for, as one composition."""
+    """Returns all charges of these entries of a ledger as one composition."""
     return sum((m * k for entry in entries for m, k in entry.releases), start=Composition())

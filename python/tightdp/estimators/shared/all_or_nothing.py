@@ -1,4 +1,4 @@
-"""Fits that set everything or nothing."""
+"""Makes a fit set all attributes of an estimator, or none if the fit fails."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def fit_on_a_copy(fit: Method) -> Method:
     """Runs ``fit`` on a copy of the estimator, and sets its attributes all at once when it has succeeded.
 
-    A fit that fails, or that a budget does not cover, leaves the estimator as it was. Otherwise the estimator would
-    hold facts of data for which nothing was charged. It would predict by the parameters of one fit with the labels of
-    another.
+    A fit that fails, or that a budget does not cover, leaves the estimator as it was. Without this, an estimator could
+    hold facts about data for which nothing was charged. It could also combine the parameters of one fit with the labels
+    of another.
     """
 
     @wraps(fit)

@@ -9,21 +9,25 @@ from ...mechanisms import Mechanism
 
 
 class RunsAccount(NamedTuple):
-    """Charge and releases of the runs so far."""
+    """The charge and the releases of the runs so far."""
 
     charged: Composition
     history: tuple[Mechanism, ...]
 
     def add_run(self, run: RunsAccount, disjoint: bool) -> RunsAccount:
-        """Returns the account of these runs and one more. ``disjoint`` says that no record of the new run was in these
-        (docs/theory/blocks.md, section 4)."""
+        """Returns the account of these runs and one more.
+
+        ``disjoint`` says that no record of the new run was in an earlier run (docs/theory/blocks.md, section 4).
+        """
         charged = take_pointwise_maximum(self.charged, run.charged) if disjoint else self.charged + run.charged
         return RunsAccount(charged, self.history + run.history)
 
 
 def take_pointwise_maximum(one: Composition, other: Composition) -> Composition:
-    """Returns the least composition that contains both: each mechanism as often as in the one that has it more
-    often."""
+    """Returns the smallest composition that contains both compositions.
+
+    It contains each mechanism as often as that one of the two which contains the mechanism more often.
+    """
     counts = dict(one.parts)
     for mechanism, count in other.parts:
         counts[mechanism] = max(count, counts.get(mechanism, 0))

@@ -1,4 +1,4 @@
-"""Parameters of parameters: algorithm__max_norm, algorithm__optimizer__learning_rate."""
+"""Gets and sets the settings of an estimator's algorithm by nested names, such as algorithm__max_norm."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from .sklearn_interface import BaseEstimator
 
 
 class NestedParameters(BaseEstimator):
-    """get_params and set_params that reach the settings of an algorithm, which itself is never changed."""
+    """A base class whose get_params and set_params reach the settings of the algorithm.
+
+    To set one, the algorithm is replaced by a changed copy, and the old algorithm object stays as it was.
+    """
 
     _default: ClassVar[type[Any]]
-    """Algorithm that None stands for."""
+    """Algorithm that ``algorithm=None`` stands for."""
     n_features_in_: int
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Returns the parameters by name; with ``deep`` also those of the algorithm, as algorithm__name."""
+        """Returns the parameters by name. With ``deep`` it adds the settings of the algorithm, as algorithm__name."""
         params = super().get_params(deep=deep)
         return params | _list_nested(params) if deep else params
 
     def set_params(self, **params: Any) -> Any:
-        """Sets parameters by name. ValueError for an unknown name; nothing is set then."""
+        """Sets parameters by name. Raises ValueError for an unknown name, and then sets nothing."""
         own = {name: value for name, value in params.items() if "__" not in name}
         inner: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
@@ -39,7 +42,7 @@ class NestedParameters(BaseEstimator):
 
 
 def _list_nested(params: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of parameters, as name__setting."""
+    """Returns the settings of those parameters that have some, by names of the form name__setting."""
     found: dict[str, Any] = {}
     for name, value in params.items():
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "get_params"):
@@ -49,7 +52,7 @@ def _list_nested(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replace_settings(name: str, value: Any, settings: dict[str, Any]) -> Any:
-    """Returns a copy of a setting with other settings of its own."""
+    """Returns a copy of ``value``, the parameter ``name``, in which these settings are replaced."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise ValueError(f"{name} must have settings of its own where {name}__{next(iter(settings))} is set: {value!r}")
     known = [field.name for field in dataclasses.fields(value) if field.init]

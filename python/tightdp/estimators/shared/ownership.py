@@ -1,5 +1,7 @@
-"""Parts of a fitted estimator, such as the steps of a pipeline. Its account covers them as they are, so they are not
-trained further."""
+"""Keeps parts of a fitted estimator, such as the steps of a pipeline, from being trained further.
+
+The estimator's account covers its parts only as they are.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ def mark_as_part_of(part: Any, whole: Any) -> None:
 
 
 def check_free(estimator: Any) -> None:
-    """Raises RuntimeError for a part: its training would change the whole, but not the charge of the whole."""
+    """Raises RuntimeError if ``estimator`` is a part of a fitted one.
+
+    To train the part would change the whole estimator, but not the charge of the whole.
+    """
     owner = getattr(estimator, "_owner", None)
     if owner is not None:
         raise RuntimeError(
@@ -22,6 +27,6 @@ def check_free(estimator: Any) -> None:
 
 
 def list_parts(whole: Any) -> list[Any]:
-    """Lists the parts of a fitted estimator: itself, its fitted steps and theirs."""
+    """Lists a fitted estimator, its fitted steps, and the fitted steps of these steps."""
     parts = [*getattr(whole, "steps_", ()), *getattr(whole, "transformers_", ())]
     return [whole, *(one for _, part, *_ in parts for one in list_parts(part) if hasattr(one, "charged_"))]

@@ -1,4 +1,4 @@
-"""scikit-learn's estimator interface where it is installed, and otherwise the part of it that is needed here."""
+"""scikit-learn's estimator interface if scikit-learn is installed, and otherwise the part of it that is needed here."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ else:
                     shape = as_numbers(X).shape
                     if len(shape) != 2:
                         raise ValueError(f"X must be a 2-D array, got shape {shape}. Reshape your data") from None
-                # The first line: in the next one scikit-learn may quote X.
+                # Only the first line is kept: in the next one scikit-learn may quote X.
                 raise type(error)(str(error).partition("\n")[0]) from None
 
         def validate_labels(y, *, once_each=False):
-            """Returns y as a 1-D array of labels. ``once_each`` says that they are declared ones, which all differ."""
+            """Returns y as a 1-D array of labels. ``once_each`` says that y may hold each label only once."""
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
             check_classification_targets(np.repeat(y, 3) if once_each else y)
@@ -74,10 +74,10 @@ else:
     except ImportError:
 
         class NotFittedError(ValueError, AttributeError):
-            """Raised by what needs ``fit`` to have been called."""
+            """An error of methods that need a fitted estimator."""
 
         class BaseEstimator:
-            """get_params and set_params over the arguments of __init__."""
+            """A base class with get_params and set_params for the arguments of __init__."""
 
             @classmethod
             def _list_parameter_names(cls):
@@ -97,13 +97,13 @@ else:
                 return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
 
         class TransformerMixin:
-            """fit, then transform."""
+            """A base class whose fit_transform fits and then transforms."""
 
             def fit_transform(self, X, y=None):
                 return self.fit(X, y).transform(X)
 
         class RegressorMixin:
-            """score is R^2."""
+            """A base class whose score is R^2."""
 
             def score(self, X, y, sample_weight=None):
                 y = np.asarray(y, dtype=np.float64)
@@ -113,7 +113,7 @@ else:
                 )
 
         class ClassifierMixin:
-            """score is the mean accuracy."""
+            """A base class whose score is the mean accuracy."""
 
             def score(self, X, y, sample_weight=None):
                 return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
@@ -138,7 +138,7 @@ else:
             y = np.asarray(y)
             if y.ndim != 1:
                 raise ValueError(f"y must be a 1-D array of labels, got shape {y.shape}")
-            if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # also NaN
+            if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # true for NaN as well
                 raise ValueError("y must hold labels: it holds numbers that are not whole")
             return y
 

@@ -1,4 +1,4 @@
-"""The statements of fitted models: the facts that a fit took to be public, and its releases."""
+"""Builds the statements of fitted models from the facts that a fit took to be public and from its releases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ...statement.wording import (
     list_values,
 )
 
-# A sentence of statements about features without declared bounds.
+# A sentence for statements of fits whose features have no declared bounds.
 UNSCALED = (
     "How the features were made: they were used as they are, so the guarantee leaves out whatever was fitted to the "
     "data to make them, such as a scaler."
@@ -32,18 +32,21 @@ UNSCALED = (
 
 
 class TargetFacts(NamedTuple):
-    """Facts about the targets that a fit takes to be public, the names of those that it read off the targets, and
-    releases before the run."""
+    """The facts about the targets in the statement of a fit."""
 
     public: Mapping[str, str]
+    """Facts that the fit takes to be public, by name."""
     taken: tuple[str, ...] = ()
+    """Names of the public facts that the fit read off the targets."""
     released: tuple[str, ...] = ()
-    """Releases before the run, in words."""
+    """Descriptions of the releases that came before the training."""
 
 
 def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
-    """Returns the facts about the labels of a classifier, which are "declared", "those that occur" or "learned", with
-    their declared weights."""
+    """Returns the facts about the labels of a classifier and about their declared weights.
+
+    ``how`` the labels are known is "declared", "those that occur" or "learned".
+    """
     fact = fact_of_labels([str(label) for label in classes])
     public = {fact.name: fact.occurring_text if how == OCCURRING else fact.declared_text}
     if how == "learned":
@@ -109,13 +112,13 @@ def build_fit_statement(
 
 
 def _list_chosen_settings(algorithm: Any) -> dict[str, Any]:
-    """Returns the settings of an algorithm that were not left open."""
+    """Returns the settings of an algorithm that are not None."""
     fields = dataclasses.fields(algorithm) if dataclasses.is_dataclass(algorithm) else ()
     return {field.name: value for field in fields if (value := getattr(algorithm, field.name)) is not None}
 
 
 def describe_algorithm(algorithm: Any) -> str:
-    """Returns an algorithm as text, without the settings that were left open."""
+    """Returns an algorithm as text, without the settings that are None."""
     if not dataclasses.is_dataclass(algorithm):
         return repr(algorithm)
     settings = ", ".join(f"{name}={value!r}" for name, value in _list_chosen_settings(algorithm).items())
@@ -123,13 +126,13 @@ def describe_algorithm(algorithm: Any) -> str:
 
 
 def describe_settings(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
-    """Returns the settings of a run as texts: those of the algorithm that were given, and those that its plan chose."""
+    """Returns the settings of a run as texts: the given settings of the algorithm, and those that its plan chose."""
     known = {**_list_chosen_settings(algorithm), **used, "regularization": float(regularization)}
     return {name: repr(value) for name, value in known.items()}
 
 
 def join_statements(earlier: Statement, last: Statement) -> Statement:
-    """Returns the statement of runs that continued one another: all that they released, assumed and left outside."""
+    """Returns one statement for runs that continued one another, with everything that either statement names."""
     return dataclasses.replace(
         last,
         subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
@@ -144,7 +147,7 @@ def join_statements(earlier: Statement, last: Statement) -> Statement:
 
 
 def _join_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
-    """Joins the entries of both by name, in order."""
+    """Joins the entries of both mappings by name, and the earlier text of a name before the last one."""
     both = dict(last)
     for name, how in earlier.items():
         if name != "runs" and how not in (known := both.get(name, how)).split("; "):
@@ -155,7 +158,7 @@ def _join_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[s
 
 
 def _join_lines(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
-    """Returns the lines of both, each once."""
+    """Returns the lines of both sequences, in order and each line once."""
     return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
 
 
