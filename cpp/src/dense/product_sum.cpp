@@ -156,7 +156,7 @@ class Adder {
         else
             for (std::int64_t o = 0; o < p.outputs; ++o)
                 release(p.layer, begin + o * layer.columns, sums + o * stride, p.columns);
-        // What was released once is gone, so that no record is released twice for one charge.
+        // Released totals become zero, so that no record is released twice for one charge.
         for (std::int64_t o = 0; total && o < p.outputs; ++o) std::fill_n(total + o * layer.columns, p.columns, 0);
     }
 

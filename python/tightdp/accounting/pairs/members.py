@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 
 from ... import mechanisms as m
 from ..._check import MAX_COUNT
@@ -166,23 +167,29 @@ def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
             share = 1.0
         case _:
             return ()
-    found: list[tuple[float, m.Mechanism]] = []
-    reached, largest = Range(0.0), mixture.sensitivities[-1]
-    for shift, probability in zip(mixture.sensitivities[::-1], mixture.probabilities[::-1], strict=True):
-        reached += probability
-        multiplier = (Range(mixture.noise_multiplier) / shift).hi if shift > 0 else math.inf
-        if multiplier == math.inf:
-            break
-        # The factor covers the scaling of the probabilities to a sum of 1, and the rounding of their sum.
-        at_least = share if shift == mixture.sensitivities[0] else (reached * _SCALED * share).lo
-        sample = m.Gaussian(multiplier) if at_least == 1 else m.PoissonSampled(m.Gaussian(multiplier), at_least)
-        found.append((at_least * (shift / largest) ** 2, sample))
-    likely = sorted(found[:-1], key=lambda one: -one[0])[: _MOST_SAMPLES - 1]
-    return tuple(sample for _, sample in (*likely, *found[-1:]))
+    shifts = mixture.sensitivities
+    served = [i for i, shift in enumerate(shifts) if shift > 0 and mixture.noise_multiplier / shift < _LARGEST_NOISE]
+    if not served:
+        return ()
+    tails = [*accumulate(mixture.probabilities[::-1])][::-1]  # chance of this shift or a larger one, to choose by
+    likely = sorted(served[1:], key=lambda i: -tails[i] * (shifts[i] / shifts[-1]) ** 2)[: _MOST_SAMPLES - 1]
+    return tuple(_build_dominated_sample(mixture, share, i) for i in (*likely, served[0]))
+
+
+def _build_dominated_sample(mixture: m.MixtureOfGaussians, share: float, index: int) -> m.Mechanism:
+    """Returns the sample in which all shifts from ``index`` on are that of ``index``, and all others are 0."""
+    multiplier = (Range(mixture.noise_multiplier) / mixture.sensitivities[index]).hi
+    reached = Range(math.nextafter(math.fsum(mixture.probabilities[index:]), 0.0))
+    at_least = share if index == 0 else (reached * _SCALED * share).lo
+    return m.Gaussian(multiplier) if at_least == 1 else m.PoissonSampled(m.Gaussian(multiplier), at_least)
 
 
 _MOST_SAMPLES = 4
+"""Number of samples that stand for a mixture from below."""
 _SCALED = 1 - 2.0**-40
+"""Factor that covers the scaling of the probabilities of a mixture to a sum of 1, and the rounding of their sum."""
+_LARGEST_NOISE = 1e300
+"""Largest noise multiplier of such a sample: larger ones are close to the end of the doubles."""
 
 
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
