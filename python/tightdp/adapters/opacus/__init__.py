@@ -1,8 +1,8 @@
 """Opacus (https://opacus.ai) with certified accounts, exact sums and exactly sampled noise.
 
 Importing this module registers the accountant as "tightdp". ``opacus.PrivacyEngine(accountant="tightdp")`` and
-``get_noise_multiplier(..., accountant="tightdp")`` then use it. The ``PrivacyEngine`` of this module also uses tightdp's
-code for clipping, sums and noise. It is made for Opacus 1.6 and torch 2.13.
+``get_noise_multiplier(..., accountant="tightdp")`` then use it. The ``PrivacyEngine`` of this module also uses
+tightdp's code for clipping, sums and noise. It is made for Opacus 1.6 and torch 2.13.
 
 The charge covers the optimiser: given the per-example gradients, its output is that of the Gaussian mechanism to the
 last bit. The gradients themselves are idealised. PyTorch computes them in batches of floats, so the last bits of one
