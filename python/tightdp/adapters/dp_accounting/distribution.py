@@ -47,7 +47,7 @@ _COARSER = 10.0
 because users of a coarse grid want speed more than accuracy."""
 _FIRST, _FIRST_SLOW = 256, 32
 """Initial numbers of intervals. An interval with too high a chord is then halved. The first number is for the grid
-engine, which bounds delta at many epsilons in one pass. The second is for mechanisms for which each epsilon takes long."""
+engine, which bounds delta at many epsilons in one pass. The second is for mechanisms whose bounds are slow."""
 _INFLATED = 1 + 1e-6
 """Factor by which each delta is multiplied. It exceeds 1 by the default width of a bound. So delta of the distribution
 is not below other upper bounds on the same profile, and dp_accounting's roundings do not take it below the profile."""
