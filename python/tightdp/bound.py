@@ -66,7 +66,7 @@ class Bound:
         return number_texts.format_up(self.upper, spec)
 
     def interval(self, spec: str = ".6g") -> str:
-        """Returns both ends as text, rounded outward. ``spec`` is a format specification of a float.
+        """Formats both ends, rounded outward. ``spec`` is a format specification of a float.
 
         >>> dp.Bound(0.12345, 0.12346, "grid").interval(".4f")
         '[0.1234, 0.1235]'

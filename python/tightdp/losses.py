@@ -29,7 +29,7 @@ class PrivacyLoss(Mechanism):
     """A dominating pair given by the distribution of its privacy loss Y = log dP/dQ under P.
 
     P is the output's distribution with the record. Q is the distribution without the record, or with another record in
-    its place. ``relation`` names the neighbouring relation for which the pair dominates; other relations are refused.
+    its place. ``relation`` names the neighbouring relation for which the pair dominates; no others are accounted.
     ``losses`` ascend strictly and are within ``loss_error`` of the truth. ``probabilities`` are P's masses at the
     losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is Q's mass where P has none. ``mirrored``
     says that (Q, P) has the same privacy profile as (P, Q), so that "add" and "remove" agree. ``optimistic`` is for
@@ -162,9 +162,9 @@ class PrivacyLoss(Mechanism):
     def from_distributions(
         cls, p: ArrayLike, q: ArrayLike, *, relation: Relation = "add_or_remove", mirrored: bool = False
     ) -> PrivacyLoss:
-        """Returns the loss of finitely many outcomes with probabilities ``p`` under P and ``q`` under Q.
+        """Constructs the loss of finitely many outcomes from their probabilities under P and under Q.
 
-        Both sum to 1.
+        The probabilities under P must sum to 1, and so must those under Q.
         """
         ps, qs = _check_vector("p", p), _check_vector("q", q)
         if len(ps) != len(qs):
