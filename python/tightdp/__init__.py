@@ -136,7 +136,7 @@ __all__ = [
     "rounded_gaussian",
 ]
 
-# Type checkers see the imports above instead, and so tell a name that does not exist.
+# Type checkers see the imports above instead of this function, so that they can report a name that does not exist.
 if not _typing.TYPE_CHECKING:
     _LATER = {
         name: module
@@ -155,7 +155,8 @@ if not _typing.TYPE_CHECKING:
         }.items()
         for name in names
     }  # fmt: skip
-    """Modules of names that are imported on their first use, because a program that accounts releases nothing."""
+    """Names that are imported on their first use, with their modules. A program that only computes bounds needs none
+    of them."""
     _FOLDERS = frozenset(
         {
             "audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch",
@@ -166,8 +167,8 @@ if not _typing.TYPE_CHECKING:
     def __getattr__(name):
         """Imports a name on its first use.
 
-        Raises AttributeError also if a library that its module needs is missing, so that ``hasattr`` and ``help``
-        answer.
+        Raises AttributeError for an unknown name. It raises the same error if a library that the module needs is
+        missing, so that ``hasattr`` and ``help`` work.
         """
         from importlib import import_module
 

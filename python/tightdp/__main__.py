@@ -1,4 +1,4 @@
-"""``python -m tightdp``"""
+"""Runs the command line: ``python -m tightdp``."""
 
 import sys
 

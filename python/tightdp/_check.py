@@ -14,11 +14,11 @@ import numpy.typing as npt
 LARGEST = float(np.finfo(np.float64).max)
 """Largest finite double."""
 MAX_COUNT = 2**53
-"""Largest count. Every integer up to it is a double, so that no engine rounds it."""
+"""Largest count. Every integer up to this number is a double, so no engine rounds a count."""
 
 
 def real(name: str, value: Any, accepted: str = "a real number") -> float:
-    """Returns ``value`` as a finite float; booleans, strings and NaN are refused."""
+    """Returns ``value`` as a finite float. Raises TypeError or ValueError for booleans, strings, infinities and NaN."""
     if type(value) is not float:
         refused = isinstance(value, (bool, np.bool_, str, bytes, bytearray, complex, np.complexfloating))
         if (
@@ -40,24 +40,24 @@ def real(name: str, value: Any, accepted: str = "a real number") -> float:
 
 
 def one_number(name: str, value: Any, advice: str) -> Any:
-    """Returns ``value``. Raises TypeError, with the advice, if it is an array or a list."""
+    """Returns ``value``. Raises TypeError, with ``advice`` in its message, if ``value`` is an array or a list."""
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
         raise TypeError(f"{name} must be one number, got {describe_value(value)}: {advice}")
     return value
 
 
 def reals(name: str, values: Any, accepted: str = "real numbers") -> npt.NDArray[np.float64]:
-    """Returns ``values`` of any shape as doubles, which may be infinite or NaN. Anything but numbers is refused."""
+    """Returns ``values`` of any shape as doubles, which may be infinite or NaN. Raises TypeError for other types."""
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O" and not any(isinstance(x, (bool, str, bytes, type(None))) for x in array.flat):
             return np.array([float(x) for x in array.flat]).reshape(array.shape)
         if array.dtype.kind in "iuf":
-            with np.errstate(over="ignore"):  # a longer float may become infinite
+            with np.errstate(over="ignore"):  # a float of more than 64 bits may become infinite
                 return array.astype(np.float64, copy=False)
     except OverflowError:
         raise ValueError(f"{name} must be {accepted} and finite, got a number beyond 1.8e308") from None
-    except (TypeError, ValueError, RuntimeError):  # torch raises the last
+    except (TypeError, ValueError, RuntimeError):  # PyTorch raises RuntimeError
         pass
     raise TypeError(f"{name} must be {accepted}, got {describe_value(values)}")
 
@@ -72,10 +72,10 @@ def reals_in(name: str, values: Any, least: float = -LARGEST, most: float = LARG
 
 
 def counts(name: str, values: Any) -> npt.NDArray[np.float64]:
-    """Returns ``values`` of any shape as whole doubles in [1, 2^53], none of them rounded."""
+    """Returns ``values`` of any shape as doubles. Raises ValueError unless all are whole numbers in [1, 2^53]."""
     accepted = f"whole numbers in [1, {MAX_COUNT}]"
     array = reals(name, values, accepted)
-    # NumPy would round integers that stand beside floats in a list.
+    # NumPy rounds large integers in a list that holds floats too, so the values are compared with what was given.
     given = np.asarray(values, object if isinstance(values, (list, tuple)) else None)
     exact = array if given.dtype.kind == "f" and given.itemsize <= 8 else given.astype(object)
     if not np.all((array >= 1) & (array <= MAX_COUNT) & (array == np.floor(array)) & (array == exact)):
@@ -84,7 +84,7 @@ def counts(name: str, values: Any) -> npt.NDArray[np.float64]:
 
 
 def interval(text: str) -> Callable[[str, Any], float]:
-    """Returns a check that a value is a finite float in an interval, which is written as in "(0, 1]"."""
+    """Returns a function that checks that a value is a finite float in an interval, which ``text`` states: "(0, 1]"."""
     low, high = map(float, text[1:-1].split(","))
     ends = [low] * (text[0] == "[") + [high] * (text[-1] == "]")
     accepted = f"a number in {text}"
@@ -104,10 +104,10 @@ below_one, at_least_one = interval("[0, 1)"), interval("[1, inf)")
 
 
 def refuse_pairs(name: str, given: Any, columns: int) -> None:
-    """Raises ValueError for bounds of two columns that have two readings.
+    """Raises ValueError if the bounds of two columns are ambiguous.
 
-    They could be (low, high) of each column as well as the lows and the highs of both. Arrays, and a tuple of lists,
-    are lows and highs.
+    Two pairs of numbers could be (low, high) of each column, or the lows and then the highs of both columns. Arrays
+    and a tuple of lists are taken as lows and highs.
     """
     meant = isinstance(given, tuple) and not any(isinstance(each, tuple) for each in given)
     if columns != 2 or meant or not isinstance(given, (list, tuple)):
@@ -167,6 +167,6 @@ _SHORT_REPR.maxlevel, _SHORT_REPR.maxstring, _SHORT_REPR.maxother, _SHORT_REPR.m
 
 
 def describe_value(value: Any) -> str:
-    """Returns the first hundred characters of a value, for an error. A large value takes no longer."""
+    """Returns at most a hundred characters of a value's repr, for an error message, quickly even for a large value."""
     text = _SHORT_REPR.repr(value)
     return text if len(text) <= 100 else text[:97] + "..."

@@ -1,4 +1,4 @@
-"""The compiled module and the devices it finds."""
+"""Loads the compiled CUDA module, and lists the devices that it finds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @cache
 def _load_module() -> ModuleType | ImportError | None:
-    """Returns the compiled module, the error that it fails to load with, or None if it was not built."""
+    """Returns the compiled module. Returns the error if loading fails, and None if the module was not built."""
     if importlib.util.find_spec(f"{__package__}._cuda") is None:
         return None
     try:
@@ -21,14 +21,14 @@ def _load_module() -> ModuleType | ImportError | None:
 
 
 def _get_module() -> ModuleType | None:
-    """Returns the compiled module; None if it was not built or does not load."""
+    """Returns the compiled module, or None if it was not built or fails to load."""
     loaded = _load_module()
     return loaded if isinstance(loaded, ModuleType) else None
 
 
 @cache
 def _describe_devices() -> tuple[str, ...]:
-    """Describes the devices. They are asked once, because a driver's description takes a millisecond."""
+    """Describes the devices. The result is cached, because the driver takes a millisecond to describe a device."""
     module = _get_module()
     if module is None:
         return ()

@@ -1,4 +1,4 @@
-"""Locks by which processes take turns at a file or a folder."""
+"""Locks that let one process at a time use a file or a folder."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from weakref import WeakSet
 from ._owner import Owner
 
 fcntl: Any = None
-with suppress(ImportError):  # Windows has none
+with suppress(ImportError):  # Windows has no such module
     fcntl = import_module("fcntl")
 
 LOCKS_FOLDERS = fcntl is not None
 """True if a folder can be locked, as on every system but Windows."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
-"""Seconds between two tries: the first pause, and the longest, up to which they double."""
+"""Seconds between two attempts to take a lock: the first pause, and the longest. Each pause doubles the last one."""
 
 
 class FileLock:
-    """The lock of a folder or of a file, up to ``release_lock``. A missing file is made.
+    """The lock of a folder or of a file, which is held until ``release_lock`` is called. A missing file is created.
 
-    It is a lock of the open file (``flock``). A POSIX record lock (``fcntl.lockf``) belongs to the process, which loses
-    it as soon as it closes any descriptor of the file: whoever copied the file would give the lock away. It belongs to
-    the process that made it, and a forked child closes its copy of the descriptor, so the lock is free when the parent
-    ends. On Windows it is a lock of the first byte of a file, which belongs to a handle there.
+    The lock is one of the open file (``flock``). A POSIX record lock (``fcntl.lockf``) would not do: a process loses
+    such a lock as soon as it closes any descriptor of the file, for example after copying the file.
 
-    Raises BlockingIOError if another process, or another object of this one, holds it for longer than ``seconds``.
-    Any other OSError says that the file cannot be opened, or that its file system has no locks.
+    A ``FileLock`` belongs to the process that created it. A forked child closes its copy of the descriptor, so the lock
+    is free when the parent ends. On Windows the first byte of the file is locked, and the lock belongs to a handle.
+
+    Raises BlockingIOError if another process, or another ``FileLock`` of this process, holds the lock for longer than
+    ``seconds``. Raises another OSError if the file cannot be opened, or if its file system has no locks.
     """
 
     __slots__ = ("__weakref__", "_file", "_owner", "_path")
@@ -54,7 +55,8 @@ class FileLock:
     def is_held(self) -> bool:
         """True if this process holds the lock, and the path still leads to the file that was locked.
 
-        A file that was removed or replaced has another lock, which others may hold.
+        If the file was removed or replaced, the file that is now at the path has another lock, which another process
+        may hold.
         """
         with suppress(OSError):  # the path may lead nowhere
             if self._owner.is_here and self._file >= 0:
@@ -62,7 +64,7 @@ class FileLock:
         return False
 
     def release_lock(self) -> None:
-        """Gives the lock back; in a forked child, it closes the descriptor and leaves the lock to the parent."""
+        """Releases the lock. In a forked child, closes the descriptor, and the parent keeps the lock."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
@@ -73,20 +75,20 @@ class FileLock:
 
 
 def _try_to_lock(file: int) -> bool:
-    """Takes the lock of the open file if it is free, and tells whether it was."""
+    """Takes the lock of the open file if the lock is free. Returns whether it was free."""
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         else:
             windows = import_module("msvcrt")
             windows.locking(file, windows.LK_NBLCK, 1)
-    except (BlockingIOError, PermissionError):  # Windows raises the second
+    except (BlockingIOError, PermissionError):  # Windows raises PermissionError
         return False
     return True
 
 
 _held: WeakSet[FileLock] = WeakSet()
-"""Locks of this process, whose copies a forked child closes."""
+"""Locks of this process. A forked child closes its copies of them."""
 
 
 def _leave_locks_to_the_parent() -> None:

@@ -1,7 +1,7 @@
-"""Opens files to be read: regular files of a bounded size alone, because a pipe or a device may never end.
+"""Opens files for reading. Only regular files of a bounded size are accepted, because a pipe or a device may never end.
 
-Every path that the package reads is opened by ``open_file``, or looked at by ``check_file`` before a library opens it
-by its name.
+Every path that the package reads is opened by ``open_file``, or is checked by ``check_file`` before a library opens
+the file by its path.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def check_file(path: str | Path, most: int | None = None) -> None:
-    """Raises ValueError for anything but a regular file of at most ``most`` bytes, and OSError for none at all."""
+    """Raises ValueError unless the path is a regular file of at most ``most`` bytes, and OSError if it is missing."""
     try:
         found = os.stat(path)
-    except ValueError:  # of a zero, or of a character that no file system can hold
+    except ValueError:  # the path has a zero byte, or a character that no file system can hold
         raise ValueError(f"{_check.describe_value(str(path))}: must be the path of a file") from None
     _check_status(path, found, most)
 
 
 def open_file(path: Path, most: int | None = None) -> BinaryIO:
-    """Returns the file of that path, opened to be read. Raises as ``check_file`` does.
+    """Returns the file at ``path``, opened for reading. Raises as ``check_file`` does.
 
-    It is looked at before it is opened, which may already act on a device, and again after that: another one may have
-    come in its place. Opening does not wait for a pipe's other end.
+    The file is checked before it is opened, because opening a device may already have an effect. It is checked again
+    after that, because another file may have replaced it. Opening does not wait for the other end of a pipe.
     """
     check_file(path, most)
     file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115
@@ -43,13 +43,13 @@ def open_file(path: Path, most: int | None = None) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Returns what a file holds, which is at most ``most`` bytes. Raises as ``check_file`` does."""
+    """Returns the contents of a file of at most ``most`` bytes. Raises as ``check_file`` does."""
     with open_file(path, most) as file:
         return file.read(most)
 
 
 def read_text(path: Path, most: int) -> str:
-    """Returns the text of a file in UTF-8 with the line ends of Python. Raises as ``check_file`` does."""
+    """Returns the text of a UTF-8 file, with line ends converted to newlines. Raises as ``check_file`` does."""
     return TextIOWrapper(BytesIO(read_bytes(path, most)), encoding="utf-8").read()
 
 

@@ -1,4 +1,4 @@
-"""A lock for short work that a forked child finds free."""
+"""A lock that is free in a forked child, even if a thread held the lock when the process forked."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import threading
 
 
 class RenewedLock:
-    """A lock that ``with lock.now:`` holds.
+    """A lock for short operations, which ``with lock.now:`` takes and releases.
 
-    A thread that held it when the process forked does not exist in the child, which therefore gets a new lock.
+    A thread that held the lock when the process forked does not exist in the child, and so could never release the
+    lock there. The child therefore gets a new lock.
     """
 
     __slots__ = ("now",)

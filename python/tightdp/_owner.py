@@ -1,4 +1,4 @@
-"""The process that an object belongs to."""
+"""Records which process an object belongs to."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class Owner:
         return os.getpid() == self._process
 
     def check_process(self, name: str, advice: str) -> None:
-        """Raises RuntimeError in any other process. ``name`` names the object that belongs to the owner."""
+        """Raises RuntimeError if this process is not the owner. The message calls the owned object ``name``."""
         if not self.is_here:
             raise RuntimeError(f"{name} belongs to process {self._process}, of which {os.getpid()} is a fork: {advice}")

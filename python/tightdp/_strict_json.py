@@ -1,8 +1,8 @@
-"""Reads values from files: JSON text of a bounded size, and types that are built by their constructors alone.
+"""Reads objects from JSON text of a bounded size. Only constructors of known classes build the objects.
 
-Anybody may have written a file. So text is refused before it is parsed if it is long or has many values, and each value
-must be of the kind that the annotation of a constructor's parameter names. Everything that is wrong is a ValueError,
-which says where.
+A file may come from anybody, so its text is not trusted. Text that is too long or has too many values is refused before
+it is parsed. Each value must have the type that a parameter of a constructor is annotated with. Every error in the text
+is a ValueError that says where the error is.
 """
 
 from __future__ import annotations
@@ -21,26 +21,28 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_BYTES = 2**25
-"""Bytes of the longest file: enough for a model of a million weights."""
+"""Largest size of a file, in bytes: enough for a model of a million weights."""
 MOST_VALUES = 2**21
-"""Largest number of commas and brackets in a text. They bound the number of its values, which take some 100 bytes of
-memory each."""
+"""Largest number of commas and opening brackets in a text. This number bounds the number of values in the text, each of
+which takes some 100 bytes of memory."""
 MOST_DIGITS = 400
-"""Digits of the longest integer: a double has at most 309."""
+"""Largest number of digits of an integer. The integer part of a double has at most 309 digits."""
 _NUMBERS = (int, float)
 _TYPE_NAMES = {float: "a number", int: "an integer", bool: "true or false", str: "text", types.NoneType: "null",
           tuple: "a list", Mapping: "an object"}  # fmt: skip
 _JSON_TYPES = {float: _NUMBERS, int: (int,), bool: (bool,), str: (str,), types.NoneType: (types.NoneType,),
           tuple: (list,), Mapping: (dict,)}  # fmt: skip
 Build = Callable[[Any, Any, str], Any]
-"""Builds a value of a class from an object of JSON, whose place in the file is the third argument."""
+"""Type of a function that builds a value of a class. Its arguments are the class, an object of JSON, and the place of
+this object in the file."""
 Built = TypeVar("Built")
 
 
 def read_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
     """Returns the object that ``build_from`` makes of the values in a file of JSON.
 
-    Raises ValueError, which names the file, for other contents, and OSError for a file that cannot be read.
+    Raises ValueError, which names the file, if the file is not valid JSON or ``build_from`` refuses its values. Raises
+    OSError if the file cannot be read.
     """
     try:
         text = read_text(path, MOST_BYTES)
@@ -57,8 +59,9 @@ def read_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
 def parse_json(text: str) -> Any:
     """Returns the values of JSON text.
 
-    Raises ValueError for text that is not JSON, is too long or nested too deeply, or has numbers that JSON lacks (NaN
-    and infinities). A name with two values is refused too, since readers differ in which one they take.
+    Raises ValueError for text that is not JSON, is too long or is nested too deeply, and for NaN and infinities, which
+    are no numbers of JSON. Raises ValueError also if a name occurs twice in an object, since JSON readers differ in
+    which of its values they take.
     """
     if len(text) > MOST_BYTES:
         raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {len(text):,}")
@@ -93,7 +96,7 @@ def _parse_integer(text: str) -> int:
 
 
 def check_format(plain: Any, entry: str, number: int, writer: str) -> None:
-    """Raises ValueError unless ``plain`` is an object that says that it is of this format."""
+    """Raises ValueError unless ``plain`` is an object with the format number ``number`` at ``entry``."""
     found = plain.get(entry) if isinstance(plain, dict) else None
     if type(found) is not int or found != number:
         has = f"has no {entry}" if found is None else f"its {entry} is {_check.describe_value(found)}"
@@ -113,7 +116,7 @@ def read_arguments(
 ) -> dict[str, Any]:
     """Returns the arguments that ``read_object`` calls ``cls`` with.
 
-    With ``only``, returns the parameters that it names: ``plain`` has their entries, and may have more.
+    With ``only``, returns the arguments for the parameters in ``only``. Then ``plain`` may have further entries.
     """
     hints = _list_parameter_types(cls)
     if only is None:
@@ -125,7 +128,7 @@ def read_arguments(
 
 
 def construct_object(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
-    """Returns ``cls(**arguments)``, whose errors become a ValueError that says where in the file."""
+    """Returns ``cls(**arguments)``. Raises ValueError, which says where in the file, if the constructor fails."""
     try:
         return cls(**arguments)
     except (TypeError, ValueError) as error:
@@ -134,7 +137,7 @@ def construct_object(cls: Callable[..., Built], arguments: Mapping[str, Any], na
 
 
 def check_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
-    """Raises ValueError unless ``plain`` is an object that has these entries, and no others."""
+    """Raises ValueError unless ``plain`` is an object with exactly the ``expected`` entries."""
     if not isinstance(plain, dict):
         raise ValueError(f"{_shorten_place(name)} must be an object, got {_check.describe_value(plain)}")
     wanted = set(expected)
@@ -147,7 +150,7 @@ def check_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
 
 
 def check_same(plain: Any, written: Any, name: str = "") -> None:
-    """Raises ValueError, with its place, for a value that is not the one that tightdp writes."""
+    """Raises ValueError, which says where, if a value of ``plain`` differs from that of ``written``."""
     if isinstance(written, dict):
         check_entries(name or "text", plain, written)
         for entry in written:
@@ -164,7 +167,8 @@ def check_same(plain: Any, written: Any, name: str = "") -> None:
 def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> Any:
     """Returns ``plain`` as a value of the type ``hint``.
 
-    The type is a number, a text, a tuple, a mapping, or a class that ``build`` makes of an object.
+    The type is that of a number or a text, a tuple, a mapping, or a class whose values ``build`` makes from objects of
+    JSON.
     """
     kind = get_origin(hint) or hint
     if kind in (Union, types.UnionType):
@@ -173,7 +177,7 @@ def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> 
             raise _make_refusal(name, " or ".join(dict.fromkeys(map(_describe_type, get_args(hint)))), plain)
         if len(fitting) == 1 or build is None:
             return read_value(fitting[0], plain, name, build)
-        return build(hint, plain, name)  # tells several classes apart
+        return build(hint, plain, name)  # ``build`` decides which of several classes it is
     if not _is_of_type(hint, plain):
         raise _make_refusal(name, _describe_type(hint), plain)
     if kind is float:
@@ -191,13 +195,13 @@ def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> 
 
 
 def read_nothing_else(hint: Any, plain: Any, name: str) -> Any:
-    """Returns an object, whose entries hold objects of the classes that annotations name, and no others."""
+    """Returns an object of the class ``hint``. Objects within it are of the classes that annotations name."""
     return read_object(hint, plain, name)
 
 
 def _read_list(hints: tuple[Any, ...], plain: list[Any], name: str, build: Build | None) -> tuple[Any, ...]:
     """Returns a list as a tuple of values of the types ``hints``."""
-    if hints == (float, ...) and set(map(type, plain)) <= {float}:  # a million weights take no time
+    if hints == (float, ...) and set(map(type, plain)) <= {float}:  # a fast path for a model of a million weights
         if not all(map(float.__le__, map(abs, plain), [_check.LARGEST] * len(plain))):
             raise ValueError(f"{_shorten_place(name)} must be finite numbers")
         return tuple(plain)
@@ -219,7 +223,7 @@ def _read_number(plain: int | float, name: str) -> float:
 
 
 def _is_of_type(hint: Any, plain: Any) -> bool:
-    """Tells whether ``plain`` is of a kind as which JSON writes values of the type ``hint``."""
+    """Returns whether ``plain`` has the JSON type that values of the type ``hint`` are written as."""
     kind = get_origin(hint) or hint
     if kind is Literal:
         return any(type(plain) is type(value) and plain == value for value in get_args(hint))

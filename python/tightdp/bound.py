@@ -1,4 +1,4 @@
-"""The answers of questions: certified intervals, with the terms of their widths."""
+"""Results of accounting: certified intervals, and what makes them as wide as they are."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from . import number_texts
 class ContradictionError(RuntimeError):
     """Error that is raised if two certified bounds of one quantity exclude each other, so that at least one is wrong.
 
-    Either this library has an error, which its authors want to hear of, or the machine's arithmetic is not the one that
-    the proofs assume (docs/theory/closed-forms.md section 1). Do not rely on any bound from the same question.
+    Either this library has an error, which you should report to its authors, or the machine's arithmetic is not the
+    one that the proofs assume (docs/theory/closed-forms.md section 1). Do not rely on any bound of this quantity.
     """
 
 
@@ -26,20 +26,20 @@ class ContradictionError(RuntimeError):
 class Bound:
     """An interval with ``lower <= truth <= upper``.
 
-    As a number it is its upper end, the safe side: in float, str, format and round. Text and ``round`` round it up, so
-    that the printed number holds; ``interval`` prints both ends, and repr keeps everything.
+    ``float``, ``str``, ``format`` and ``round`` use the upper end, which is the safe one. All but ``float`` round it
+    up, so that the printed number is still a bound. ``interval`` prints both ends, and repr shows all fields.
 
-    A comparison is true only if it is certain: ``bound <= x`` if the upper end is <= x, ``bound >= x`` if the lower end
-    is >= x, and between two bounds if it holds for all pairs of their values. So both may be false. ``==``
-    compares the ends and the engine.
+    A comparison is true only if it is certain. ``bound <= x`` is true if the upper end is <= x, and ``bound >= x`` if
+    the lower end is >= x. A comparison of two bounds is true if it holds for all pairs of values in them. So
+    ``bound <= x`` and ``bound >= x`` may both be false. ``==`` compares the ends and the engine.
 
     >>> bound = dp.Bound(0.25, 0.5, "grid")
     >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4
     ('0.500', True, False, False)
 
-    ``engine`` names the engine that computed it. ``error_budget`` says how much each named term adds to the width, in
-    the unit of the question; the terms add up to a finite width. An infinite upper end means that no finite one is
-    known, or that finding one would take too long.
+    ``engine`` names the engine that computed the bound. ``error_budget`` says how much each named term adds to the
+    width, in the unit of the bound. The terms add up to the width if it is finite. An infinite upper end means that no
+    finite upper bound is known, or that finding one would take too long.
     """
 
     lower: float
@@ -53,7 +53,7 @@ class Bound:
 
     @property
     def width(self) -> float:
-        """Upper end minus lower end."""
+        """Upper end minus lower end; infinite if the upper end is."""
         return self.upper - self.lower if math.isfinite(self.upper) else math.inf
 
     def __float__(self) -> float:
@@ -66,7 +66,7 @@ class Bound:
         return number_texts.format_up(self.upper, spec)
 
     def interval(self, spec: str = ".6g") -> str:
-        """Formats both ends, rounded outward; ``spec`` is a format specification of a float.
+        """Formats both ends, rounded outward. ``spec`` is a format specification of a float.
 
         >>> dp.Bound(0.12345, 0.12346, "grid").interval(".4f")
         '[0.1234, 0.1235]'
@@ -94,7 +94,7 @@ class Bound:
         return self.lower >= (other.upper if isinstance(other, Bound) else other)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values for JSON. It has no infinity: an infinite upper bound is None."""
+        """Returns a dictionary for JSON. An infinite number becomes None, because JSON has no infinities."""
         return {
             "lower": _to_json_number(self.lower),
             "upper": _to_json_number(self.upper),
@@ -109,7 +109,7 @@ def _to_json_number(x: float) -> float | None:
 
 
 class Curve(NamedTuple):
-    """Arrays ``lower <= truth <= upper``, element by element, of the shape that was asked for."""
+    """Arrays with ``lower <= truth <= upper`` in each element, of the shape of the arguments that were given."""
 
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]

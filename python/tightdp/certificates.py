@@ -1,7 +1,7 @@
 """Certificates: a bound with everything that a checker needs to prove both of its ends (docs/reference/certificate.md).
 
-``tightdp/verify.py`` is that checker. It shares nothing with the engines, so a certificate says nothing of how a bound
-was computed: it names what was composed, the relation, the question and the two ends.
+``tightdp/verify.py`` is that checker, and shares no code with the engines. A certificate therefore does not say how a
+bound was computed. It names the composition, the neighbouring relation, the given epsilon or delta, and both ends.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .composition import Composable, Composition
 from .options import NEIGHBORS, Neighbors
 
 FORMAT, VERSION = "tightdp certificate", 1
-"""The format of a certificate, which the checker reads."""
+"""Name and version of the format of a certificate. The checker reads both."""
 MOST_BYTES = 20_000
-"""Size of the largest certificate: whoever reads it may look at all of it."""
+"""Largest number of characters of a certificate. A certificate is short, so that a person can read all of it."""
 _ENTRIES = "format", "version", "composition", "neighbors", "epsilon", "delta"
 
 
@@ -29,8 +29,8 @@ _ENTRIES = "format", "version", "composition", "neighbors", "epsilon", "delta"
 class Certificate:
     """A bound of epsilon at ``delta``, or of delta at ``epsilon``, which ``tightdp.verify`` can prove.
 
-    ``Composition.certificate`` makes one. The one of ``epsilon`` and ``delta`` that is None was asked for; its value is
-    from ``lower`` to ``upper``.
+    ``Composition.certificate`` makes one. Either ``epsilon`` or ``delta`` is None: this is the quantity that is
+    bounded, and its value lies from ``lower`` to ``upper``.
 
     >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
     >>> f"{certificate.lower:.6f}, {certificate.upper:.6f}"
@@ -62,7 +62,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Returns the certificate that ``to_json`` wrote. Raises ValueError for any other text. Nothing is proved."""
+        """Returns the certificate that ``to_json`` wrote. Raises ValueError for other text. Proves nothing."""
         plain = parse_json(text)
         check_entries("certificate", plain, _ENTRIES)
         if plain["format"] != FORMAT or plain["version"] != VERSION:
@@ -84,7 +84,7 @@ class Certificate:
 def make_certificate(
     composition: Composition, epsilon: float | None, delta: float | None, options: Mapping[str, Any]
 ) -> Certificate:
-    """Returns the certificate of the one of ``epsilon`` and ``delta`` that is None."""
+    """Returns a certificate that bounds ``epsilon`` or ``delta``, whichever is None."""
     neighbors: Neighbors = options.get("neighbors", "add_or_remove")
     if epsilon is None and delta is not None:
         found = composition.epsilon(delta, **options)

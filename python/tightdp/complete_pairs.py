@@ -1,9 +1,9 @@
-"""Complete pairs of distributions: all masses of P and of Q, as rounded numbers.
+"""Pairs of discrete distributions P and Q of which all masses are known, up to roundings: complete pairs.
 
-A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_table`` makes one
-complete pair that dominates all of them, and one that all of them dominate. These dominations still hold after the
-pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (docs/theory/conversions.md section
-10, Lemma).
+A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_table`` returns one
+complete pair that dominates all of these pairs, and one that all of them dominate. The two dominations still hold after
+the pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (docs/theory/conversions.md
+section 10, Lemma).
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 TOLERANCE = 1e-9
-"""Largest distance from 1 of a sum of probabilities that is taken to be 1."""
+"""Largest distance from 1 at which a sum of probabilities is accepted as 1."""
 SMALL_ERROR = 1e-6
-"""Largest error of the losses that is recorded as ``slack``, like roundings. Larger errors move the losses."""
+"""Largest error of the losses that is recorded as ``slack``. For a larger error the losses themselves are moved."""
 _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
-"""Relative error of a probability that a user gives."""
+"""Assumed relative error of a probability that a user gives."""
 _KNOWN_WIDTH = 2.0**-30
-"""Largest relative width of a range, for Q's mass where P has none, that one number replaces."""
+"""Largest relative width at which a range of Q's mass where P has none is replaced by one number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompletePair:
     """Two distributions P and Q, given by the privacy losses of their outcomes.
 
-    Losses ascend strictly, and each has an error of at most ``slack``. P's ``masses`` have a relative error of at most
-    ``relative``, and Q's masses are ``masses * exp(-losses)``. ``infinity`` is P's mass where Q has none; ``hidden`` is
-    Q's mass where P has none. Both have a relative error of at most ``relative_ends``.
+    ``losses`` ascend strictly, and each has an error of at most ``slack``. ``masses`` are P's masses at the losses,
+    with a relative error of at most ``relative``. Q's masses there are ``masses * exp(-losses)``. ``infinity`` is P's
+    mass where Q has none, and ``hidden`` is Q's mass where P has none. These two have a relative error of at most
+    ``relative_ends``.
     """
 
     losses: Array
@@ -46,14 +47,14 @@ class CompletePair:
 
     @property
     def q_masses(self) -> Array:
-        """Q's masses at the losses, within a relative e^slack and the roundings of an exponential."""
+        """Q's masses at the losses. They are correct up to a factor of e^slack and the roundings of an exponential."""
         with np.errstate(over="ignore", under="ignore"):
             found: Array = np.exp(np.log(self.masses) - self.losses)
         return found
 
     @property
     def largest_absolute_loss(self) -> float:
-        """The largest privacy loss of P against Q and of Q against P, without the slack."""
+        """The largest privacy loss of P against Q or of Q against P, without the slack."""
         if self.infinity > 0 or self.hidden > 0:
             return math.inf
         return float(np.abs(self.losses).max(initial=0.0))
@@ -68,7 +69,7 @@ class LossTable(NamedTuple):
 
 
 def bound_hidden(losses: Array, masses: Array, error: float) -> tuple[float, float]:
-    """Returns a lower and an upper bound of 1 minus the sum of Q's masses. They may be negative.
+    """Returns a lower and an upper bound of 1 minus the sum of Q's masses. Both bounds may be negative.
 
     Each given loss differs from the true one by at most ``error``.
     """
@@ -82,12 +83,12 @@ def bound_hidden(losses: Array, masses: Array, error: float) -> tuple[float, flo
 def bound_table(table: LossTable, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
     """Returns a complete pair that dominates every pair of a table, and one that every pair of it dominates.
 
-    ``hidden`` is the stated mass of Q where P has none, and ``error`` bounds the distance of each loss from the true
-    one. Both results are one object if the table is exact except for roundings.
+    ``hidden`` is the mass that Q is stated to have where P has none. ``error`` bounds the distance of each loss from
+    the true one. Both results are the same object if the table is exact except for roundings.
     """
     losses, masses, infinity = table
     lost, scale = _measure_deficit(masses, infinity)
-    error = max(error, math.log(max(_bound_q_mass_from_below(losses, masses), 1.0)))  # Q adds up to 1 at most
+    error = max(error, math.log(max(_bound_q_mass_from_below(losses, masses), 1.0)))  # Q's sum is <= 1
     least, most = bound_hidden(losses, masses, error)
     if error > SMALL_ERROR:
         above = _raise_losses(LossTable(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error)
@@ -105,10 +106,10 @@ def bound_table(table: LossTable, hidden: float | None, error: float) -> tuple[C
 
 
 def _bound_stated_hidden(stated: float | None, least: float, most: float) -> tuple[float, float]:
-    """Returns bounds of Q's mass where P has none. By the losses it is between ``least`` and ``most``.
+    """Returns bounds of Q's mass where P has none. The losses imply that it is between ``least`` and ``most``.
 
-    A stated mass between these two is taken as exact if ``most`` exceeds it by at most ``TOLERANCE``. A stated mass of
-    at least ``most`` is taken as an upper bound.
+    A ``stated`` mass between ``least`` and ``most`` is taken as exact if it is within ``TOLERANCE`` of ``most``. A
+    ``stated`` mass of at least ``most`` is taken as an upper bound.
     """
     low, high = max(least, 0.0), max(most, 0.0)
     if stated is None:
@@ -121,9 +122,10 @@ def _bound_stated_hidden(stated: float | None, least: float, most: float) -> tup
 
 
 def _measure_deficit(masses: Array, infinity: float) -> tuple[float, float]:
-    """Returns 1 minus the sum of P's masses, rounded up, and a divisor of the masses if they exceed 1.
+    """Returns 1 minus the sum of P's masses, or 0 if they exceed 1, and a number that the masses are to be divided by.
 
-    A difference within the rounding of a sum counts as none.
+    The first number is rounded up. The divisor is 1 unless the masses exceed 1. A sum that differs from 1 by no more
+    than its own rounding error is taken as 1.
     """
     total = math.fsum((*masses.tolist(), infinity))
     rounding = 4 * _ULP * (8 + math.log2(1 + len(masses)))
@@ -133,7 +135,7 @@ def _measure_deficit(masses: Array, infinity: float) -> tuple[float, float]:
 
 
 def _raise_losses(table: LossTable, hidden: float, error: float) -> CompletePair:
-    """Returns the pair with the largest possible losses, which is one of the pairs that the table stands for."""
+    """Returns the pair with the losses of the table plus ``error``: one of the pairs that the table stands for."""
     losses, masses = _merge_equal(table.losses + error, table.masses)
     digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
     return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN_ERROR)
@@ -167,7 +169,7 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
     (a, p_a, infinity), (b, p_b, _) = low, high
     with np.errstate(over="ignore", under="ignore"):
         q_a, q_b = np.exp(np.log(p_a) - a), np.exp(np.log(p_b) - b)
-    # The first ``left`` losses of b are kept, and those of a from ``right`` on.
+    # The first ``left`` losses of b are kept, and the losses of a from index ``right`` on.
     left, right = _find_crossing(low, high, q_a, q_b, hidden)
     terms = math.log2(2 + len(a) + len(b)) + 8
     step = 1
@@ -180,9 +182,9 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
             float(q_a[kept_a] @ (np.abs(a[kept_a]) + np.abs(np.log(p_a[kept_a])) + terms))
             + float(q_b[kept_b] @ (np.abs(b[kept_b]) + np.abs(np.log(p_b[kept_b])) + terms))
         )
-        if p <= 2 * off_p and left == 0:  # P is used up, and the rest of Q goes where P has none
+        if p <= 2 * off_p and left == 0:  # no mass of P is left, and the rest of Q is hidden
             return _join_tables(low, high, kept_a, kept_b, None, hidden + max(q - 2 * off_q, 0.0), 0.0)
-        if q <= 2 * off_q and right == len(a):  # Q is used up, and nothing is claimed about the rest of P
+        if q <= 2 * off_q and right == len(a):  # no mass of Q is left: the rest of P is not used
             return _join_tables(low, high, kept_a, kept_b, None, hidden, 0.0)
         if p > 2 * off_p and q > 2 * off_q:
             at, unsure = math.log(p / q), 2 * (off_p / p + off_q / q)
@@ -191,7 +193,7 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
                 return _join_tables(low, high, kept_a, kept_b, (at, p - off_p), hidden, unsure)
         else:
             at = math.inf if q <= 2 * off_q else -math.inf
-        # The neighbour that is nearer to the atom becomes a part of it. Steps grow, since there may be many losses.
+        # The kept loss that is nearest to the atom is merged into it. Later steps merge more losses at a time.
         far_a = a[right] - at if right < len(a) else math.inf
         far_b = at - b[left - 1] if left > 0 else math.inf
         if far_a <= far_b and right < len(a):
@@ -204,8 +206,8 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
 def _find_crossing(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float) -> tuple[int, int]:
     """Finds the last point where the curve of ``high`` is not below that of ``low``.
 
-    Returns the number of losses of ``high`` to the left of it, and the index of the first loss of ``low`` to the right.
-    Roundings may move the point, so that the caller checks it again.
+    Returns the number of losses of ``high`` to the left of this point, and the index of the first loss of ``low`` to
+    its right. Roundings may move the point, so the caller must check it.
     """
     nodes = np.sort(np.concatenate((low.losses, high.losses)), kind="stable")
     right = np.searchsorted(low.losses, nodes, side="right")
@@ -218,13 +220,13 @@ def _find_crossing(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidd
 
 
 def _sum_tails(values: Array) -> Array:
-    """Returns the sums of all values from each index on."""
+    """Returns, for each index, the sum of the values from this index on."""
     found: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)
     return found
 
 
 def _sum_heads(values: Array) -> Array:
-    """Returns the sums of all values before each index."""
+    """Returns, for each index, the sum of the values before it."""
     found: Array = np.append(0.0, np.cumsum(values))
     return found
 
@@ -238,9 +240,9 @@ def _join_tables(
     hidden: float,
     unsure: float,
 ) -> CompletePair:
-    """Returns the pair of the kept parts of both tables and the atom ``middle`` between them.
+    """Returns the pair that consists of the kept parts of both tables and the atom ``middle`` between these parts.
 
-    The loss of the atom has an error of ``unsure``.
+    ``middle`` is the loss of the atom and its mass, or None for no atom. The loss has an error of at most ``unsure``.
     """
     at, mass = ([middle[0]], [middle[1]]) if middle else ([], [])
     losses = np.concatenate((high.losses[kept_high], at, low.losses[kept_low]))
@@ -250,7 +252,7 @@ def _join_tables(
 
 
 def _merge_equal(losses: Array, masses: Array) -> tuple[Array, Array]:
-    """Returns the ascending losses, each once, with the sum of the masses of all losses that round to it."""
+    """Returns ascending losses without repetitions. The masses of equal losses are added up."""
     first = np.append(True, np.diff(losses) > 0)[: len(losses)]
     if first.all():
         return losses, masses
@@ -258,7 +260,10 @@ def _merge_equal(losses: Array, masses: Array) -> tuple[Array, Array]:
 
 
 def _sum_q_masses(losses: Array, masses: Array) -> tuple[float, float]:
-    """Returns Q's mass at the losses and its rounding: logarithms, exponentials and the sum each have one."""
+    """Returns the sum of Q's masses at the losses, and a bound on its error.
+
+    The error comes from the roundings of the logarithms, the exponentials and the sum.
+    """
     with np.errstate(over="ignore", under="ignore"):
         logs = np.log(masses)
         terms = np.exp(logs - losses)

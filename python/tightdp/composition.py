@@ -1,4 +1,4 @@
-"""Mechanisms and their compositions: releases, sums and multiples of them, and the questions that they answer."""
+"""Base classes of mechanisms and compositions: how they are composed, and the privacy quantities that they bound."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 FEW_PARTS = 8
-"""Largest number of distinct mechanisms that an engine sees in canonical order, however they were composed."""
+"""Largest number of distinct mechanisms that engines get in canonical order. If a composition has more, engines get its
+mechanisms in the order of ``Composition.latest_last``."""
 
 
 class Questions(Protocol):
-    """The questions about one composition, under one relation and one engine.
+    """The quantities that can be asked of one composition, for one neighbouring relation and one engine.
 
-    ``accounting/questions/question.py`` answers them.
+    The class ``Question`` in ``accounting/questions/question.py`` computes them.
     """
 
     def epsilon(self, delta: float) -> Bound: ...
@@ -34,7 +35,7 @@ class Questions(Protocol):
 
 
 class CertifiedBound(Protocol):
-    """A bound that a checker can prove. ``certificates.py`` has the class."""
+    """A bound that a checker can prove. ``certificates.py`` defines the class that has this interface."""
 
     @property
     def lower(self) -> float: ...
@@ -44,24 +45,25 @@ class CertifiedBound(Protocol):
 
 
 class Composable:
-    """Base of mechanisms and compositions, with the questions that both answer.
+    """Base of mechanisms and compositions, with the methods that bound their privacy.
 
-    Every question takes ``neighbors``: "add_or_remove" one record (the default: the worse of both), "add", "remove",
-    "replace", or "replace_special" (by a record that contributes nothing, or the reverse); ``engine``: "auto" or a
-    name (docs/accounting.md lists them); and ``width``, the relative width that "auto" tries to meet. The "prv"
-    engine reads ``eps_error`` and ``delta_error`` in its place.
+    Most of these methods take the same keywords. ``neighbors`` is the neighbouring relation. It is "add_or_remove" one
+    record (the default, the worse of "add" and "remove"), "add", "remove", "replace", or "replace_special" (replace a
+    record by one that contributes nothing, or the reverse). ``engine`` is "auto" or the name of an engine
+    (docs/accounting.md lists them). ``width`` is the relative width that "auto" tries to reach. The "prv" engine reads
+    ``eps_error`` and ``delta_error`` instead of ``width``.
     """
 
     __slots__ = ()
     _open_question: ClassVar[Callable[..., Questions]]
-    """Question about a composition, with checked options. The package hands it in (``__init__.py``), because values
-    know nothing of the engines that answer."""
+    """Function that returns the ``Questions`` about a composition, with checked options. ``__init__.py`` sets this
+    attribute, so that this module does not import the engines."""
     _see_as_group: ClassVar[Callable[[Composition, int], Composition]]
-    """The composition as a group of records sees it; handed in as well."""
+    """Function that returns the composition for groups of records. ``__init__.py`` sets it."""
     _draw_curves: ClassVar[Callable[..., Figure]]
-    """Figure of the curves, ``plots.privacy``; handed in as well."""
+    """Function that draws the curves, ``plots.privacy``. ``__init__.py`` sets it."""
     _certify: ClassVar[Callable[..., CertifiedBound]]
-    """Certificate of an answer; handed in as well."""
+    """Function that returns the certificate of a bound. ``__init__.py`` sets it."""
 
     def _to_composition(self) -> Composition:
         """Returns the composition of this mechanism, or this composition itself."""
@@ -87,7 +89,7 @@ class Composable:
     __rmul__ = __mul__
 
     def _to_question(self, options: Options) -> Questions:
-        """Returns the question about this composition, with checked options."""
+        """Returns the ``Questions`` about this composition, with checked options."""
         return Composable._open_question(self._to_composition(), **options)
 
     @accept_question_options
@@ -95,7 +97,7 @@ class Composable:
         """Returns bounds on the smallest epsilon >= 0, in nats, such that (epsilon, ``delta``)-DP holds; delta in [0,
         1).
 
-        At delta 0 it is the largest privacy loss, which is infinite for Gaussian noise.
+        At delta 0 this epsilon is the largest privacy loss, which is infinite for Gaussian noise.
 
         Raises ValueError for ``delta`` out of its range, or a relation that is not proved for a mechanism.
 
@@ -134,9 +136,10 @@ class Composable:
         """Returns the trade-off curve of f-DP: bounds on the least type II error beta at each type I error in
         ``alphas``.
 
-        It is about the worst neighbours and the best test between them. A type I error takes the record to be there
-        when it is not. With ``neighbors="add"`` it is the other way round. A relation of both directions, such as the
-        default, has the lesser of both betas. ``width`` is the absolute width of beta that is aimed at.
+        The curve is that of the worst neighbours and of the best test between them. A type I error is to decide that
+        the record is in the data when it is not. With ``neighbors="add"`` a type I error is the opposite mistake. For a
+        relation of two directions, such as the default, beta is the smaller one of the two directions. ``width`` is
+        the absolute width of the bounds on beta that is aimed at.
 
         Raises ValueError for ``alphas`` out of its range, or a relation that is not proved for a mechanism.
 
@@ -152,8 +155,9 @@ class Composable:
         Orders are finite numbers > 1, of any shape.
 
         The divergence is that of the worse direction. Both ends agree up to roundings for Gaussians, Laplace noise,
-        pure mechanisms, zCDP, and Poisson samples of Gaussians. Otherwise the lower end is that of a mechanism of the
-        class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite if everything may be revealed.
+        pure mechanisms, zCDP, and Poisson samples of Gaussians. For other mechanisms the lower end is the divergence of
+        a mechanism of the class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite if everything
+        may be revealed.
 
         >>> curve = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).renyi([2, 16])
         >>> [round(float(x), 4) for x in curve.upper]
@@ -164,12 +168,12 @@ class Composable:
     def gdp(self, delta: float = 0.0, *, neighbors: Neighbors = "add_or_remove") -> Bound:
         """Returns bounds on the smallest mu such that the mechanism is mu-GDP up to ``delta`` in [0, 1).
 
-        That is, in both directions and for every epsilon >= 0, delta(epsilon) is at most the larger of ``delta`` and
-        the delta(epsilon) of a Gaussian of noise multiplier 1/mu. So no test has a type II error below that Gaussian's
-        by more than ``delta``. ``delta=0`` is Gaussian differential privacy itself. A sampled Gaussian then has the mu
-        of an unsampled one, because far in the tails sampling does not help; a small ``delta`` leaves the tails out.
-        The relative width aimed at is a thousandth (docs/theory/conversions.md section 15). Source: Dong, Roth and Su
-        (2022), Definition 4.
+        This means that in both directions and for every epsilon >= 0, delta(epsilon) is at most the larger of ``delta``
+        and the delta(epsilon) of a Gaussian of noise multiplier 1/mu. No test then has a type II error that is smaller
+        than for this Gaussian by more than ``delta``. ``delta=0`` is Gaussian differential privacy itself. At
+        ``delta=0`` a sampled Gaussian has the mu of an unsampled one, because sampling does not help far in the tails.
+        A small ``delta`` leaves the tails out. The relative width aimed at is a thousandth (docs/theory/conversions.md
+        section 15). Source: Dong, Roth and Su (2022), Definition 4.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> f"{run.gdp():.3f}, {run.gdp(1e-6):.3f}"
@@ -183,7 +187,8 @@ class Composable:
     ) -> CertifiedBound:
         """Returns bounds on epsilon at ``delta``, or on delta at ``epsilon``, as a certificate.
 
-        ``tightdp.verify`` proves both ends anew, and shares nothing with the engines (docs/reference/certificate.md).
+        ``tightdp.verify`` can prove both ends again, with code that shares nothing with the engines
+        (docs/reference/certificate.md).
 
         >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
         >>> from tightdp import verify
@@ -195,7 +200,7 @@ class Composable:
     def group(self, size: int) -> Composition:
         """Returns this run for neighbours that differ by a group of ``size`` records, an integer in [1, 1000].
 
-        The records are added, removed or replaced together. The result answers the same questions. See ``Group``.
+        The records are added, removed or replaced together. The result has the same methods. See ``Group``.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> f"{run.epsilon(1e-5):.2f}, {run.group(3).epsilon(1e-5):.2f}"
@@ -219,8 +224,9 @@ class Composable:
     def bayes_risk(self, prior: ArrayLike, **options: Unpack[Options]) -> Curve:
         """Returns bounds on the least probability of guessing wrongly which neighbour was used, at each ``prior``.
 
-        ``prior``, in [0, 1], is the probability of the neighbour that a test accuses: that the record is there, and
-        with ``neighbors="add"`` that it is not. The answer is at most min(prior, 1 - prior).
+        ``prior``, in [0, 1], is the probability before the release that the record is in the data. With
+        ``neighbors="add"`` it is the probability that the record is not in the data. The risk is at most
+        min(prior, 1 - prior).
 
         Raises ValueError for ``prior`` out of its range, or a relation that is not proved for a mechanism.
 
@@ -233,8 +239,8 @@ class Composable:
     def plot(self, **options: Any) -> Figure:
         """Draws the privacy profile beside the trade-off curve, with the band between the bounds.
 
-        ``options`` are those of ``tightdp.plots.privacy``: ``least_delta``, ``points``, ``title``, ``dark``, and those
-        of a question. Returns a matplotlib ``Figure``, and raises ImportError where matplotlib is missing.
+        ``options`` are those of ``tightdp.plots.privacy``: ``least_delta``, ``points``, ``title``, ``dark``, and the
+        options of ``epsilon``. Returns a matplotlib ``Figure``. Raises ImportError if matplotlib is not installed.
 
         >>> figure = dp.Gaussian(2.0).plot(points=9)
         >>> figure.get_suptitle()
@@ -248,19 +254,21 @@ class Mechanism(Composable):
 
     __slots__ = ()
     relations: ClassVar[frozenset[Neighbors]]
-    """Relations with a proved dominating pair. No other relation is answered (docs/theory/conversions.md section 1)."""
+    """Relations with a proved dominating pair. Other relations are refused (docs/theory/conversions.md section 1)."""
     unproved_reason: ClassVar[str] = "no dominating pair is proved here"
-    """Reason why no other relation is answered."""
+    """Reason why other relations are refused."""
     symmetric: ClassVar[bool]
-    """True if (P, Q) and (Q, P) have the same privacy curve, so that "add" and "remove" agree."""
+    """True if the pairs (P, Q) and (Q, P) have the same privacy profile, so that "add" and "remove" agree."""
     any_size: ClassVar[bool]
-    """True if one pair holds for data sets of every size, and so for every link of a chain of added or removed records
-    (docs/theory/derived.md section 2). If False, ``dataset_size`` says for which size it holds."""
+    """True if one dominating pair holds for data sets of every size. It then holds for every link of a chain of data
+    sets that differ by one record each (docs/theory/derived.md section 2). If False, the pair holds for data sets of
+    ``dataset_size`` records."""
     sampled: ClassVar[frozenset[Neighbors]] = frozenset()
-    """Relations under which its Poisson samples have a pair (grid.md section 6); empty if it cannot run on a sample."""
+    """Relations under which the mechanism on a Poisson sample has a dominating pair (docs/theory/grid.md section 6).
+    The set is empty if the mechanism cannot run on a sample."""
 
     def __init_subclass__(cls) -> None:
-        """Raises TypeError for a class that does not declare facts that the proofs need."""
+        """Raises TypeError for a subclass that does not declare the attributes that the proofs need."""
         for field in ("relations", "symmetric", "any_size"):
             if not hasattr(cls, field):
                 raise TypeError(f"{cls.__name__} must declare {field}: what combines mechanisms asks for it")
@@ -269,11 +277,11 @@ class Mechanism(Composable):
         return Composition(((self, 1),))
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
-        """Returns the simplest mechanism, and its count, with exactly this privacy curve."""
+        """Returns the simplest mechanism, and a count of it, that have exactly the same privacy profile."""
         return self, 1
 
     def _list_parameters(self) -> Mapping[str, Any]:
-        """Returns the arguments that build this value again."""
+        """Returns the arguments of the constructor that build this mechanism again."""
         names: tuple[str, ...] = getattr(self, "__match_args__", ())
         return {name: getattr(self, name) for name in names}
 
@@ -283,24 +291,25 @@ class Mechanism(Composable):
 
 
 Parts: TypeAlias = tuple[tuple[Mechanism, int], ...]
-"""Distinct mechanisms with their counts, in a canonical order."""
+"""Type of distinct mechanisms with their counts, in a fixed order."""
 
 
 def sort_parts(parts: Parts) -> Parts:
-    """Sorts parts into the order that equal compositions share."""
+    """Returns the parts in canonical order, which is the same for equal compositions."""
     return tuple(sorted(parts, key=lambda part: part[0]._sort_key()))
 
 
 class Composition(Composable):
     """Mechanisms with their counts, which run on the same data.
 
-    All of them are fixed before the first one runs. For mechanisms that are chosen in the light of earlier outputs see
-    ``PrivacyFilter``.
+    All mechanisms are fixed before the first one runs. For mechanisms that are chosen in the light of earlier outputs
+    see ``PrivacyFilter``.
 
-    A composition is a value: it can be hashed, its repr builds it again, and two are equal if they hold the same
+    A composition can be hashed, and its repr builds it again. Two compositions are equal if they hold the same
     mechanisms with the same counts, in any order. Composing takes constant time, because sums and multiples are merged
-    when they are first needed. Equal compositions have the same bounds; with more than eight
-    distinct mechanisms, composed in different orders, valid bounds may differ in the last digits.
+    only when they are first needed. Equal compositions have the same bounds if they have at most eight distinct
+    mechanisms. With more mechanisms the order of composition may change the last digits of the bounds, which are valid
+    in either case.
     """
 
     __slots__ = ("_latest", "_most", "_parts", "_pending")
@@ -326,7 +335,7 @@ class Composition(Composable):
         return made
 
     def _check_counts(self) -> None:
-        """Merges if the sum of all counts, ``_most``, is so large that one of them may be too large."""
+        """Merges the parts if ``_most``, which no count exceeds, is too large. Raises ValueError if a count is."""
         if self._most > _check.MAX_COUNT:
             self._most = max(count for _, count in self._merge_parts())
 
@@ -351,9 +360,10 @@ class Composition(Composable):
 
     @property
     def latest_last(self) -> Parts:
-        """The same parts. If there are more than ``FEW_PARTS``, each stands where it was composed for the last time.
+        """The same parts as ``parts``. If there are more than ``FEW_PARTS``, they are in the order of composition.
 
-        The parts that a longer run has in common with a shorter one then come first, so that an engine may continue.
+        A part that was composed several times then stands at its last place. The parts that a longer run shares with a
+        shorter one thus come first, so that an engine can continue from its result for the shorter run.
         """
         merged = self._merge_parts()
         return self.parts if len(merged) <= FEW_PARTS else merged
@@ -371,15 +381,15 @@ class Composition(Composable):
     def _get_pieces(self) -> tuple[tuple[Any, int], ...]:
         """Returns the sums and multiples that are still to be merged, or the parts if that is done.
 
-        It is safe beside a thread that merges: the parts are set before their sources are dropped, so that reading
-        in the other order never finds both missing.
+        This method may run while another thread merges. The merging thread sets the parts before it drops the sums and
+        multiples, and this method reads the two in the opposite order. So it never finds both missing.
         """
         pending = self._pending
         return pending if self._latest is None else self._latest
 
     @property
     def symmetric(self) -> bool:
-        """True if "add" and "remove" have the same privacy curve."""
+        """True if "add" and "remove" have the same privacy profile."""
         return all(mechanism.symmetric for mechanism, _ in self._merge_parts())
 
     def __len__(self) -> int:
@@ -406,8 +416,9 @@ class Composition(Composable):
 
 
 def _flatten_parts(pieces: tuple[tuple[Any, int], ...]) -> Parts:
-    """Flattens the tree of sums and multiples without recursion, because it may be as deep as the run is long."""
-    found: dict[Mechanism, list[int]] = {}  # a count in a list is reached by hashing the mechanism once
+    """Flattens the tree of sums and multiples. There is no recursion, because the tree may be as deep as the number of
+    sums."""
+    found: dict[Mechanism, list[int]] = {}  # lists, so that adding to a count hashes the mechanism only once
     stack = list(pieces)
     while stack:  # from the last to the first
         node, times = stack.pop()

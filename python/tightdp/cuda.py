@@ -1,8 +1,8 @@
-"""CUDA devices: a list of them, clipping of arrays in their memory, and composition. To build it, see docs/cuda.md.
+"""Uses CUDA devices: lists them, clips arrays in their memory, and composes on them. docs/cuda.md says how to build it.
 
-``clipped_sum`` and ``clip_and_noise`` call this module for arrays in device memory. Work is queued on the
-current stream of the array's library and the host does not wait. ``epsilon`` and ``delta`` are the ``prv`` engine with
-its transforms on a device.
+``clipped_sum`` and ``clip_and_noise`` call this module for arrays in device memory. The work is queued on the current
+stream of the array's library, and the host does not wait for it. ``epsilon`` and ``delta`` are computed by the ``prv``
+engine, whose Fourier transforms run on a device.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from .release.cuda.arrays import DeviceArray, on_device, view
 __all__ = ["DeviceArray", "delta", "devices", "epsilon", "on_device", "require_module", "status", "view"]
 
 _MAX_BYTES = 1 << 32
-"""Largest number of bytes of a device's memory: a twentieth of the memory of a device for data centres."""
+"""Default limit on the device memory that a computation may take, in bytes: about a twentieth of the memory of a device
+for data centres."""
 
 
 def epsilon(
@@ -37,10 +38,10 @@ def epsilon(
 ) -> Bound:
     """Returns bounds on epsilon(delta), as ``run.epsilon(delta, engine="prv")`` does, on a CUDA device through CuPy.
 
-    The parameters are the same, and ``device`` is "cuda" or "cuda:N". Raises ValueError if it takes more than
-    ``max_bytes`` of the device's memory. The bounds are certified as on the host, if cuFFT is as accurate as
-    docs/theory/fft.md, section 4, assumes; their rounding term is about five times as large. Raises RuntimeError
-    without a device, and ImportError without CuPy.
+    The parameters are the same as there, and ``device`` is "cuda" or "cuda:N". The bounds are certified as on the host,
+    if cuFFT is as accurate as docs/theory/fft.md, section 4, assumes. The rounding term of their error budget is about
+    five times as large as on the host. Raises ValueError if the computation needs more than ``max_bytes`` of the
+    device's memory, RuntimeError if there is no device, and ImportError if CuPy is missing.
     """
     return _build_question(run, neighbors, eps_error, delta_error, max_bytes, _build_engine(device)).epsilon(delta)
 

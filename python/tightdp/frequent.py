@@ -25,21 +25,21 @@ from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
 
 SHARE = 0.5
-"""Share of delta that covers the release of a value which only one record has.
+"""Share of delta that covers the case that a value which only one record has is released.
 
-The threshold depends on the logarithm of this share."""
+The threshold depends on the logarithm of this share, so its exact value matters little."""
 
 
 class FrequentValues(NamedTuple):
-    """Release of ``frequent_values``: all of it may be published."""
+    """The result of ``frequent_values``. All of its fields may be published."""
 
     values: tuple[str, ...]
-    """The values, sorted, so that their order reveals nothing."""
+    """The released values. They are sorted, so that their order reveals nothing."""
     threshold: int
     """A value is released if its noisy count is at least this."""
     charged: Composition
     privacy: Bound
-    """Bound on epsilon at the delta asked for."""
+    """Bound on epsilon at the ``delta`` that was given."""
     statement: Statement
 
 
@@ -59,16 +59,16 @@ def frequent_values(
 
     Parameters
     ----------
-    values : one for each record; ``str`` makes a text of each, and whole floats are written as integers
+    values : one value for each record. Each is converted to text by ``str``; whole floats are written as integers
     epsilon, delta : the guarantee, add/remove one record; delta in [1e-300, 1). Half of delta covers the case that a
         value which only one record has reaches the threshold
     missing : texts that stand for no value
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
-    ledger : a ledger that is charged first, with ``note``. It must have been created with a ``failure``, the
-        probability of failing that it may spend, of more than delta/2
+    ledger : a ledger that is charged before the release, with ``note``. It must have been created with a ``failure``
+        of more than delta/2; ``failure`` is the total probability of failing that the ledger may spend
 
-    A record adds one to one count. The noise of a count is a rounded normal number, sampled exactly. The running time
-    of this function depends on the number of different values, and this is not protected.
+    A record adds one to a single count. The noise of a count is a rounded normal number, sampled exactly. The running
+    time of this function depends on the number of different values. The running time is not protected.
 
     >>> import tightdp as dp
     >>> clinics = ["north"] * 600 + ["south"] * 400 + ["Clinic of Jane Doe"]
@@ -100,7 +100,7 @@ def frequent_values(
 
 
 def _calibrate_noise(epsilon: float, delta: float) -> NoiseShare:
-    """Returns the noise of the counts, and the part of delta that covers values which only one record has."""
+    """Returns the noise of the counts, and the part of delta for releasing a value that only one record has."""
     if delta < 1e-300:
         raise ValueError(f"delta must be a number in [1e-300, 1), got {delta!r}")
     failing = ApproximateDP(0.0, SHARE * delta)
@@ -111,7 +111,7 @@ def _calibrate_noise(epsilon: float, delta: float) -> NoiseShare:
 
 
 def _check_values(values: Any, missing: Any) -> None:
-    """Raises TypeError unless these are one column of values, and texts that stand for a missing one."""
+    """Raises TypeError unless ``values`` is one column of values and ``missing`` is a sequence."""
     if isinstance(values, (str, bytes)):
         raise TypeError("values must be a sequence of values, one for each record, got one text")
     if isinstance(values, Mapping) or hasattr(values, "columns") or len(getattr(values, "shape", ())) > 1:

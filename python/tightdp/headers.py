@@ -1,4 +1,4 @@
-"""The places of headers, libraries and the CMake package, for projects that build on them."""
+"""Finds the headers, libraries and the CMake package of tightdp, for projects that build on them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def get_include() -> str:
 def get_cmake_dir() -> str:
     """Returns the directory for ``find_package(tightdp CONFIG)``.
 
-    The package has ``tightdp::tightdp``, the C++ library, ``tightdp::headers``, the headers that need no library, and
-    ``tightdp::c``, the shared library of ``<tightdp/tightdp.h>``.
+    The CMake package has three targets. ``tightdp::tightdp`` is the C++ library. ``tightdp::headers`` are the headers
+    that need no library. ``tightdp::c`` is the shared library of the C interface, ``<tightdp/tightdp.h>``.
 
     >>> dp.get_cmake_dir().endswith("cmake")
     True
@@ -32,9 +32,9 @@ def get_cmake_dir() -> str:
 
 
 def get_library() -> str:
-    """Returns the shared library of the C interface, ``<tightdp/tightdp.h>``, for other languages to load.
+    """Returns the path of the shared library of the C interface, ``<tightdp/tightdp.h>``, for other languages to load.
 
-    It needs no Python. The folder ``pkgconfig`` beside it holds the files of pkg-config.
+    The library does not need Python. The folder ``pkgconfig`` beside it holds the files for pkg-config.
 
     >>> "tightdp_c" in dp.get_library()
     True

@@ -1,4 +1,4 @@
-"""Privacy losses that users define."""
+"""A mechanism that users define by the distribution of its privacy loss."""
 
 from __future__ import annotations
 
@@ -18,30 +18,33 @@ from .options import EVERY, Neighbors
 
 Relation = Literal["add_or_remove", "replace", "any"]
 _MIRRORED_TOLERANCE = 1e-6
-"""Largest distance of the curves of a pair and its reverse that are meant to be the same."""
+"""Largest distance between the privacy profiles of a pair and of its reverse if the pair is said to be ``mirrored``."""
 _ATOM_ERROR = 1e-10
-"""Error of the loss at which two bounds of a distribution function are joined: less than any spacing of arguments."""
+"""Error of the loss of the atom at which two bounds of a distribution function are joined. It is smaller than any
+spacing of arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivacyLoss(Mechanism):
     """A dominating pair given by the distribution of its privacy loss Y = log dP/dQ under P.
 
-    P is the output's distribution with the record, and Q without it, or with another in its place: ``relation`` names
-    the relation that the pair dominates, and no other may be asked. ``losses`` ascend strictly and are within
-    ``loss_error`` of the truth, ``probabilities`` are P's, ``infinity`` is P's mass where Q has none and
-    ``minus_infinity`` Q's where P has none. ``mirrored`` says that (Q, P) has the same curve, so that "add" is answered
-    as "remove" is. ``optimistic``, if given, is (losses, probabilities, infinity) of a pair that the true one
-    dominates, for lower bounds, with losses within ``loss_error`` too; else the pair is exact.
+    P is the output's distribution with the record. Q is the distribution without the record, or with another record in
+    its place. ``relation`` names the neighbouring relation for which the pair dominates; no others are accounted.
+    ``losses`` ascend strictly and are within ``loss_error`` of the truth. ``probabilities`` are P's masses at the
+    losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is Q's mass where P has none. ``mirrored``
+    says that (Q, P) has the same privacy profile as (P, Q), so that "add" and "remove" agree. ``optimistic`` is for
+    lower bounds. If given, it is (losses, probabilities, infinity) of a pair that the true pair dominates, with losses
+    within ``loss_error`` too. If it is None, the pair itself is taken as exact.
 
-    These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of these pairs:
-    for any losses within ``loss_error``, and for any rest of Q on outcomes that P does not have. ``minus_infinity`` is
-    believed if the losses leave it no more than 1e-9. If ``probabilities`` and ``infinity`` add up to less than 1, the
-    rest may have an infinite loss.
+    These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of these pairs.
+    The pairs may have any losses within ``loss_error``, and the rest of Q may lie on outcomes that P does not have.
+    ``minus_infinity`` is taken as exact if the losses allow Q at most 1e-9 more mass there. If ``probabilities`` and
+    ``infinity`` add up to less than 1, the rest of P may have an infinite loss.
 
-    The numbers are checked: P must add up to 1 and Q to at most 1, each within 1e-9, ``optimistic`` must be dominated,
-    and a ``mirrored`` pair must be its own reverse. No more can be checked: bounds hold for these pairs, and for a
-    mechanism only if they dominate it. Build one with ``from_pmf``, ``from_distributions`` or ``from_cdf``.
+    The numbers are checked. P must add up to 1 and Q to at most 1, each within 1e-9. The pair must dominate
+    ``optimistic``, and a ``mirrored`` pair must have the same privacy profile as its reverse. It cannot be checked that
+    the pair dominates a mechanism, and the bounds hold for the mechanism only if it does. Build a ``PrivacyLoss`` with
+    ``from_pmf``, ``from_distributions`` or ``from_cdf``.
     """
 
     losses: tuple[float, ...]
@@ -53,9 +56,9 @@ class PrivacyLoss(Mechanism):
     loss_error: float = 0.0
     optimistic: tuple[tuple[float, ...], tuple[float, ...], float] | None = None
     dominating: CompletePair = field(init=False, repr=False, compare=False)
-    """A complete pair that dominates every pair that these numbers stand for: for upper bounds."""
+    """A complete pair for upper bounds. It dominates every pair that these numbers stand for."""
     dominated: CompletePair = field(init=False, repr=False, compare=False)
-    """A complete pair that all these pairs dominate: for lower bounds."""
+    """A complete pair for lower bounds. Every pair that these numbers stand for dominates it."""
 
     def __post_init__(self) -> None:
         check_arithmetic()
@@ -108,9 +111,9 @@ class PrivacyLoss(Mechanism):
 
     @property
     def sampled(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Relations under which its Poisson samples have a pair.
+        """Relations under which the mechanism on a Poisson sample has a dominating pair.
 
-        "replace" is left out: a pair does not say how its two distributions differ from that without the record.
+        "replace" is left out, because the pair does not say what the output's distribution without the record is.
         """
         return self.relations - {"replace"}
 
@@ -134,12 +137,12 @@ class PrivacyLoss(Mechanism):
         mirrored: bool = False,
         loss_error: float = 0.0,
     ) -> PrivacyLoss:
-        """Builds a loss from finitely many values in any order, with P's probabilities.
+        """Returns a ``PrivacyLoss`` with finitely many ``losses``, in any order, and their ``probabilities`` under P.
 
-        Equal losses are merged, and losses of probability 0 dropped.
+        Equal losses are merged, and losses of probability 0 are dropped.
 
-        ``minus_infinity`` defaults to the most that Q's masses p e^{-loss} leave of 1, rounded up, and so never to 0:
-        pass 0.0 if Q has no more mass.
+        Q has the mass p e^{-y} at a loss y of probability p. ``minus_infinity`` defaults to 1 minus the sum of these
+        masses, rounded up. So the default is never 0: pass 0.0 if Q has no more mass.
         """
         y, p = _check_vector("losses", losses), _check_vector("probabilities", probabilities)
         if len(y) != len(p):
@@ -159,7 +162,10 @@ class PrivacyLoss(Mechanism):
     def from_distributions(
         cls, p: ArrayLike, q: ArrayLike, *, relation: Relation = "add_or_remove", mirrored: bool = False
     ) -> PrivacyLoss:
-        """Finitely many outcomes with their probabilities under P and under Q, both summing to 1."""
+        """Constructs the loss of finitely many outcomes from their probabilities under P and under Q.
+
+        The probabilities under P must sum to 1, and so must those under Q.
+        """
         ps, qs = _check_vector("p", p), _check_vector("q", q)
         if len(ps) != len(qs):
             raise ValueError(f"q must have one entry for each outcome, got {len(qs)} for {len(ps)}")
@@ -191,15 +197,15 @@ class PrivacyLoss(Mechanism):
         relation: Relation = "add_or_remove",
         mirrored: bool = False,
     ) -> PrivacyLoss:
-        """Builds a loss from its distribution function under P, ``cdf(y)`` = P[Y <= y], which is called once with an
+        """Returns a ``PrivacyLoss`` with the distribution function ``cdf(y)`` = P[Y <= y], which is called once with an
         array.
 
-        The assumptions are that every value is within ``error`` of the truth, and that P[Y = inf] is ``infinity``. Then
-        bounds hold for any loss between the ``points`` evenly spaced arguments from ``low`` to ``high``: for upper
-        bounds mass moves up to the next argument, and beyond ``high`` to infinity; for lower bounds down to the one
-        before. Each step thus adds up to one spacing to epsilon, and delta is known up to steps times (P[Y > high] +
-        error). Give ``mirrored`` if it applies: without it the curve of (Q, P) is known up to steps times one spacing
-        only.
+        It is assumed that every value of ``cdf`` is within ``error`` of the truth, and that P[Y = inf] is ``infinity``.
+        ``cdf`` is called with ``points`` evenly spaced arguments from ``low`` to ``high``. Bounds hold however the loss
+        is distributed between two arguments. For upper bounds mass is moved up to the next argument, and mass beyond
+        ``high`` to infinity. For lower bounds mass is moved down to the argument before. In a composition of k such
+        losses, epsilon thus changes by at most k spacings, and delta by at most k (P[Y > high] + error). Pass
+        ``mirrored=True`` if it applies: otherwise the curve of (Q, P) is known only up to k spacings.
         """
         low, high = _check.real("low", low), _check.real("high", high)
         if not low < high:
@@ -213,8 +219,8 @@ class PrivacyLoss(Mechanism):
             raise ValueError(f"cdf must return one value for each argument, got shape {values.shape} for {y.shape}")
         if not ((values >= -error) & (values <= 1 + error)).all():  # also false for NaN
             raise ValueError("cdf must return numbers in [0, 1]")
-        # P[Y > y] from above and from below, each made non-increasing in the way that keeps it a bound.
-        # The subtraction from 1 and the sum round by a relative 2^-53 each.
+        # ``above`` and ``below`` bound P[Y > y]. Each is made non-increasing in the way that keeps it a bound.
+        # The subtraction from 1 and the addition of ``error`` each have a relative rounding error of 2^-53.
         tail, outward = 1 - values, 2.0**-51
         above = np.maximum.accumulate(np.clip((tail + error) * (1 + outward), infinity, 1.0)[::-1])[::-1]
         below = np.minimum.accumulate(np.clip((tail * (1 - outward) - error) * (1 - outward), infinity, 1.0))
@@ -226,7 +232,7 @@ class PrivacyLoss(Mechanism):
         )
         masses = -np.diff(np.append(below, infinity))
         from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
-        # Raised losses leave less of Q to large losses of Q against P.
+        # Raising the losses of the same P leaves Q less mass, and so bounds the curve of (Q, P) from below.
         from_above = LossTable(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
         found = build_pair_from_below(from_below, from_above, 0.0, _ATOM_ERROR)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)
@@ -237,14 +243,17 @@ _Curve = tuple[NDArray[np.float64], NDArray[np.float64], float]
 
 
 def _compute_largest_excess(one: _Curve, other: _Curve) -> float:
-    """Returns the largest delta_one(eps) - delta_other(eps) over the losses of both, up to 700."""
+    """Returns the largest delta_one(eps) - delta_other(eps), for eps among the losses of both pairs below 700."""
     at = np.concatenate((one[0], other[0]))
     at = at[np.abs(at) < 700]
     return float(np.max(_evaluate_curve(one, at) - _evaluate_curve(other, at), initial=one[2] - other[2]))
 
 
 def _evaluate_curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns infinity + sum p (1 - e^{eps - y})_+ for ascending losses, or 1 - e^eps if that is more."""
+    """Returns delta at each eps in ``at``, for ascending losses y with masses p.
+
+    Delta is infinity + sum p (1 - e^{eps - y})_+, or 1 - e^eps if this is larger.
+    """
     losses, masses, infinity = pair
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         hidden = np.exp(np.log(masses) - losses)

@@ -1,9 +1,9 @@
 """Mechanisms: frozen, hashable values whose repr builds them again.
 
-Each stands for a pair of distributions, P with the record and Q without it, that dominates every pair of
-neighbouring data sets. Sensitivities are those of one record's contribution, so under "replace" two contributions may
-differ by twice as much (``accounting/pairs/neighbors.py``). Bad parameters raise ValueError or TypeError naming the
-parameter and its range.
+Each mechanism stands for a pair of output distributions, P with the record and Q without it, that dominates the pair of
+any two neighbouring data sets. A sensitivity bounds the contribution of one record, so under "replace" the
+contributions of two records may differ by twice as much (``accounting/pairs/neighbors.py``). A parameter out of its
+range raises ValueError or TypeError, which names the parameter and its range.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .options import EVERY, SIZED, Neighbors
 
 
 def _set_checked_fields(mechanism: Mechanism, /, **checked: object) -> None:
-    """Sets checked parameters. Raises RuntimeError if arithmetic is not the one that the checks assume.
+    """Sets fields to checked parameters. Raises RuntimeError if floating-point arithmetic is not as the checks assume.
 
-    With other arithmetic a subnormal parameter would have become zero for good.
+    Arithmetic that flushes subnormal numbers to zero would have changed a subnormal parameter to zero.
     """
     check_arithmetic()
     for name, value in checked.items():
@@ -32,7 +32,7 @@ def _set_checked_fields(mechanism: Mechanism, /, **checked: object) -> None:
 
 
 def _divide_down(scale: float, sensitivity: float) -> float:
-    """Returns the largest double that is at most ``scale / sensitivity``: less noise than there is, never more."""
+    """Returns ``scale / sensitivity``, rounded down to a double, so that the account never assumes too much noise."""
     scale, sensitivity = _check.positive("scale", scale), _check.positive("sensitivity", sensitivity)
     ratio = scale / sensitivity
     while Fraction(ratio) * Fraction(sensitivity) > Fraction(scale):
@@ -71,7 +71,7 @@ class Gaussian(Mechanism):
         scale : standard deviation of the noise, in (0, inf)
         sensitivity : largest L2 norm of one record's contribution, in (0, inf)
 
-        Raises ValueError for a number out of its range. The quotient is rounded down, so that no bound gains by it.
+        Raises ValueError for a number out of its range. The quotient is rounded down, so no bound becomes too small.
 
         >>> dp.Gaussian.from_scale(scale=50.0, sensitivity=25.0)
         Gaussian(noise_multiplier=2.0)
@@ -110,7 +110,7 @@ class Laplace(Mechanism):
         scale : scale of the noise, in (0, inf)
         sensitivity : largest L1 norm of one record's contribution, in (0, inf)
 
-        Raises ValueError for a number out of its range. The quotient is rounded down, so that no bound gains by it.
+        Raises ValueError for a number out of its range. The quotient is rounded down, so no bound becomes too small.
 
         >>> dp.Laplace.from_scale(scale=50.0, sensitivity=25.0)
         Laplace(noise_multiplier=2.0)
@@ -122,7 +122,7 @@ class Laplace(Mechanism):
 class PureDP(Mechanism):
     """Any mechanism that is ``epsilon``-DP. It is accounted as binary randomised response, which dominates all of them.
 
-    The parameter is kept as ``nominal_epsilon``, because ``epsilon`` is a question that every mechanism answers.
+    The parameter is kept as ``nominal_epsilon``, because ``epsilon`` is a method of every mechanism.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ class PureDP(Mechanism):
 class ApproximateDP(Mechanism):
     """Any mechanism that is (``epsilon``, ``delta``)-DP.
 
-    It is accounted as the worst of them, which reveals everything with probability ``delta``, and is randomised
-    response otherwise. The parameters are kept as ``nominal_epsilon`` and ``nominal_delta``.
+    It is accounted as the worst such mechanism. This one reveals everything with probability ``delta``, and otherwise
+    is binary randomised response. The parameters are kept as ``nominal_epsilon`` and ``nominal_delta``.
 
     Parameters
     ----------
@@ -189,10 +189,10 @@ class ApproximateDP(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class RandomizedResponse(Mechanism):
-    """Answers uniformly over ``num_buckets`` (the true one included) with probability ``noise_parameter``, else
-    truthfully.
+    """Answers truthfully, or, with probability ``noise_parameter``, uniformly at random.
 
-    Neighbours differ in one person's answer, under every relation.
+    A random answer is drawn from all ``num_buckets`` answers, including the true one. Under every relation, neighbours
+    differ in one person's true answer.
 
     Parameters
     ----------
@@ -220,8 +220,9 @@ class RandomizedResponse(Mechanism):
 class BoundedRange(Mechanism):
     """Any mechanism whose privacy losses lie in some interval of length ``eta``.
 
-    Examples are the exponential mechanism and the noisy maximum with Gumbel noise. For scores of sensitivity D that are
-    monotone in the record, Gumbel noise of scale D/eta gives ``eta``; without monotonicity, scale 2D/eta does.
+    Examples are the exponential mechanism and the noisy maximum with Gumbel noise. For scores of sensitivity D,
+    Gumbel noise of scale 2D/eta gives ``eta``. If adding a record never lowers a score, or never raises one, scale
+    D/eta is enough.
 
     Parameters
     ----------
@@ -246,14 +247,15 @@ class BoundedRange(Mechanism):
 class ZCDP(Mechanism):
     """Any (``xi``, ``rho``)-zCDP mechanism: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
 
-    It is a bound, and has no dominating pair. Upper ends come from the Renyi engine, and lower ends from members of the
-    class: alone, the best member that releases one bit; in a composition, the Gaussian of noise multiplier
-    ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
+    This class of mechanisms has no dominating pair. Upper ends come from the Renyi engine. Lower ends come from members
+    of the class. For a single mechanism it is the member that reveals most among those that release one bit. In a
+    composition it is the Gaussian of noise multiplier ``(2 rho)^(-1/2)`` (docs/theory/conversions.md section 7).
+    Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
 
     Parameters
     ----------
     rho : slope of the bound on Renyi divergences in nats, in [0, inf)
-    xi : its constant in nats, in [0, inf)
+    xi : constant term of this bound in nats, in [0, inf)
 
     Raises
     ------
@@ -271,7 +273,7 @@ class ZCDP(Mechanism):
         _set_checked_fields(self, rho=_check.nonnegative("rho", self.rho), xi=_check.nonnegative("xi", self.xi))
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
-        return (PureDP(self.xi) if self.rho == 0 else self), 1  # every order is at most xi, and so is the largest loss
+        return (PureDP(self.xi) if self.rho == 0 else self), 1  # all divergences, and so all losses, are at most xi
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +306,9 @@ class DiscreteGaussian(Mechanism):
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteGaussian:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
-        Raises ValueError for a number out of its range. It is the constructor under the name that ``Gaussian`` and
-        ``Laplace`` have: noise of integers is not known by the quotient of the two alone.
+        Raises ValueError for a number out of its range. This method equals the constructor, and exists because
+        ``Gaussian`` and ``Laplace`` have one of this name. For integer noise both numbers matter, not only their
+        quotient.
 
         >>> dp.DiscreteGaussian.from_scale(scale=20.0, sensitivity=2)
         DiscreteGaussian(sigma=20.0, sensitivity=2)
@@ -318,9 +321,9 @@ class DiscreteGaussianVector(Mechanism):
     """Adds the integer noise of ``DiscreteGaussian(sigma)`` to each of ``dimensions`` integer counts, which one record
     moves by a vector of integers of L2 norm at most ``sensitivity`` >= 1.
 
-    No single vector is the worst, so the two ends differ. The upper end is that of zCDP or, if sigma is above about
-    4, of a Gaussian of nearly the same deviation. The lower end is that of a vector along an axis, or of a vector of
-    ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
+    No single vector is the worst one, so the two ends of a bound differ. The upper end is that of zCDP or, if sigma is
+    above about 4, of a Gaussian of nearly the same deviation. The lower end is that of a vector along an axis, or of a
+    vector of ones (docs/theory/discrete.md). In one dimension ``DiscreteGaussian`` is exact.
 
     Parameters
     ----------
@@ -384,8 +387,9 @@ class DiscreteLaplace(Mechanism):
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteLaplace:
         """Returns the mechanism of noise of this ``scale``, in (0, inf), and ``sensitivity``, an integer >= 1.
 
-        Raises ValueError for a number out of its range. It is the constructor under the name that ``Gaussian`` and
-        ``Laplace`` have: noise of integers is not known by the quotient of the two alone.
+        Raises ValueError for a number out of its range. This method equals the constructor, and exists because
+        ``Gaussian`` and ``Laplace`` have one of this name. For integer noise both numbers matter, not only their
+        quotient.
 
         >>> dp.DiscreteLaplace.from_scale(scale=20.0, sensitivity=2)
         DiscreteLaplace(scale=20.0, sensitivity=2)
@@ -398,9 +402,10 @@ class MixtureOfGaussians(Mechanism):
     """Adds N(0, sigma^2 I) to a sum to which a record contributes a vector of L2 norm at most ``sensitivities[i]`` with
     probability ``probabilities[i]``, drawn independently of the other records; ``noise_multiplier`` is sigma.
 
-    ``sensitivities`` are at most 1000 distinct numbers >= 0, not all 0. ``probabilities`` are as many numbers in (0, 1]
-    that add up to 1 within 1e-9; they are scaled to add up to 1. Exact: the pair is (sum p_i N(c_i), N(0)), reversed
-    for "add", and (sum p_i N(c_i), sum p_i N(-c_i)) under "replace" (docs/theory/mixtures.md section 2).
+    ``probabilities`` must add up to 1 within 1e-9, and are scaled to add up to 1. The account is exact. Let p_i be
+    ``probabilities[i]``, c_i ``sensitivities[i]`` and N(c) the normal distribution N(c, sigma^2). The dominating pair
+    is (sum p_i N(c_i), N(0)), reversed for "add", and (sum p_i N(c_i), sum p_i N(-c_i)) under "replace"
+    (docs/theory/mixtures.md section 2).
 
     Parameters
     ----------
@@ -450,7 +455,7 @@ class PoissonSampled(Mechanism):
     Parameters
     ----------
     mechanism : what runs on the batch, a mechanism that can run on a sample
-    sampling_probability : probability of each record to be in the batch, in (0, 1]
+    sampling_probability : probability with which each record is in the batch, in (0, 1]
 
     Raises
     ------
@@ -485,14 +490,15 @@ class TruncatedPoissonSampled(Mechanism):
     The sample holds each of ``dataset_size`` records with ``sampling_probability``. If it is larger than
     ``batch_size``, ``mechanism`` runs on ``batch_size`` records drawn uniformly from it.
 
-    ``dataset_size`` counts the record that is added or removed, and is public. The upper end is that of a mixture of a
-    Poisson sample and one of fixed size. The lower end is that of a Poisson sample with the probability of being in the
-    batch (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv 2508.15089.
+    ``dataset_size`` is public, and counts the record that is added or removed. The upper end is that of a mixture of a
+    Poisson sample and a sample of fixed size. The lower end is that of a Poisson sample whose sampling probability is
+    the probability that a record is in the batch (docs/theory/mixtures.md section 5). Source: Ganesh (2025), arXiv
+    2508.15089.
 
     Parameters
     ----------
     mechanism : what runs on the batch, a mechanism that can run on a sample
-    sampling_probability : probability of each record to be in the Poisson sample, in (0, 1]
+    sampling_probability : probability with which each record is in the Poisson sample, in (0, 1]
     batch_size : largest number of records in the batch, an integer >= 1
     dataset_size : public number of records, an integer >= 1
 
@@ -519,7 +525,10 @@ class TruncatedPoissonSampled(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Relations of its Poisson samples, or none: in a cut sample another record may take this one's place."""
+        """Relations under which Poisson samples have a dominating pair. There are none unless "replace" is among them.
+
+        The reason is that another record may take the place of the removed record in a cut sample.
+        """
         return self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -533,8 +542,8 @@ class SampledWithReplacement(Mechanism):
     """Runs a ``Gaussian`` on the sum of ``sample_size`` records, each drawn uniformly from ``dataset_size``, so that a
     record may be drawn several times.
 
-    It is accounted under "replace" and "replace_special" alone. The two ends differ: the upper one assumes that the
-    other records contribute the opposite of both exchanged records (docs/theory/mixtures.md section 6).
+    It is accounted only under "replace" and "replace_special". The two ends of a bound differ: the upper end assumes
+    that the other records contribute the opposite of both exchanged records (docs/theory/mixtures.md section 6).
 
     Parameters
     ----------
@@ -568,7 +577,7 @@ class SampledWithReplacement(Mechanism):
 class FixedSizeSampled(Mechanism):
     """Runs ``mechanism`` on a uniformly random batch of exactly ``sample_size`` out of ``dataset_size`` records.
 
-    It is accounted under "replace" and "replace_special" alone: adding a record would change the size of the data set.
+    It is accounted only under "replace" and "replace_special": adding a record would change the size of the data set.
 
     Parameters
     ----------
@@ -606,11 +615,11 @@ class FixedSizeSampled(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class RandomAllocation(Mechanism):
-    """Runs ``mechanism`` in ``steps`` rounds, each record taking part in ``selected`` of them, drawn uniformly and
-    independently of the other records ("balls in bins" batches).
+    """Runs ``mechanism`` in ``steps`` rounds, and each record takes part in ``selected`` of them ("balls in bins").
 
-    Several epochs that draw anew are ``RandomAllocation(mechanism, steps, selected) * epochs``. If a record keeps
-    its rounds in all epochs, see ``fixed``, which costs far more.
+    The rounds of a record are drawn uniformly, and independently of the other records. If each epoch draws new rounds,
+    several epochs are ``RandomAllocation(mechanism, steps, selected) * epochs``. If a record keeps its rounds in all
+    epochs, see ``fixed``, which costs far more.
 
     Parameters
     ----------
@@ -641,10 +650,11 @@ class RandomAllocation(Mechanism):
     def fixed(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
         """Returns ``epochs`` epochs of ``steps`` rounds, in which a record keeps its ``selected`` rounds.
 
-        Its bins are drawn once ("balls in bins" batches that are not shuffled again). ``mechanism`` must be a
-        ``Gaussian``, or ``epochs`` 1: the contributions of a record to its bin in all epochs are then one contribution,
-        sqrt(epochs) times as long, and may depend on earlier outputs. The result is exact, except for the noise
-        multiplier's last digit, which is rounded down (docs/theory/allocation.md section 8).
+        The rounds are drawn once ("balls in bins" batches that are not shuffled again). ``mechanism`` must be a
+        ``Gaussian`` unless ``epochs`` is 1. The contributions of a record to one of its rounds, in all epochs, are
+        together one contribution that is sqrt(epochs) times as long. They may depend on earlier outputs. The result is
+        exact, except for the last digit of the noise multiplier, which is rounded down (docs/theory/allocation.md
+        section 8).
 
         >>> RandomAllocation.fixed(Gaussian(2.0), steps=100, epochs=4)
         RandomAllocation(mechanism=Gaussian(noise_multiplier=1.0), steps=100, selected=1)
@@ -679,15 +689,16 @@ class TreeAggregation(Mechanism):
     Each record contributes to one step. Every node of the tree is released with noise N(0, sigma^2 I);
     ``noise_multiplier`` is sigma over the bound on the L2 norm of a record's contribution.
 
-    A record is in at most floor(log2(steps)) + 1 nodes, and a record of the first step is in as many: the mechanism is
-    that many Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over disjoint steps,
-    take the deepest tree. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021), Theorem 4.1.
+    A record is in at most k = floor(log2(steps)) + 1 nodes, and a record of the first step is in exactly k. So the
+    account is that of k Gaussians (docs/theory/closed-forms.md section 6). If a restart makes several trees over
+    disjoint steps, take the deepest tree. Source: Dwork, Naor, Pitassi and Rothblum (2010); Kairouz et al. (2021),
+    Theorem 4.1.
 
-    The account assumes that no other record changes its step. Batches by position, such as the batches of a shuffled
-    list, keep the others' steps if a record is replaced, but not if it is added or removed, which shifts all records
-    behind it. So "add_or_remove" is refused unless ``own_steps`` says that the step of each record does not depend on
-    which other records there are: it is drawn for itself, or known from the record, and a step may have any number of
-    records.
+    The account assumes that the other records keep their steps when one record is added, removed or replaced. Suppose
+    that batches are cut by position, for example from a shuffled list. Then replacing a record leaves the others in
+    their steps, but adding or removing a record shifts all records behind it. So "add_or_remove" is refused unless
+    ``own_steps`` is True. This says that the step of each record does not depend on the other records: the step is
+    drawn independently for each record, or is known from the record. A step may then have any number of records.
     """
 
     noise_multiplier: float
@@ -711,7 +722,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def gaussians(self) -> tuple[Gaussian, int]:
-        """The Gaussian that it equals under its relations, and its count."""
+        """The Gaussian, and a count of it, that have the same account under ``relations``."""
         return Gaussian(self.noise_multiplier), self.steps.bit_length()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -721,16 +732,16 @@ class TreeAggregation(Mechanism):
 def banded_factorization(
     noise_multiplier: float, *, bands: int, steps: int, sampling_probability: float
 ) -> Composition:
-    """Returns the Poisson-sampled Gaussians of DP-SGD whose noise a banded matrix correlates (BandMF), on cyclic
-    batches.
+    """Returns the charge of DP-SGD with noise that a banded matrix correlates (BandMF), on cyclic Poisson batches.
 
-    The release is C x + z, z of deviation ``noise_multiplier`` times the bound on a record's norm. C[i, j] is 0 unless
-    0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands`` groups;
-    the group of a record does not depend on the other records. Step t takes a Poisson sample, with
-    ``sampling_probability``, of group t modulo ``bands``. So a group is used in at most ceil(steps / bands) steps, and
-    the result is that many of ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every
-    relation. It is exact for C = 1 (docs/theory/closed-forms.md section 7). Raises ValueError or TypeError, which
-    names a bad argument and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
+    The release is C x + z. Row t of x is the sum of the clipped gradients of step t. The noise z is normal, and its
+    standard deviation is ``noise_multiplier`` times the bound on a record's norm. C[i, j] is 0 unless
+    0 <= i - j < ``bands``, and the columns of C have L2 norm at most 1. The records are divided into ``bands`` groups,
+    and the group of a record does not depend on the other records. Step t takes a Poisson sample, with
+    ``sampling_probability``, of group t modulo ``bands``. So a group is used in at most k = ceil(steps / bands) steps.
+    The charge is k times ``PoissonSampled(Gaussian(noise_multiplier), sampling_probability)``, under every relation. It
+    is exact if C is the identity (docs/theory/closed-forms.md section 7). Raises ValueError or TypeError, which names a
+    bad argument and its range. Source: Choquette-Choo et al. (2023), arXiv 2306.08153, Theorem 4.
 
     >>> banded_factorization(1.0, bands=16, steps=2000, sampling_probability=0.16)
     PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.16) * 125
@@ -744,7 +755,10 @@ _SAMPLERS = (PoissonSampled, TruncatedPoissonSampled, SampledWithReplacement, Fi
 
 
 def _check_sampleable(mechanism: Any, of_any_size: bool = False) -> None:
-    """Raises TypeError or ValueError unless a mechanism can run on a sample. ``of_any_size`` refuses mixtures too."""
+    """Raises TypeError or ValueError unless ``mechanism`` can run on a sample.
+
+    With ``of_any_size`` a mixture of Gaussians is refused too, because it can run only on a Poisson sample.
+    """
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism that is not sampled already, got {mechanism!r}")
     if isinstance(mechanism, _SAMPLERS):

@@ -4,8 +4,8 @@
     found = accuracy(y_test, model.predict(X_test), epsilon=0.1, delta=1e-6)
     found.value, found.interval, found.population
 
-Proofs: docs/theory/tuning.md, section 1. The predictions must come from a model that did not see these records, or that
-was charged for them. Each prediction must depend on its own record alone.
+Proofs: docs/theory/tuning.md, section 1. The predictions must come from a model that did not see these records, or
+whose training was charged for them. Each prediction must depend only on the record that it is for.
 """
 
 from __future__ import annotations
@@ -39,37 +39,39 @@ __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 
 Interval = tuple[float, float]
 MOST_NOISE = 2.0**31
-"""Largest noise of a count, in records. With more a count says nothing, and the gate would round it."""
+"""Largest standard deviation of the noise of a count, in records. With more noise a count says nothing, and the gate
+would round it."""
 
 
 class Accuracy(NamedTuple):
-    """Release of ``accuracy``: all of it may be published."""
+    """The result of ``accuracy``. All of its fields may be published."""
 
     value: float
     """The estimate, in [0, 1]."""
     interval: Interval
-    """Interval that holds the share of right predictions among these records, with the confidence asked for."""
+    """Interval that holds the share of right predictions among these records, with probability ``confidence``."""
     population: Interval
-    """Interval that holds, with that confidence, the probability of a right prediction on a further record, if all
-    records are independent draws from one distribution."""
+    """Interval that holds the probability of a right prediction on a new record, with probability ``confidence``. It
+    assumes that all records are independent draws from one distribution."""
     charged: Composition
     privacy: Bound
-    """Bound on epsilon at the delta asked for."""
+    """Bound on epsilon at the ``delta`` that was given."""
     statement: Statement
 
 
 class ConfusionMatrix(NamedTuple):
-    """Release of ``confusion_matrix``: all of it may be published."""
+    """The result of ``confusion_matrix``. All of its fields may be published."""
 
     matrix: NDArray[np.int64]
-    """(k, k) noisy counts, some perhaps negative; rows are true labels, columns predictions."""
+    """Noisy counts, shape (k, k), some of which may be negative. Rows are true labels and columns are predictions."""
     classes: tuple[Any, ...]
     """The labels of rows and columns."""
     half_width: float
-    """Largest distance of a count from the true one, for all counts at once with the confidence asked for."""
+    """Bound on the distance of each count from the true one. It holds for all counts at once with probability
+    ``confidence``."""
     charged: Composition
     privacy: Bound
-    """Bound on epsilon at the delta asked for."""
+    """Bound on epsilon at the ``delta`` that was given."""
     statement: Statement
 
 
@@ -85,19 +87,20 @@ def accuracy(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "accuracy",
 ) -> Accuracy:
-    """Estimates the share of right predictions from noisy counts of right and of wrong ones.
+    """Estimates the share of right predictions from noisy counts of right and of wrong predictions.
 
     Parameters
     ----------
-    y_true, y_pred : (n,) labels of held-out records, and predictions: arrays, columns or lists. Each is compared by
-        itself, numbers as numbers and texts as texts; the type of an array or a column is taken to be public
+    y_true, y_pred : labels of held-out records and their predictions, shape (n,): arrays, columns or lists. Each
+        prediction is compared with its label, numbers as numbers and texts as texts. The type of an array or a column
+        is taken to be public
     epsilon, delta : the guarantee to meet, add/remove one record
-    noise_multiplier : in place of ``epsilon``: standard deviation of the noise in each count, in records
+    noise_multiplier : the standard deviation of the noise in each count, in records, in place of ``epsilon``
     confidence : of each interval, in (0, 1)
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
-    ledger : is charged first, with ``note``
+    ledger : a ledger that is charged before the release, with ``note``
 
-    Each record adds one to one count. The number of records stays private. The guarantee is that of
+    Each record adds one to a single count. The number of records stays private. The guarantee is that of
     Gaussian(noise_multiplier), add/remove one record.
 
     >>> import tightdp as dp
@@ -116,7 +119,8 @@ def accuracy(
         2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
     )  # fmt: skip
-    # The interval of a population may fail by the noise or by the sample, with half of the probability each.
+    # The interval for the population may fail because of the noise or because of the sample. Each gets half of the
+    # allowed probability.
     failing = 1 - confidence
     wide = _half_width(sigma, failing / 2)
     low, high = _bound_share(noisy, wide)
@@ -142,9 +146,9 @@ def confusion_matrix(
 ) -> ConfusionMatrix:
     """Returns noisy counts of each true label with each prediction.
 
-    ``classes`` are declared: labels must not be read off the data. A record with another label or prediction counts
-    nowhere. If all records are so, ValueError says so before anything is charged. The other parameters are those
-    of ``accuracy``, and so is the guarantee: a record adds one to one count.
+    ``classes`` are declared: they must not be read off the data. A record with another label or prediction is not
+    counted. Raises ValueError, before anything is charged, if no record is counted. The other parameters and the
+    guarantee are those of ``accuracy``, since a record adds one to at most one count.
 
     >>> from tightdp.metrics import confusion_matrix
     >>> found = confusion_matrix(["a"] * 500 + ["b"] * 500, ["a"] * 990 + ["b"] * 10, classes=["a", "b"],
@@ -175,7 +179,7 @@ def confusion_matrix(
 
 
 def _read_label_columns(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns both columns. Each cell keeps its own type, so that a record changes no other record's cells."""
+    """Returns the labels and the predictions. Each cell keeps its type, so no record changes other records' cells."""
     true, predicted = (_read_labels(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
     if true.ndim != 1 or predicted.ndim != 1:
         raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")
@@ -195,23 +199,23 @@ def _read_labels(name: str, given: Any) -> NDArray[Any]:
 
 
 def _count_before_charge(count: Callable[..., Integers], *labels: Any) -> Integers:
-    """Counts before anything is charged: a label may be an object of the caller's, whose comparison raises."""
+    """Returns ``count(*labels)``. Raises TypeError, before anything is charged, if labels cannot be compared."""
     try:
         return count(*labels)
-    except Exception as error:  # its text may quote a label
+    except Exception as error:  # the text of the error is left out, because it may quote a label
         raise TypeError(
             f"y_true and y_pred must hold labels that can be compared: a comparison raised {type(error).__name__}"
         ) from None
 
 
 def _count_right_and_wrong(true: NDArray[Any], predicted: NDArray[Any]) -> Integers:
-    """Counts the predictions that are right, and those that are wrong."""
+    """Counts the right and the wrong predictions."""
     right = int(match_cells(true, predicted).sum())
     return np.array([right, len(true) - right], np.int64)
 
 
 def _count_label_pairs(true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int]) -> Integers:
-    """Counts the records with each label and each prediction, row by row."""
+    """Counts the records with each pair of label and prediction. The result is the confusion matrix, row after row."""
     size = len(place)
     rows, columns = (np.array([place.get(label, -1) for label in side.tolist()], np.intp) for side in (true, predicted))
     inside = (rows >= 0) & (columns >= 0)
@@ -232,9 +236,9 @@ def _release_counts(
     ledger: Any,
     note: str,
 ) -> tuple[NDArray[np.int64], Composition, Bound, float, Statement]:
-    """Pays for ``size`` counts, of which a record changes one by 1, and returns them with noise.
+    """Charges for ``size`` counts, only one of which is changed by a record, by 1. Then adds noise to the counts.
 
-    Returns the noisy counts, the charge, the bound on epsilon, the noise and the statement.
+    Returns the noisy counts, the charge, the bound on epsilon, the noise multiplier and the statement.
     """
     target = Target.from_arguments(epsilon, delta)
     sigma = resolve_noise_multiplier(Gaussian, noise_multiplier, target)
@@ -259,27 +263,27 @@ def _release_counts(
 
 
 def _half_width(sigma: float, failing: float) -> float:
-    """Returns a whole t with P(|floor(sigma Z + 1/2)| > t) <= failing, where Z is standard normal."""
+    """Returns an integer t with P(|floor(sigma Z + 1/2)| > t) <= failing, where Z is standard normal."""
     return float(math.ceil(-sigma * NormalDist().inv_cdf(max(failing / 2, 1e-300)) * (1 + 1e-9) + 0.5))
 
 
 def _bound_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
-    """Returns (right, wrong) at their worst and at their best, within ``wide`` of the released counts."""
+    """Returns (right, wrong) in the worst and in the best case, if each is within ``wide`` of the released count."""
     right, wrong = noisy.tolist()
     return (max(right - wide, 0.0), max(wrong + wide, 0.0)), (max(right + wide, 0.0), max(wrong - wide, 0.0))
 
 
 def _bound_share(noisy: NDArray[np.int64], wide: float) -> Interval:
-    """Returns bounds of the share of right predictions if each count is within ``wide`` of the truth."""
+    """Returns bounds of the share of right predictions, if each noisy count is within ``wide`` of the true count."""
     worst, best = _bound_counts(noisy, wide)
     low = worst[0] / sum(worst) if sum(worst) else 0.0
     return low, best[0] / sum(best) if sum(best) else 1.0
 
 
 def _bound_probability_below(successes: float, failures: float, error: float) -> float:
-    """Returns a lower limit of the probability of a success, which is wrong with probability ``error`` at most.
+    """Returns a lower confidence limit of the probability of a success, which fails with probability ``error`` at most.
 
-    It is Clopper and Pearson's, or Hoeffding's for so many trials that the former takes long.
+    The limit is Clopper and Pearson's. For so many trials that computing it would take long, it is Hoeffding's.
     """
     trials = successes + failures
     if not trials:

@@ -1,4 +1,4 @@
-"""Private search over settings: one account for all fits, their scores and the choice.
+"""Private search over settings, with one account for all fits, their scores and the choice.
 
     from tightdp.model_selection import PrivateSearchCV
     search = PrivateSearchCV(LogisticRegression(), {"regularization": [0, 1e-3, 1e-2]}, epsilon=1.0, delta=1e-6)
@@ -63,44 +63,46 @@ from .statement.wording import AGAIN, format_exactly, list_values
 __all__ = ["PrivateSearchCV"]
 
 MOST_SETTINGS = 10_000
-"""Largest number of settings of a grid."""
+"""Largest number of combinations of settings in the grids of a search."""
 
 
 @dataclass(eq=False, repr=False)
 class PrivateSearchCV(BaseEstimator):
     """Chooses settings of a private classifier by private scores, and keeps the model that scored best.
 
-    Each record is held out with probability ``holdout``. There is a random number of runs, ``mean`` on average. Each
-    run draws one of the settings, trains on the records that are not held out, and scores by a noisy count of right
-    predictions on the records that are. The best run's model, settings and score are released. Nothing else is
-    released, not even the number of runs.
+    Each record is held out with probability ``holdout``. The number of runs is random, and ``mean`` on average. Each
+    run draws settings from the grid and trains a model on the records that are not held out. The score of the model is
+    a noisy count of its right predictions on the held-out records. The best run's model, settings and score are
+    released. Nothing else is released, not even the number of runs.
 
     Parameters
     ----------
     estimator : a classifier of ``tightdp.train``, or a ``PrivatePipeline`` that ends with one, without epsilon, delta,
         ledger and random_state
-    param_grid : settings to lists of their values, or a list of these grids, by the names of ``set_params``
+    param_grid : a mapping of names of settings, as in ``set_params``, to lists of their values; or a list of such
+        mappings
     epsilon, delta : the guarantee of the whole search, add/remove one record
-    mean : the expected number of runs, at least 1; the number is geometric. More runs cost little: ten have some 1.6
-        times the epsilon of one, and a hundred some 2 times
-    holdout : the expected share of records to score on, in (0, 1). Raises ValueError if there are so few records that
-        all may be held out: fewer than 33 for a fifth and delta 1e-6
+    mean : the expected number of runs, at least 1. The number of runs has a geometric distribution. More runs cost
+        little: ten have about 1.6 times the epsilon of one run, and a hundred about 2 times
+    holdout : the expected share of records to score on, in (0, 1). ``fit`` raises ValueError if there are so few
+        records that all might be held out: fewer than 33 for ``holdout=0.2`` and delta 1e-6
     random_state : None draws from the operating system's secure generator; an int is for experiments
-    ledger : a ``tightdp.Ledger``, or its path or URL: charged for the whole search before a record is looked at
+    ledger : a ``tightdp.Ledger``, or its path or URL. It is charged for the whole search before a record is used
 
     Attributes
     ----------
     best_estimator_, best_params_ : the model of the best run, trained on the records that are not held out, and its
-        settings. Its account and its statement are those of the search, because the choice is part of the cost.
-        Training it further raises RuntimeError; a clone has the search's epsilon and delta, for other records
-    best_score_ : its accuracy on the records held out, estimated by noisy counts. It is somewhat too high, because the
-        run was chosen for it.
-    privacy_, charged_, history_, statement_ : of the whole search, as for classifiers
+        settings. The model's account and statement are those of the search, because the choice is part of the cost.
+        Training the model further raises RuntimeError. A clone of it has the search's epsilon and delta, and can be
+        trained on other records
+    best_score_ : the best model's accuracy on the held-out records, estimated by noisy counts. It is somewhat too high,
+        because the model was chosen by this score.
+    privacy_, charged_, history_, statement_ : as for classifiers, but of the whole search
     classes_, n_features_in_ : as in scikit-learn.
 
-    If the charges of the settings differ in more than Gaussians on all records, as with different batch sizes, the
-    search is charged by their epsilon and delta alone, which is looser. The time that the search takes depends on the
-    number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
+    The charges of two settings may differ in more than their Gaussians on all records, for example if the batch sizes
+    differ. The search is then charged by the epsilon and delta of the settings alone, which is looser. The running time
+    depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
 
     >>> import numpy as np
     >>> from tightdp.model_selection import PrivateSearchCV
@@ -131,7 +133,7 @@ class PrivateSearchCV(BaseEstimator):
         """Searches privately with X (n, d), an array or a table of columns, and labels y (n,).
 
         X may also be a memory map, a sparse matrix or a collection of Dask, or ``Blocks``, which hold both X and y. The
-        choice of the records held out does not depend on the blocks, and neither does any bit of the result.
+        way that the table is divided into blocks has no effect on the result, not even on its last bit.
         """
         declared, algorithms = _get_classifier(self.estimator).classes, self._list_algorithms()
         in_memory = any(getattr(each, "in_memory", False) for each in algorithms)
@@ -144,7 +146,7 @@ class PrivateSearchCV(BaseEstimator):
         else:
             counted, classes = self._scan_labelled_blocks(blocks, algorithms, must_learn(declared))
             width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
-        present = np.repeat(classes, 3)  # repeated so often that they do not look like measurements
+        present = np.repeat(classes, 3)  # repeated, so that the check does not take them for measurements
         if declared is not None and not must_learn(declared):
             classes = read_labels("classes", declared)[1]
         run, found = self._plan_budget(width, max(2, len(classes)))
@@ -153,7 +155,7 @@ class PrivateSearchCV(BaseEstimator):
             check_targets(_get_classifier(each), present, None if piped else width)
             check_weights(_get_classifier(each), blocks)
         steps = [step for _, step in self.estimator._check_steps()] if piped else [self.estimator]
-        # The fit or score of a part would find errors too, but only after other parts and runs have released.
+        # Errors in the table are found here, because a fit or a score would find them only after other releases.
         check_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.from_arguments(self.epsilon, self.delta)
         least = compute_fewest_records(float(self.holdout), target.delta)
@@ -171,7 +173,7 @@ class PrivateSearchCV(BaseEstimator):
             inner, outer = self._split_table(X, labels, source)
         else:
             inner, outer = self._split_blocks(counted, source)
-        # Labels that are not declared are learned from all records, and not from the records of one part.
+        # Labels that are not declared are taken from all records, and not from the records of one part.
         self._make_runs(found, classes if declared is None else None, inner, outer, run, source)
         self.charged_: Composition = charge
         self.history_: tuple[Mechanism, ...] = tuple(m for m, _ in charge.parts)
@@ -197,7 +199,7 @@ class PrivateSearchCV(BaseEstimator):
     def _scan_labelled_blocks(
         self, blocks: Blocks, algorithms: Sequence[Any], learned: bool
     ) -> tuple[View, NDArray[Any]]:
-        """Returns the blocks with counted records, and the set of their labels."""
+        """Returns the blocks, whose records are now counted, and the distinct labels in them."""
         check_width(self, blocks, blocks.width, reset=True)
         for each in algorithms:
             check_records(each, True)
@@ -207,7 +209,7 @@ class PrivateSearchCV(BaseEstimator):
         return counted, np.unique(np.concatenate(seen))
 
     def _check_labelled_table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
-        """Returns the labels of a table in memory, the set of them, and the number of its columns."""
+        """Returns the labels of a table in memory, the distinct labels, and the number of columns of the table."""
         if y is None:
             raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
         columns = split_columns(X)
@@ -218,13 +220,15 @@ class PrivateSearchCV(BaseEstimator):
         return labels, classes, len(columns)
 
     def _list_algorithms(self) -> list[Any]:
-        """Returns the algorithms of all settings; None for a default one."""
+        """Returns the algorithm of each combination of settings. The default algorithm is None."""
         made = (copy_unfitted(self.estimator).set_params(**copy_estimators(each)) for each in self._list_candidates())
         return [_get_classifier(each).algorithm for each in made]
 
     def _account_for(self, best: Any, target: Target) -> None:
-        """Makes the best model and each part of it report the charge of the search: the charge of one fit lacks the
-        choice."""
+        """Makes the best model and each part of it report the charge of the search.
+
+        The charge of one fit would not cover the choice.
+        """
         for part in parts_within(best):
             part.charged_, part.history_, part.privacy_ = self.charged_, self.history_, self.privacy_
             part.statement_ = self.statement_
@@ -232,14 +236,14 @@ class PrivateSearchCV(BaseEstimator):
         best.set_params(epsilon=target.epsilon, delta=target.delta)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without a look at a record."""
+        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without reading a record."""
         return self._charge(self._plan_budget(_check.count("n_features", n_features), n_classes)[0])
 
     def _charge(self, run: SearchRun) -> Composition:
         return RepeatAndSelect(run.charge, self.mean) * 1
 
     def _list_candidates(self) -> list[dict[str, Any]]:
-        """Returns the settings of the grids."""
+        """Returns all combinations of settings in the grids."""
         grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
         if not isinstance(grids, Sequence) or not grids or not all(isinstance(grid, Mapping) for grid in grids):
             raise TypeError(f"param_grid must map settings to lists of values, or be a list of such: {grids!r}")
@@ -252,7 +256,7 @@ class PrivateSearchCV(BaseEstimator):
         return [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
 
     def _plan_budget(self, n_features: int, n_classes: int) -> tuple[SearchRun, list[tuple[dict[str, Any], Any]]]:
-        """Returns the charge of one run, and each setting with its estimator, before a record is looked at."""
+        """Returns the charge of one run, and each combination of settings with its estimator. Reads no record."""
         target = Target.from_arguments(self.epsilon, self.delta)
         if target.epsilon is None:
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
@@ -264,7 +268,7 @@ class PrivateSearchCV(BaseEstimator):
         candidates = self._list_candidates()
         if any(name in ("epsilon", "delta", "ledger", "random_state") for each in candidates for name in each):
             raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
-        # A mechanism with a delta of its own may fail in each run.
+        # A mechanism that has a delta of its own may fail in every run, so each run gets a small part of delta.
         failing = target.delta / (4 * mean)
         made = [
             (each, copy_unfitted(self.estimator).set_params(**copy_estimators(each), delta=failing))
@@ -292,7 +296,7 @@ class PrivateSearchCV(BaseEstimator):
         run: SearchRun,
         source: RandomSource,
     ) -> None:
-        """Makes the runs and keeps the best. If they are interrupted, nothing is kept."""
+        """Makes the runs, and keeps the best model. If the runs are interrupted, nothing is kept."""
         coins, trials = ExactCoins(source), 0
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
@@ -306,7 +310,7 @@ class PrivateSearchCV(BaseEstimator):
             check_covered(model.charged_, run.charge)
             right = build_score_query(model, outer.X, outer.y)
             count = Gate(_PaidBudget(), source).release_gaussian(right, run.score).value[0]
-            score = count, int(source.integers(1)[0])  # equal counts are in a random order
+            score = count, int(source.integers(1)[0])  # ties between equal counts are broken at random
             if score > best[0]:
                 best = score, model, dict(settings)
             trials += 1
@@ -324,7 +328,7 @@ class PrivateSearchCV(BaseEstimator):
         names = sorted({name for each in self._list_candidates() for name in each})
         labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
         own = _get_classifier(self.estimator).classes is None
-        public = dict(made.public)  # these leave out labels that were learned
+        public = dict(made.public)  # it has no entry for labels that were learned
         if own:
             public[labels] = fact_of_labels([str(label) for label in self.classes_]).occurring_text
         return Statement(
@@ -382,11 +386,11 @@ class _TablePart(NamedTuple):
 
     X: Any
     y: NDArray[Any] | None
-    """Labels; None if X is blocks, which hold them."""
+    """Labels of the records. None if X is ``Blocks``, which hold the labels."""
 
 
 class _PaidBudget:
-    """The budget of a score, which charges nothing, because the whole search is paid for."""
+    """A budget that charges nothing. A score uses it, because the whole search was charged before."""
 
     def spend(self, mechanism: Mechanism) -> None:
         pass
@@ -444,7 +448,7 @@ def copy_estimators(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _get_classifier(estimator: Any) -> Any:
-    """Returns the classifier: the estimator itself, or the last step of a pipeline."""
+    """Returns the classifier, which is the estimator itself or the last step of a pipeline."""
     last = estimator
     if isinstance(estimator, PrivatePipeline):
         last = (estimator.steps_ if hasattr(estimator, "steps_") else estimator.steps)[-1][1]

@@ -1,4 +1,4 @@
-"""Numbers as text, rounded up or down in decimal arithmetic, so that printed bounds still hold."""
+"""Formats numbers as text, rounded up or down in decimal arithmetic, so that printed bounds still hold."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 _SPEC = re.compile(r"(?:(.)?([<>=^]))?([-+ ])?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([eEfFgGn%])?", re.DOTALL)
-"""Format specification of a float: fill, align, sign, alternate form, zeros, width, groups, precision, letter."""
+"""Pattern of a format specification of a float: fill, align, sign, alternate form, zeros, width, groups, precision and
+letter."""
 _PRECISION = 6
-"""Digits that ``format`` prints if the specification is a letter alone."""
+"""Number of digits that ``format`` prints if the specification gives no precision."""
 _DIGITS = 18
-"""Number of significant digits that read back as the same double, whichever way they were rounded: their last place is
-less than half the distance between two doubles."""
+"""Number of significant digits that read back as the same double, whether they were rounded up or down. One unit of the
+last digit is less than half the distance between two doubles."""
 _BEFORE_POINT = 400
-"""Bound on the number of digits before the point of any double, and of a hundred times it."""
+"""Bound on the number of digits before the point, for any double and for a hundred times any double."""
 
 
 def format_up(x: float, spec: str = "") -> str:
-    """Returns ``format(x, spec)``, rounded up: the number that the text states is at least ``x``, exactly.
+    """Returns ``format(x, spec)``, rounded up: the number in the text is at least ``x``, exactly.
 
-    It is for numbers that must not be understated, such as an upper end or a noise multiplier. ``spec`` is a format
-    specification of a float. An empty one gives the shortest text that reads back as ``x``. Raises ValueError for a
-    specification that floats do not have.
+    Use it for numbers that must not be understated, such as the upper end of a bound. ``spec`` is a format
+    specification of a float. An empty specification gives the shortest text that is rounded up and reads back as ``x``.
+    Raises ValueError for a specification that floats do not have.
 
     >>> dp.format_up(0.12341, ".4f"), dp.format_up(0.5, ".4f"), dp.format_up(0.1)
     ('0.1235', '0.5000', '0.10000000000000001')
@@ -32,7 +33,7 @@ def format_up(x: float, spec: str = "") -> str:
 
 
 def format_down(x: float, spec: str = "") -> str:
-    """Returns ``format(x, spec)``, rounded down, for numbers that must not be overstated, such as a lower end.
+    """Returns ``format(x, spec)``, rounded down. Use it for numbers that must not be overstated, such as a lower end.
 
     Raises ValueError for a ``spec`` that floats do not have.
 
@@ -43,12 +44,15 @@ def format_down(x: float, spec: str = "") -> str:
 
 
 def round_up(x: float, digits: int) -> float:
-    """Returns ``round(x, digits)``, rounded up."""
+    """Returns ``x`` with ``digits`` digits after the point, rounded up."""
     return float(_round_to_places(Decimal(x), digits, ROUND_CEILING)) if math.isfinite(x) else x
 
 
 def format_rounded(x: float, spec: str, rounding: str) -> str:
-    """Returns ``format(x, spec)`` in a rounding of the module decimal. With ROUND_HALF_EVEN Python prints the same."""
+    """Returns ``format(x, spec)``, rounded as the module ``decimal`` does by ``rounding``.
+
+    ROUND_HALF_EVEN gives the same text as ``format``.
+    """
     x = float(x)
     parts = _SPEC.fullmatch(spec)
     if parts is None or not math.isfinite(x):
@@ -80,14 +84,14 @@ def _round_to_places(exact: Decimal, places: int, rounding: str) -> Decimal:
 
 
 def _format_fixed(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
-    """Returns the digits before the point and behind it, for the formats f and %."""
+    """Returns the digits before the point and after it, for the formats f and %."""
     _, digits, exponent = _round_to_places(exact, places + 2 * percent, rounding).as_tuple()
     whole, _, fraction = f"{Decimal((0, digits, int(exponent) + 2 * percent)):f}".partition(".")
     return whole, fraction
 
 
 def _round_to_digits(x: float, kind: str, precision: str, rounding: str) -> Decimal:
-    """Returns ``x`` with as many significant digits as the format has."""
+    """Returns ``x``, rounded to the number of significant digits that the format prints."""
     exact = Decimal(x)
     if precision or kind:
         digits = max(int(precision or _PRECISION) + (kind == "e"), 1)
@@ -97,10 +101,10 @@ def _round_to_digits(x: float, kind: str, precision: str, rounding: str) -> Deci
 
 
 def _place_point(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
-    """Returns the digits before the point and behind it, and the exponent, for the formats e, g, n and none.
+    """Returns the digits before the point and after it, and the exponent, for the formats e, g, n and no letter.
 
-    ``keep`` keeps the zeros at the end. Without a letter at least one digit follows the point, and an empty
-    specification has 16 places before the exponent.
+    ``keep`` keeps zeros at the end. Without a letter at least one digit follows the point. With an empty specification
+    an exponent is used from 10^16 on.
     """
     digits = max(int(precision or _PRECISION) + (kind == "e"), 1) if precision or kind else 17
     shown, power = "".join(map(str, d.as_tuple().digits)).ljust(digits, "0"), d.adjusted()

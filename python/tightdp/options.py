@@ -1,4 +1,4 @@
-"""Options of a question: the neighbouring relation, the engine, and how exact the answer should be."""
+"""Options of the methods that bound privacy: the neighbouring relation, the engine and the accuracy."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ NEIGHBORS: tuple[Neighbors, ...] = get_args(Neighbors)
 EVERY: frozenset[Neighbors] = frozenset(NEIGHBORS)
 """The set of all neighbouring relations."""
 SIZED: frozenset[Neighbors] = frozenset(("replace", "replace_special"))
-"""Relations that leave the number of records as it is."""
+"""Relations that do not change the number of records."""
 ADDED = EVERY - SIZED
 """Relations that change the number of records."""
 Direction = Literal["add", "remove"]
-"""The order of a dominating pair. Under "replace" mechanisms are translated (``accounting/pairs/neighbors.py``)."""
+"""The order of a dominating pair. Under "replace" and "replace_special" mechanisms are first translated to others
+(``accounting/pairs/neighbors.py``)."""
 
 WIDTH, EPS_ERROR, DELTA_ERROR = 1e-6, 0.01, 1e-10
-"""Defaults: a relative width of the answer, and, for engine "prv", an error of epsilon and one of delta that is smaller
-than usual deltas."""
+"""Default accuracy: the relative width of a bound and, for the engine "prv", the errors of epsilon and of delta. The
+error of delta is smaller than usual deltas."""
 
 
 class AccuracyOptions(TypedDict, total=False):
-    """Keywords for the engine that answers, and for the width of its answer."""
+    """Keywords for the engine that computes a bound, and for the width of the bound."""
 
     engine: str
     width: float
@@ -33,7 +34,7 @@ class AccuracyOptions(TypedDict, total=False):
 
 
 class Options(AccuracyOptions, total=False):
-    """The keywords of every question. ``accounting/questions/question.py`` checks them."""
+    """Keywords of every method that bounds privacy. ``accounting/questions/question.py`` checks them."""
 
     neighbors: Neighbors
 
@@ -49,9 +50,9 @@ Asking = TypeVar("Asking", bound=Callable[..., Any])
 
 
 def accept_question_options(function: Asking) -> Asking:
-    """Lets a function show, and accept, the keywords that ``**options: Unpack[Options]`` stands for.
+    """Decorates a function with ``**options: Unpack[Options]``, so that its signature lists these options.
 
-    Its signature lists them. Any other keyword is refused in the name of the function.
+    The decorated function raises TypeError, which names the function, for any other keyword.
     """
     signature = inspect.signature(function)
     own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]

@@ -1,4 +1,4 @@
-"""A pipeline with one account and one budget for all of its steps.
+"""A pipeline of private steps, with one account and one budget for all of them.
 
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
@@ -53,22 +53,22 @@ from .statement.wording import AGAIN
 __all__ = ["PrivatePipeline"]
 
 PLAIN = ("ledger", "random_state", "epsilon", "delta", "noise_multiplier")
-"""Settings that steps must leave out: the first two always, the others if the pipeline has an epsilon. Steps with equal
-seeds would draw the same noise."""
+"""Settings that steps must leave at None: the first two always, the others if the pipeline has an epsilon. The seed is
+among them because two steps with equal seeds would draw the same noise."""
 
 UNKNOWN = (
     "steps must leave the last one a cost that is known in advance: with the features that the others made it would be "
     "{}. Declare the categories, or take an algorithm on all records, such as NoisyGD"
 )
 PRIVATE = (PrivateTransformer, DPPCA, PrivateEstimator, Ridge)
-"""Classes of steps that release something."""
+"""Classes of the steps that make private releases."""
 
 
 class _PipelinePlan(NamedTuple):
-    """Steps and charges of a pipeline, fixed before a record is looked at."""
+    """Steps and charges of a pipeline. They are fixed before a record is used."""
 
     steps: list[tuple[str, Any]]
-    """Copies to be fitted, with the noise or budget of each."""
+    """Copies of the steps, which will be fitted. The noise or budget of each is set."""
     before: Composition
     """Charge of all steps but the last."""
     last: Caps
@@ -82,32 +82,33 @@ class _PipelinePlan(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class PrivatePipeline(NamedParts, BaseEstimator):
-    """Private transformers and a private estimator after them, as one estimator with one account.
+    """An estimator that consists of private transformers and a private estimator after them, with one account.
 
     Parameters
     ----------
-    steps : a list of (name, step): transformers of ``tightdp.preprocessing`` or ``DPPCA``, transformers of
-        scikit-learn that learn nothing (``Normalizer``, ``FunctionTransformer``), "passthrough"; the last one is a
-        classifier or a regressor of ``tightdp.train``
+    steps : a list of (name, step). The last step is a classifier or a regressor of ``tightdp.train``. Each other step
+        is a transformer of ``tightdp.preprocessing``, a ``DPPCA``, a transformer of scikit-learn that learns nothing
+        (``Normalizer``, ``FunctionTransformer``), or "passthrough"
     epsilon, delta : the guarantee of all steps together, add/remove one record. Leave out the epsilon, delta and noise
-        multiplier of each step. With ``epsilon=None`` each step has its own, and ``privacy_`` reports the cost of
-        all at ``delta``
-    share : the part of the budget, in units of mu^2, that the steps before the last get together, in [1e-6, 1). Steps
-        that release something share it equally, and so do labels that are learned. The last step gets the rest
+        multiplier of each step. With ``epsilon=None`` each step has its own budget instead, and ``privacy_`` bounds
+        the epsilon of all steps at ``delta``
+    share : the part of the budget, in units of mu^2 (mu is that of Gaussian differential privacy), that the steps
+        before the last get together, in [1e-6, 1). It is divided equally among those steps that make releases, and
+        learning the labels counts as one of them. The last step gets the rest
     random_state : None draws from the operating system's secure generator; an int is for experiments. Each step draws
         from its own stream; leave out the ``random_state`` of the steps
-    ledger : a ``tightdp.Ledger``, or its path or URL: charged for all steps before a record is looked at
+    ledger : a ``tightdp.Ledger``, or its path or URL. It is charged for all steps before a record is used
 
     Attributes
     ----------
-    steps_ : as fitted, each with its own ``privacy_``. Training one of them further raises RuntimeError
-    privacy_, charged_, history_, statement_ : of all steps together, as for classifiers
+    steps_ : the fitted steps, each with its own ``privacy_``. Training one of them further raises RuntimeError
+    privacy_, charged_, history_, statement_ : as for classifiers, but of all steps together
     classes_, n_features_in_ : as in scikit-learn.
 
-    Predictions take the columns of a data frame by their names, in any order and among others.
+    Predictions find the columns of a data frame by their names, in any order. Further columns are ignored.
 
-    The last step's charge is fixed before the first release. If the outputs of the other steps would raise it, the plan
-    is refused. Statement and proof: docs/theory/quantiles.md, section 4.
+    The last step's charge is fixed before the first release. If the outputs of the other steps would raise this charge,
+    ``fit`` raises ValueError. Statement and proof: docs/theory/quantiles.md, section 4.
 
     >>> import numpy as np
     >>> from tightdp.pipeline import PrivatePipeline
@@ -137,8 +138,8 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         """Fits all steps privately to X (n, d), an array or a table of columns, and y (n,).
 
         X may also be a memory map, a sparse matrix or a collection of Dask, or ``Blocks``, which hold both X and y.
-        Then every release takes one pass or more, and features are computed when blocks are read. The fitted pipeline
-        has the same bits as from an array.
+        Every release then reads the blocks at least once, and features are computed when blocks are read. The fitted
+        pipeline is the same, to the last bit, as for an array.
         """
         check_free(self)
         *_, (_, last) = self._check_steps()
@@ -156,7 +157,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         target = Target.from_arguments(self.epsilon, self.delta)
         make_random_source(self.random_state)
         check_targets(last, targets)
-        if self.ledger is not None:  # without a ledger nothing is lost if the step itself refuses the table
+        if self.ledger is not None:  # else nothing is lost if a step refuses the table later
             check_table([step for _, step in self._check_steps()], X)
         plan = self._plan(width, _count_classes(last, targets))
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
@@ -195,7 +196,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         return y, len(columns)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without a look at a record."""
+        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without reading a record."""
         return self._plan(_check.count("n_features", n_features), n_classes).charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
@@ -203,7 +204,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         _rehearse_last_step(self._plan(features, classes), features, classes)
 
     def _check_steps(self) -> list[tuple[str, Any]]:
-        """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for steps that do not fit."""
+        """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for other kinds of steps."""
         steps = [
             (name, None if isinstance(step, str) and step == "passthrough" else step)
             for name, step in check_named_steps(self.steps, "steps", 2)
@@ -238,7 +239,8 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps(last.charge_for(n_features, n_classes)))
-        # The last step gets half of delta: if only its epsilon and delta are known, some is left for the others.
+        # The last step gets half of delta. Some is then left for the other steps if only its epsilon and delta are
+        # known.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
@@ -252,7 +254,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         return _PipelinePlan(steps, before, found)
 
     def _divide_budget(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
-        """Gives each of the ``private`` transformers its share of the budget, and the labels of a ``learner``."""
+        """Divides the budget among the ``private`` transformers and the learning of labels by ``learner``, if any."""
         share = _check.interval("[1e-6, 1)")("share", self.share)
         for step in private:
             step.set_params(noise_multiplier=1.0, delta=delta)
@@ -265,7 +267,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
             learner._spent = each._replace(failure=FAILURE * each.failure)
 
     def _build_statement(self, delta: float, ledger: str | None) -> Statement:
-        """Joins the statements of the steps, each fact under the name of its step."""
+        """Joins the statements of the steps. Each fact is preceded by the name of its step."""
         released: list[str] = []
         public: dict[str, str] = {}
         taken: list[str] = []
@@ -298,7 +300,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
     # Methods of the last step, after the others.
 
     def _transform_values(self, X: Any) -> Any:
-        """Applies the steps before the last one; sparse tables are taken part by part."""
+        """Applies the steps before the last one. Sparse tables are transformed part by part."""
         if not hasattr(self, "steps_"):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
         if is_sparse(X):
@@ -310,7 +312,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         return X
 
     def _transform_block(self, rows: Any) -> Any:
-        """Returns the features of the last step for some rows of a block."""
+        """Returns the features that the last step gets for some rows of a block."""
         for _, step in self.steps_[:-1]:
             if step is not None:
                 rows = step._transform_block(rows) if isinstance(step, PrivateTransformer) else step.transform(rows)
@@ -358,12 +360,12 @@ def _rehearse_last_step(plan: _PipelinePlan, features: int, classes: int) -> Non
 
 
 def _is_stateless(step: Any) -> bool:
-    """Tells whether a transformer of scikit-learn says that it learns nothing."""
+    """Returns whether ``step`` is a transformer of scikit-learn whose tags say that it learns nothing."""
     return hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not step.__sklearn_tags__().requires_fit
 
 
 def _get_algorithm(last: Any) -> Any:
-    """Returns the algorithm of the last step; None for its default or if it has none."""
+    """Returns the algorithm of the last step. None is the default algorithm, or says that the step has none."""
     return getattr(last, "algorithm", None)
 
 
@@ -383,7 +385,7 @@ def _run_step(step: Any, values: Any) -> Any:
 
 
 def _count_classes(last: Any, y: Any) -> int:
-    """Counts the labels of a classifier; 2 if they are to be learned."""
+    """Returns the number of labels of a classifier, at least 2. Labels that are still to be learned count as 2."""
     if not isinstance(last, PrivateClassifier) or is_learning_labels(last):
         return 2
     return max(2, len(np.unique(np.asarray(y if last.classes is None else last.classes))))

@@ -1,6 +1,6 @@
-"""Figures of the privacy of compositions, with the band between its lower and upper bounds.
+"""Figures of the privacy of compositions, with the band between the lower and the upper bounds.
 
-Needs matplotlib: ``pip install matplotlib``.
+This module needs matplotlib: ``pip install matplotlib``.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 WIDTH = 1e-3
-"""Relative width that a figure asks for unless told otherwise: a tenth of what the eye sees (``_THIN_WIDTH``)."""
+"""Default of ``width``, the relative width of bounds in a figure: a tenth of what the eye can see (``_THIN_WIDTH``)."""
 POINTS = 81
-"""Number of points of a curve unless told otherwise."""
+"""Default number of points of a curve."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """Markers of the runs, in order, so that they can be told apart without colour."""
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
-"""Dashes of the runs, in order. Eight runs have eight pairs of dash and marker."""
+"""Dashes of the runs, in order. Eight runs have eight different pairs of dash and marker."""
 _THIN_WIDTH = 0.01
-"""Width below which a band is as thin as its line: relative for a profile, absolute for a trade-off curve."""
+"""Width below which a band is as thin as its line. It is relative for a profile and absolute for a trade-off curve."""
 _PIECES = 10
-"""Number of chunks in which a profile is computed, so that progress can be shown."""
+"""Number of pieces in which a profile is computed, so that progress can be shown."""
 _MOST_POINTS = 10_000
-"""Largest number of points of a curve, each of which is a question. A figure as wide as a page has fewer pixels."""
+"""Largest number of points of a curve, since each point needs a computation. A figure as wide as a page has fewer
+pixels."""
 _LEAST_ALPHA = 1e-9
-"""Smallest type I error that is asked about in place of 0, where the answer takes seconds: the eye sees no difference,
-because the curve is continuous there."""
+"""Type I error that is used in place of 0, because the bound at 0 takes seconds to compute. The difference is not
+visible, because the curve is continuous at 0."""
 _LONGEST_LABEL = 44
 """Largest number of characters of a legend's entry."""
 
 
 @dataclass(frozen=True)
 class _Scheme:
-    """Colours of a figure. Its ground is transparent, so that it lies on a page of either kind."""
+    """Colours of a figure. The background of the figure is transparent, so the colours must suit the page."""
 
     runs: tuple[str, ...]
     text: str
@@ -60,7 +61,7 @@ _LIGHT = _Scheme(
     grid="#dddddd",
     guessing="#8a8a8a",
 )
-"""Colours on a light ground: Okabe and Ito's (2008) without their yellow, which is too light, and a dark red."""
+"""Colours on a light page: those of Okabe and Ito (2008), but with a dark red in place of their yellow."""
 _DARK = _Scheme(
     ("#4aa3df", "#ff8a4c", "#2fd6a0", "#f0a8d0", "#ffd166", "#ffffff", "#9ad7ff", "#b07cff"),
     text="#e6e6e6",
@@ -68,8 +69,8 @@ _DARK = _Scheme(
     grid="#3a3d42",
     guessing="#909090",
 )
-"""Colours on a dark ground: the same hues, lighter. Tests hold both to the distances that colour-blind readers need
-(tests/accounting/questions/test_plots.py)."""
+"""Colours on a dark page: the same hues, but lighter. Tests check that colour-blind readers can tell the colours of
+either scheme apart (tests/accounting/questions/test_plots.py)."""
 
 
 def privacy(
@@ -86,12 +87,12 @@ def privacy(
 
     Parameters
     ----------
-    run : mechanism or composition, or a mapping of names to them; up to eight can be told apart in grey
-    least_delta : where the profile ends, in (0, 1)
+    run : mechanism or composition, or a mapping from names to several of them. Up to eight can be told apart in grey
+    least_delta : the smallest delta that the profile shows, in (0, 1)
     points : number of points of each curve, an integer in [2, 10000]
     title : text above the figure; by default the mechanisms of a single run
-    dark : whether the figure is for a dark page; the ground is transparent in either case
-    progress : called with the number of finished pieces of the curves, and the number of all
+    dark : whether the figure is for a dark page. The background is transparent in either case
+    progress : a function that is called with the number of finished pieces of the curves, and the number of all pieces
     options : those of ``Composition.epsilon``; ``width`` is 1e-3 here unless given
 
     Returns
@@ -100,7 +101,7 @@ def privacy(
 
     Raises
     ------
-    ImportError without matplotlib, ValueError for an option out of its range.
+    ImportError if matplotlib is not installed, ValueError for an option out of its range.
 
     >>> figure = privacy(dp.Gaussian(2.0) * 3, points=9)
     >>> [axes.get_title() for axes in figure.axes]
@@ -121,7 +122,7 @@ def privacy(
     options = {"width": WIDTH, **options}
     _draw_profiles(runs, left, least_delta, points, report_progress, options, scheme)
     _draw_tradeoffs(runs, right, points, report_progress, options, scheme)
-    # One legend below both panels: their runs have the same lines.
+    # One legend serves both panels, since a run has the same line in each.
     handles, labels = right.get_legend_handles_labels()
     for axes in (left, right):
         axes.get_legend().remove()
@@ -143,7 +144,7 @@ def profile(
     dark: bool = False,
     **options: Any,
 ) -> None:
-    """Draws delta as a function of epsilon, from 0 to the epsilon where all runs' delta is below ``least_delta``.
+    """Draws delta as a function of epsilon, from 0 to the epsilon at which delta of all runs is below ``least_delta``.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def tradeoff(
 
 
 _LEGEND: Mapping[str, Any] = {"frameon": False, "fontsize": 8, "handlelength": 3.6}
-"""Settings of a legend: long handles show a whole dash."""
+"""Settings of a legend. The handles are long, so that they show a whole dash."""
 
 
 def _check_flag(name: str, value: bool) -> bool:
@@ -193,7 +194,7 @@ def _check_flag(name: str, value: bool) -> bool:
 
 
 def _make_figure() -> Figure:
-    """Makes a figure for two panels. matplotlib is imported here alone."""
+    """Returns a figure for two panels. Only this function imports matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -233,7 +234,7 @@ def _draw_profiles(
         for part in np.array_split(epsilons, _PIECES):
             pieces.append(run.profile(part, **options))
             advance()
-        # An upper bound holds further right as well, and a lower bound further left.
+        # Delta decreases in epsilon: upper bounds also hold for larger epsilon, and lower bounds for smaller epsilon.
         upper = np.minimum.accumulate(np.concatenate([piece.upper for piece in pieces]))
         lower = np.maximum.accumulate(np.concatenate([piece.lower for piece in pieces])[::-1])[::-1]
         here = _relative_width(lower, upper, least)
@@ -289,7 +290,7 @@ def _format_percent(width: float) -> str:
 
 
 def _relative_width(lower: Array, upper: Array, least: float) -> float:
-    """Returns the largest relative width of the bounds where the profile is drawn."""
+    """Returns the largest relative width of the bounds in the part of the profile that is drawn."""
     drawn = upper >= least
     return float(np.max((upper[drawn] - lower[drawn]) / upper[drawn], initial=0.0))
 
@@ -297,10 +298,10 @@ def _relative_width(lower: Array, upper: Array, least: float) -> float:
 def _draw_band(
     axes: Axes, x: Array, safe: Array, other: Array, *, thin: bool, name: str, number: int, scheme: _Scheme
 ) -> None:
-    """Draws the bound that protects, and fills the band to the other one unless it is as thin as the line.
+    """Draws the bound ``safe``, and fills the band up to the bound ``other`` unless the band is as thin as the line.
 
-    The bound that protects is the upper one of a profile, and the lower one of a trade-off curve. Colour, dash and
-    marker say which run it is, so that each of the three may be lost.
+    The safe bound is the upper one of a profile, and the lower one of a trade-off curve. Colour, dash and marker all
+    depend on the run, so that a reader who cannot see one of them can use the others.
     """
     colour = scheme.runs[number % len(scheme.runs)]
     label = shorten_label(name) if name else "bound that protects"
@@ -315,13 +316,13 @@ def _draw_band(
         ls=_DASHES[number % len(_DASHES)],
         marker=_MARKERS[number % len(_MARKERS)],
         ms=5,
-        markevery=(0.02 + 0.035 * (number % 4), 0.14),  # apart from those of other runs, since curves may meet
+        markevery=(0.02 + 0.035 * (number % 4), 0.14),  # markers of different runs do not coincide where curves meet
         label=label,
     )
 
 
 def _finish_axes(axes: Axes, note: str, scheme: _Scheme) -> None:
-    """Adds a note, a grid and the legend, and colours what is not a curve."""
+    """Adds a note, a grid and the legend, and sets the colours of everything but the curves."""
     axes.text(0.98, 0.97, note, transform=axes.transAxes, fontsize=8, color=scheme.note, ha="right", va="top")
     axes.grid(True, which="major", color=scheme.grid, lw=0.6)
     axes.set_axisbelow(True)
@@ -341,15 +342,17 @@ def _set_text_colour(texts: list[Any], scheme: _Scheme) -> None:
 
 
 def _drop_argument_names(text: str) -> str:
-    """Returns the text of a composition without the names of the most frequent arguments."""
+    """Returns the repr of a composition without the names of its most frequent arguments."""
     for long, short in (("noise_multiplier=", ""), ("mechanism=", ""), ("sampling_probability=", "")):
         text = text.replace(long, short)
     return text
 
 
 def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
-    """Returns ``name`` for a legend: without the names of arguments, and with its middle left out where it is longer
-    than ``most`` characters, an integer of 5 or more.
+    """Returns ``name``, shortened for a legend.
+
+    The names of frequent arguments are left out. If the text is then longer than ``most`` characters, an integer >= 5,
+    its middle is left out too.
 
     >>> shorten_label("PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.01) * 1000", 30)
     'PoissonSampled…, 0.01) * 1000'

@@ -1,4 +1,4 @@
-"""Mechanisms that are made of whole runs: the best of several runs, and a run for neighbours that differ by a group."""
+"""Mechanisms that are built from a whole composition: the best of several runs of it, and its guarantee for groups."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from .mechanisms import _set_checked_fields
 from .options import EVERY, Neighbors
 
 POISSON = "poisson"
-"""Shape for which the number of runs has a Poisson distribution."""
+"""Value of ``shape`` for which the number of runs has a Poisson distribution."""
 MOST_RECORDS = 1000
-"""Largest size of a group, since the chain of data sets from one end to the other is walked record by record."""
+"""Largest size of a group. The running time grows with the size, because the bound of a group is derived record by
+record."""
 
 
 class Derived(Mechanism):
-    """A function of ``mechanism``, which is one mechanism or a composition."""
+    """Base of mechanisms that are derived from ``mechanism``, which is one mechanism or a composition."""
 
     __slots__ = ()
     mechanism: Composable
@@ -33,7 +34,7 @@ class Derived(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
-        """Relations under which every part has a pair."""
+        """Relations under which every part has a dominating pair."""
         return EVERY.intersection(*(mechanism.relations for mechanism, _ in self.parts))
 
     @property
@@ -53,7 +54,10 @@ class Derived(Mechanism):
 
 
 def _reduce_run(run: Any) -> Composable:
-    """Returns the mechanism of a composition of one mechanism; otherwise the composition. Refuses anything else."""
+    """Returns the mechanism if ``run`` is a composition of just one, and otherwise the composition.
+
+    Raises TypeError if ``run`` is neither a mechanism nor a composition.
+    """
     if not isinstance(run, Composable):
         raise TypeError(f"mechanism must be a Mechanism or a Composition, got {run!r}")
     parts = run._to_composition().parts
@@ -62,16 +66,16 @@ def _reduce_run(run: Any) -> Composable:
 
 @dataclass(frozen=True, slots=True)
 class RepeatAndSelect(Derived):
-    """Runs ``mechanism`` a random number of times and releases the best output alone.
+    """Runs ``mechanism`` a random number of times, and releases only the best output.
 
-    A search for hyperparameters does so. Neither the number of runs nor the other outputs are released.
+    This is the charge of a search for hyperparameters. Neither the number of runs nor the other outputs are released.
 
-    ``mechanism`` is one mechanism or a composition. The best output is the first in an order of the outputs that does
-    not depend on the data: the score must be a part of the output. The number of runs has the
-    expectation ``mean``. Its distribution is the truncated negative binomial of ``shape`` > -1 (1 is geometric, 0
-    logarithmic), or, with ``shape="poisson"``, Poisson: then there may be no run, and nothing is released. The upper
-    end holds for all mechanisms with the privacy profile of ``mechanism``, and the lower end for some of them
-    (docs/theory/derived.md section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
+    ``mechanism`` is one mechanism or a composition. The best output is the first one in an order of the outputs that
+    does not depend on the data. So if outputs are compared by a score, the score must be a part of the output. The
+    number of runs has the expectation ``mean``. Its distribution is the truncated negative binomial of ``shape`` > -1:
+    1 is geometric, 0 logarithmic. With ``shape="poisson"`` it is Poisson, so there may be no run and no release. The
+    upper end of a bound holds for all mechanisms with the privacy profile of ``mechanism``, and the lower end for some
+    of them (docs/theory/derived.md section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
 
     >>> runs = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
     >>> search = dp.RepeatAndSelect(runs, mean=20)
@@ -117,15 +121,16 @@ class RepeatAndSelect(Derived):
 class Group(Derived):
     """Runs ``mechanism``, one mechanism or a composition, for neighbours that differ by a group of ``size`` records.
 
-    All of them are added or removed together, or each of them is replaced.
+    The records of the group are added or removed together, or each of them is replaced. The bounds hold for smaller
+    groups too. ``size`` is at most 1000, and at most the ``dataset_size`` of a mechanism that has one. This
+    ``dataset_size`` counts the whole group. If the group is removed, the data sets on the way have one record fewer
+    each time.
 
-    The bound holds for smaller groups, too. ``dataset_size`` of a mechanism counts the whole group, which cannot be
-    larger. If its records are added or removed, each link of the chain has one record fewer. Two cases are exact:
-    Gaussians, Laplace noise and their discrete forms have ``size`` times the sensitivity, and Gaussians in Poisson
-    samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other cases the
-    upper end holds for all mechanisms with the privacy profile of ``mechanism``, and is exact for them; the lower end
-    is that of one record (docs/theory/derived.md section 2).
-    ``size`` is at most 1000. ``Composition.group`` treats a mechanism of a composition by itself if that is exact.
+    Two cases are exact. Gaussians, Laplace noise and their discrete forms get ``size`` times the sensitivity. Gaussians
+    in Poisson samples and mixtures of Gaussians become mixtures, if these have at most 1000 components. In all other
+    cases the upper end holds for all mechanisms with the privacy profile of ``mechanism``, and no smaller one does; the
+    lower end is that of one record (docs/theory/derived.md section 2). ``Composition.group`` treats a mechanism of a
+    composition separately if that is exact.
     """
 
     mechanism: Composable
@@ -152,7 +157,7 @@ class Group(Derived):
 
 
 def _count_most_records(parts: Parts) -> float:
-    """Returns the steps of a chain that removes records until none is left; infinite if no size is declared."""
+    """Returns the size of the largest group in a data set of the declared size; infinity if no size is declared."""
     most = math.inf
     for mechanism, _ in parts:
         if mechanism.any_size:
@@ -166,7 +171,7 @@ def _count_most_records(parts: Parts) -> float:
 
 
 def group_composition(run: Composition, size: int) -> Composition:
-    """Returns ``run`` for a group of ``size`` records. A mechanism is treated by itself if that is exact."""
+    """Returns ``run`` for a group of ``size`` records. A mechanism is treated separately if that is exact."""
     size = _check.count("size", size, most=MOST_RECORDS)
     if size == 1:
         return run
@@ -177,19 +182,19 @@ def group_composition(run: Composition, size: int) -> Composition:
 
 
 def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
-    """Tells whether groups of ``size`` have a bound of their own that composes."""
+    """Returns whether ``mechanism`` has a bound for groups of ``size`` that still holds when it is composed."""
     match mechanism:
         case m.PoissonSampled(m.Gaussian()):
             return True
         case m.MixtureOfGaussians(_, norms) | m.PoissonSampled(m.MixtureOfGaussians(_, norms)):
-            return math.comb(len(norms) + size, size) <= MOST_RECORDS  # sums of ``size`` of the norms and 0
+            return math.comb(len(norms) + size, size) <= MOST_RECORDS  # sums of ``size`` norms or 0
         case m.ZCDP(_, xi):
             return xi == 0
     return False
 
 
 def scale_sensitivity(mechanism: Mechanism, size: int) -> Mechanism | None:
-    """Returns the same noise at a sensitivity ``size`` times as large; None if this library has no such mechanism."""
+    """Returns the mechanism with the same noise and ``size`` times the sensitivity; None if this library has none."""
     match mechanism:
         case m.Gaussian(sigma):
             return m.Gaussian(_divide_noise(sigma, size))
@@ -199,13 +204,13 @@ def scale_sensitivity(mechanism: Mechanism, size: int) -> Mechanism | None:
             return m.DiscreteGaussian(sigma, sensitivity * size)
         case m.DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return m.DiscreteLaplace(scale, sensitivity * size)
-        case m.TreeAggregation(sigma, steps, own):  # at each level the group moves sums by ``size`` in all
+        case m.TreeAggregation(sigma, steps, own):  # the group moves each level by ``size`` at most
             return m.TreeAggregation(_divide_noise(sigma, size), steps, own)
     return None
 
 
 def _divide_noise(noise: float, size: int) -> float:
-    """Returns noise / size, rounded down, which is less noise."""
+    """Returns ``noise / size``, rounded down, so that the account never assumes too much noise."""
     found = noise / size
     if Fraction(found) * size > Fraction(noise):
         found = math.nextafter(found, 0.0)

@@ -1,13 +1,13 @@
-"""Verifies a certificate of a privacy bound, and shares nothing with the library that made it.
+"""Verifies a certificate of a privacy bound, and shares no code with the library that made the certificate.
 
-A certificate says what was composed, under which relation neighbours differ, and between which two numbers epsilon at
-a delta, or delta at an epsilon, lies. This file proves both ends anew, in ball arithmetic (python-flint), with pairs
-of distributions from its own table (``PAIRS``). Nothing in a certificate guides the proof. The proof of the method is
-in docs/theory/certificates.md, and the format in docs/reference/certificate.md. The file also runs alone:
+A certificate names a composition, a neighbouring relation, and the two ends of a bound on epsilon at a delta, or on
+delta at an epsilon. This file proves both ends again, in ball arithmetic (python-flint), with pairs of distributions
+from its own table (``PAIRS``). The certificate does not guide the proof. The method is proved in
+docs/theory/certificates.md, and the format is described in docs/reference/certificate.md. The file also runs alone:
 ``python verify.py FILE``.
 
-``check`` is True only where both ends were proved as stated. Where a proof does not reach an end, ``explain`` says
-which numbers it does reach. What is not proved is "not verified", which does not say that it is wrong.
+``check`` returns True only if both ends were proved as stated. If an end was not proved, ``explain`` says which number
+next to it was proved. "Not verified" does not mean that an end is wrong.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LN2 = math.log(2.0)
 
 
 class Unverified(ValueError):
-    """A reason why a statement is not verified."""
+    """Error that is raised if a statement is not verified. Its message is the reason."""
 
 
 # ---- Pairs of distributions ------------------------------------------------------------------------------------------
@@ -51,19 +51,19 @@ def compute_normal_tail(x: arb) -> arb:
 
 
 class Pair:
-    """A pair of distributions, known by its best tests."""
+    """A pair of distributions P and Q, given by the probabilities of the tests Y > y and Y >= y of its loss Y."""
 
     def find_tails(self, y: arb) -> tuple[arb, arb]:
         """Returns the probabilities of Y > ``y``, or of Y >= ``y``, under P and under Q."""
         raise Unverified("no curve is known")
 
     def evaluate_curve(self, epsilon: arb) -> arb:
-        """Returns the hockey-stick divergence."""
+        """Returns the hockey-stick divergence of P and Q at ``epsilon``."""
         p, q = self.find_tails(epsilon)
         return p - epsilon.exp() * q
 
     def reverse_pair(self) -> Pair:
-        """Returns (Q, P)."""
+        """Returns the reversed pair (Q, P)."""
         return Reversed(self)
 
     def compute_moments(self, c: float, h: float, n: int, bits: int) -> list[acb]:
@@ -75,7 +75,7 @@ class Pair:
         raise Unverified("no moments are known")
 
     def find_anchors(self) -> list[arb]:
-        """Returns losses of positive mass that the points of a lattice should meet, at most two."""
+        """Returns at most two losses of positive mass at which a lattice should have points."""
         return []
 
     def find_infinity(self) -> arb:
@@ -93,7 +93,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Reversed(Pair):
-    """(Q, P) of a pair (P, Q) in which P has mass wherever Q has."""
+    """The reversed pair (Q, P) of a pair (P, Q) in which P has mass wherever Q has."""
 
     pair: Pair
 
@@ -184,7 +184,7 @@ class Envelope(Symmetric):
 
 
 class Table(NamedTuple):
-    """Finite losses with P's masses, P's mass where Q has none, and Q's where P has none."""
+    """Finite losses with P's masses at them, P's mass where Q has none, and Q's mass where P has none."""
 
     atoms: list[tuple[arb, arb]]
     infinity: arb
@@ -192,19 +192,19 @@ class Table(NamedTuple):
 
 
 TABLES: dict[tuple[Any, ...], Table] = {}
-"""Tables that were computed, by name and precision."""
+"""Cache of computed tables, by name and precision."""
 
 
 @dataclass(frozen=True)
 class Atoms(Pair):
-    """A pair of finitely many losses; ``table`` computes them at the precision that is set."""
+    """A pair with finitely many losses. ``compute`` computes their table at the precision that is set."""
 
     name: tuple[Any, ...]
     compute: Callable[[], Table] = field(compare=False)
     symmetric: bool = False
 
     def build_table(self) -> Table:
-        """Returns the table at the precision that is set, computed once."""
+        """Returns the table at the precision that is set. Each table is computed only once."""
         key = self.name, ctx.prec
         if key not in TABLES:
             TABLES[key] = self.compute()
@@ -291,7 +291,7 @@ class Sampled(Pair):
 
 @dataclass(frozen=True)
 class Joined(Symmetric):
-    """The curve of ((1-q) Q + q P, Q) at epsilon >= 0 and its mirror image below, of a symmetric pair (P, Q)."""
+    """The symmetric curve that is that of ((1-q) Q + q P, Q) at epsilon >= 0, for a symmetric pair (P, Q)."""
 
     pair: Pair
     q: Fraction
@@ -309,12 +309,15 @@ class Joined(Symmetric):
 
 
 Shifts = tuple[tuple[Fraction, Fraction], ...]
-"""Means of normal distributions of deviation 1, with their weights."""
+"""Means of normal distributions of standard deviation 1, with their weights."""
 
 
 @dataclass(frozen=True)
 class Mixture(Pair):
-    """sum p_i N(a_i, 1) against sum q_j N(b_j, 1), every a_i >= every b_j: Y grows with the output u."""
+    """P = sum p_i N(a_i, 1) against Q = sum q_j N(b_j, 1), where every a_i >= every b_j.
+
+    The loss Y therefore grows with the output u.
+    """
 
     ahead: Shifts
     behind: Shifts
@@ -323,7 +326,7 @@ class Mixture(Pair):
         return Mixture(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
 
     def find_extremes(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """Least and largest mean of P, and of Q."""
+        """Returns the least and the largest mean in P, and then those in Q."""
         a, b = [shift for shift, _ in self.ahead], [shift for shift, _ in self.behind]
         return min(a), max(a), min(b), max(b)
 
@@ -505,13 +508,13 @@ class Mixture(Pair):
 # ---- Proofs of delta at one epsilon ----------------------------------------------------------------------------------
 
 Run = dict[Pair, int]
-"""Distinct pairs with their counts: independent outputs of all of them are seen together."""
+"""A composition: distinct pairs with their counts. Independent outputs of all of them are observed together."""
 Proof = tuple[arb, arb, str]
-"""A number that delta is at least, one that it is at most, and the method."""
+"""A lower bound of delta, an upper bound of delta, and the method."""
 
 
 def merge_parts(parts: list[tuple[Pair, int]]) -> Run:
-    """Adds up counts of equal pairs, and the squared shifts of normal ones (section 1)."""
+    """Adds up the counts of equal pairs, and joins normal pairs by adding up their squared shifts (section 1)."""
     run: Run = {}
     squared = Fraction(0)
     for pair, count in parts:
@@ -523,7 +526,7 @@ def merge_parts(parts: list[tuple[Pair, int]]) -> Run:
 
 
 def bound_delta(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
-    """Yields bounds of delta(``epsilon``), each by more work than the one before."""
+    """Yields bounds of delta(``epsilon``). Each takes more work than the one before."""
     if epsilon < 0:  # delta(e) = 1 - e^e + e^e delta'(-e), delta' of the reverse
         back = merge_parts([(pair.reverse_pair(), count) for pair, count in run.items()])
         for least, most, how in bound_delta(back, -epsilon, scale, high, points):
@@ -536,7 +539,7 @@ def bound_delta(run: Run, epsilon: Fraction, scale: float, high: bool, points: i
 
 
 def _bound_forward(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
-    """Bounds delta at an epsilon >= 0: by a formula, else by the contour, else on lattices."""
+    """Yields bounds of delta at an epsilon >= 0: by a formula if there is one, by the contour, or on lattices."""
     finite = {pair: count for pair, count in run.items() if isinstance(pair, Atoms)}
     rest = [(pair, count) for pair, count in run.items() if pair not in finite]
     ctx.prec = 128
@@ -727,7 +730,7 @@ class Scale(NamedTuple):
         return self.trim_ends(Measure(product, one.start + other.start, infinity))
 
     def raise_to(self, base: Measure, count: int) -> Measure:
-        """Convolves ``count`` copies."""
+        """Convolves ``count`` copies of ``base``."""
         found = None
         while count:
             if count & 1:
@@ -815,7 +818,7 @@ def compose_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool)
 
 
 Laid = tuple[Measure, arb]
-"""A distribution on a lattice, and by how much all of its losses are lowered beyond their points."""
+"""A distribution on a lattice, and a number by which all of its losses are smaller than their lattice points."""
 
 
 def place_points(plan: Scale, origin: arb, ends: tuple[float, float]) -> tuple[int, int]:
@@ -868,12 +871,15 @@ def discretize_from_below(pair: Pair, plan: Scale, origin: arb, ends: tuple[floa
 
 
 class Row(NamedTuple):
-    """Pairs that together dominate a mechanism, and lists of pairs that it attains (one of them, in a class)."""
+    """The pairs that together dominate a mechanism, and lists of pairs that it attains.
+
+    For a class of mechanisms, each list is attained by some mechanism of the class.
+    """
 
     upper: list[tuple[Pair, int]]
     lower: list[list[tuple[Pair, int]]]
     alone: bool = False
-    """Whether one output of the first pair attains each point of its curve, though no one mechanism attains all."""
+    """True if each point of the first pair's curve is attained by some mechanism, though not all points by the same."""
 
 
 def build_exact_row(pair: Pair, count: int = 1) -> Row:
@@ -882,7 +888,7 @@ def build_exact_row(pair: Pair, count: int = 1) -> Row:
 
 
 def _build_response(e: Fraction) -> Atoms:
-    """Binary randomised response at ``e``."""
+    """Returns the pair of binary randomised response with parameter ``e``."""
 
     def compute_table() -> Table:
         odds = (-to_ball(e)).exp()
@@ -892,7 +898,7 @@ def _build_response(e: Fraction) -> Atoms:
 
 
 def _build_approximate(e: Fraction, d: Fraction) -> Atoms:
-    """Everything is revealed with probability ``d``; otherwise randomised response at ``e``."""
+    """Returns the pair that reveals everything with probability ``d`` and is otherwise randomised response at ``e``."""
 
     def compute_table() -> Table:
         atoms = _build_response(e).build_table().atoms if e else [(arb(0), arb(1))]
@@ -1301,21 +1307,24 @@ def to_fraction(x: arb) -> Fraction:
 
 
 SLACKS = 0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2
-"""Relative distances from a claimed epsilon at which a proof is tried."""
+"""Relative distances from a claimed epsilon at which a proof is attempted."""
 
 
 class Finding(NamedTuple):
-    """The number that was proved in the place of an end, None if there is none; what it was compared with; and how."""
+    """The result of proving one end: the number that was proved in its place, or None, and how it was proved.
+
+    ``value`` is the bound of delta that was found, which is compared with the claim.
+    """
 
     end: Fraction | None
     value: Fraction
     how: str
     proved: bool = False
-    """Whether the end was proved as stated."""
+    """True if the end was proved as stated."""
 
 
 def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18) -> Finding:
-    """Proves the upper or the lower end, or (``nearby``) the number next to it that a proof reaches.
+    """Proves the upper or the lower end. With ``nearby``, otherwise proves a number next to the end.
 
     No lattice has more than about ``points`` points.
     """
@@ -1364,8 +1373,8 @@ def verify_end(claim: Claim, high: bool, nearby: bool, points: int = 2**18) -> F
 def verify(text: str, nearby: bool = True, points: int = 2**18) -> tuple[bool, str]:
     """Returns whether both ends were proved as stated, and the steps of the proof in words.
 
-    ``nearby``: whether to look for what is proved beside an end that is not. No lattice has more than about ``points``
-    points.
+    With ``nearby``, looks for a number that can be proved next to an end that cannot. No lattice has more than about
+    ``points`` points.
     """
     precision = ctx.prec
     try:
@@ -1404,17 +1413,17 @@ def _describe_value(value: Any) -> str:
 
 
 def check(text: str) -> bool:
-    """Tells whether both ends of a certificate were proved as stated. False does not say that they are wrong."""
+    """Returns whether both ends of a certificate were proved as stated. False does not mean that an end is wrong."""
     return verify(text, nearby=False)[0]
 
 
 def explain(text: str) -> str:
-    """Returns the steps of the proof: what was verified, by which method, and which number where an end was not."""
+    """Returns the steps of the proof in words: what was verified, by which method, and what was proved instead."""
     return verify(text)[1]
 
 
 def main() -> int:
-    """Explains the certificate in the file that is named; the exit code is 0 if it is verified and 2 if it is not."""
+    """Explains the certificate in the named file. Returns the exit code: 0 if it is verified, and 2 if it is not."""
     if len(sys.argv) != 2:
         print("usage: python verify.py FILE", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Choice of the Renyi order that bounds epsilon best, for interfaces whose accountants return this order."""
+"""Chooses the Renyi order that bounds epsilon best, for interfaces whose accountants return this order."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from ..composition import Composition
 from ..options import Neighbors
 
 FEW = 64
-"""Largest number of distinct mechanisms whose Renyi divergences are computed, because more of them take seconds."""
+"""Largest number of distinct mechanisms for which Renyi divergences are computed. For more, this would take seconds."""
 
 
 def choose_best_order(
     run: Composition, neighbors: Neighbors, delta: float, epsilon: float, orders: NDArray[np.float64]
 ) -> float:
-    """Returns the best of the ascending ``orders``, or, for many distinct mechanisms, an order near it.
+    """Returns the best of the ascending ``orders`` or, for many distinct mechanisms, an order near the best one.
 
-    The best order a has a - 1 near the slope of -ln delta in epsilon, because e^(-(a - 1) epsilon) is its bound.
+    For many mechanisms the order a is chosen whose a - 1 is nearest to the slope of -ln delta in epsilon. The reason is
+    that the bound on delta by order a is proportional to e^(-(a - 1) epsilon).
     """
     if len(run.parts) > FEW and 0 < epsilon < math.inf:
         ends = [run.delta(epsilon * at, neighbors=neighbors).upper for at in (0.99, 1.01)]
@@ -36,7 +37,7 @@ def choose_best_order(
         return epsilon_at(c, renyi.sum_moments(kept, c), target)
 
     low, high = 0, len(orders) - 1
-    while low < high:  # the bounds fall and then rise, or are infinite from some order on
+    while low < high:  # over the orders, bounds fall and then rise, or become infinite
         middle = (low + high) // 2
         low, high = (low, middle) if epsilon_of_order(middle) <= epsilon_of_order(middle + 1) else (middle + 1, high)
     return float(orders[low])

@@ -1,11 +1,11 @@
-"""Our accountant for jax_privacy, for its plans, its calibrators and its training accountants.
+"""tightdp's accountant for the plans, the calibrators and the training accountants of jax_privacy.
 
 BandMFExecutionPlanConfig(..., accountant=jax_privacy.accountant())  # 2.0
 config.calibrate(epsilon=1.0, delta=1e-5, accountant_fn=jax_privacy.accountant)  # later versions
 DpsgdTrainingAccountant(jax_privacy.TightDPAccountantConfig())  # 2.0
 
-As in jax_privacy, noise multipliers are relative to the sensitivity of a sum of gradients that are clipped to norm C.
-Under REPLACE_ONE, this sensitivity is 2 C.
+As in jax_privacy, noise multipliers are relative to the sensitivity of a sum of gradients. If the gradients are clipped
+to norm C, this sensitivity is 2 C under REPLACE_ONE, and C under the other relations.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .dp_accounting import TightDPAccountant
 __all__ = ["TightDPAccountantConfig", "accountant"]
 
 _Config: Any = getattr(jax_privacy.accounting, "PldAccountantConfig", None)
-"""jax_privacy's configuration of an accountant; None in later versions, which have no training accountants either."""
+"""jax_privacy's configuration of an accountant. None in later versions, which have no training accountants either."""
 
 
 def accountant(neighboring_relation: Any = NeighboringRelation.REPLACE_SPECIAL) -> TightDPAccountant:
-    """Returns a fresh accountant under jax_privacy's default relation, or the one that its calibrators ask for."""
+    """Returns a new accountant. jax_privacy's calibrators pass the relation; the default is the one of jax_privacy."""
     return TightDPAccountant(neighboring_relation, noise_relative_to="clipped_sum")
 
 
@@ -42,10 +42,10 @@ if _Config is None:
 else:
 
     class TightDPAccountantConfig(_Config):
-        """Takes the place of ``PldAccountantConfig``; its ``value_discretization_interval`` changes no epsilon."""
+        """A replacement of ``PldAccountantConfig``. Its ``value_discretization_interval`` does not change epsilon."""
 
         __slots__ = ()
 
         def create_accountant(self) -> TightDPAccountant:
-            """Returns a fresh accountant for adding or removing an example, as jax_privacy's configurations do."""
+            """Returns a new accountant for adding or removing an example, as jax_privacy's configurations do."""
             return TightDPAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, self.value_discretization_interval)

@@ -1,4 +1,4 @@
-"""The ``Trainer`` of Hugging Face's ``transformers`` with private steps: ``PrivateTrainer``."""
+"""Defines ``PrivateTrainer``, the ``Trainer`` of Hugging Face's ``transformers`` with private steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..torch.run.private_run import PrivateRun
 _FROM_ARGS = ("batch_size", "batches", "epochs")
 """Parameters of ``make_private`` that follow from the training arguments and the collator."""
 STATEMENT = "privacy_statement.json"
-"""Name of the file beside the model that holds the statement."""
+"""Name of the file with the statement, which is saved beside the model."""
 
 
 class PrivateTrainer(Trainer):
@@ -32,16 +32,17 @@ class PrivateTrainer(Trainer):
         go through the model together. The number of steps follows from ``num_train_epochs``, or is ``max_steps``, which
         needs a ``public_size``
 
-    ``run`` is the ``PrivateRun`` of the last ``train``. It has the account and the statement, and ``save_model`` writes
-    the statement beside the model. Each record is collated alone, and records of equal shape go through the model
+    ``run`` is the ``PrivateRun`` of the last ``train``, and holds the account and the statement. ``save_model`` writes
+    the statement beside the model. Each record is collated separately, and records of equal shape go through the model
     together. Training is fastest if the tokenizer pads all records to one length. ``max_grad_norm`` is not used,
     because ``max_norm`` bounds each record's gradient.
 
     Guarantee: the model that ``train`` leaves is (epsilon, delta)-DP with respect to ``train_dataset``, as
-    ``run.statement_`` says. The training loss is logged if ``privacy`` has a ``release_loss``, which charges it, and is
-    NaN in ``TrainOutput`` otherwise. The figures that ``evaluate`` finds on ``eval_dataset`` are not covered.
+    ``run.statement_`` says. If ``privacy`` has a ``release_loss``, the training loss is charged for and logged.
+    Otherwise it is not released, and is NaN in ``TrainOutput``. The guarantee does not cover the metrics that
+    ``evaluate`` computes on ``eval_dataset``.
 
-    Raises ValueError or TypeError naming the argument, before any record is looked at.
+    Raises ValueError or TypeError, which names the argument, before any record is read.
     """
 
     run: PrivateRun | None = None
@@ -61,7 +62,7 @@ class PrivateTrainer(Trainer):
     def train(
         self, resume_from_checkpoint: Any = None, trial: Any = None, ignore_keys_for_eval: list[str] | None = None
     ) -> TrainOutput:
-        """Takes all private steps, once. ``resume_from_checkpoint`` and ``trial`` must be left out."""
+        """Takes all private steps. It can be called once. Leave out ``resume_from_checkpoint`` and ``trial``."""
         if resume_from_checkpoint:
             raise ValueError("resume_from_checkpoint must be left out: give privacy={'checkpoint': a folder}")
         if trial is not None:
@@ -92,7 +93,7 @@ class PrivateTrainer(Trainer):
             (place / STATEMENT).write_text(self.run.statement_.to_json() + "\n", encoding="utf-8")
 
     def _check_arguments(self) -> None:
-        """Raises ValueError for training arguments that private steps cannot follow."""
+        """Raises ValueError for training arguments that private steps do not support."""
         wrong = {
             "fp16": (self.args.fp16, "False: take bf16, whose gradients need no scale"),
             "load_best_model_at_end": (self.args.load_best_model_at_end, "False: the last model is what is charged"),
@@ -106,7 +107,7 @@ class PrivateTrainer(Trainer):
                 raise ValueError(f"{name} must be {accepted}")
 
     def _make_run(self) -> PrivateRun:
-        """Makes and charges the run of the model as it is now."""
+        """Returns a new private run of the model in its current state, which is charged for."""
         arguments, loader = self.args, self.get_train_dataloader()
         size = arguments.per_device_train_batch_size
         expected = size * arguments.gradient_accumulation_steps * arguments.world_size
@@ -160,7 +161,7 @@ class PrivateTrainer(Trainer):
             return self.compute_loss(model, dict(inputs)).reshape(1).float()
 
     def _log_evaluate_save(self, run: PrivateRun, ignored: list[str] | None) -> None:
-        """Logs, evaluates and saves as the callbacks asked. Logs hold released numbers only."""
+        """Logs, evaluates and saves as the callbacks requested. Logs contain only released numbers."""
         if self.control.should_log:
             released = {"loss": run.losses_[-1].mean} if run.losses_ else {}
             rate = float(self.lr_scheduler.get_last_lr()[0])

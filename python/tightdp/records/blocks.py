@@ -1,4 +1,4 @@
-"""Records in blocks, which can be read block after block as often as a run needs."""
+"""Defines the interface of data sets that are read block by block, once in each pass."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from .numbers import as_numbers
 
 T = TypeVar("T")
 Block = tuple[NDArray[Any], NDArray[Any]]
-"""Features (n, width) in float32 or float64, and n targets."""
+"""A block as arrays: features of shape (n, width) in float32 or float64, and n targets."""
 Rows = NDArray[np.intp]
-"""Numbers of rows."""
+"""Array of row numbers."""
 Lengths = NDArray[np.int64]
-"""The number of records of each block."""
+"""Array with the number of records of each block."""
 BYTES = 2**25
-"""Size of a block's features in bytes. It keeps all threads busy, and is a small part of any machine's memory."""
-# Errors that several modules raise.
+"""Default size of the features of a block, in bytes. A block of this size keeps all threads busy, and is a small part
+of any machine's memory."""
+# Messages of errors that several modules raise.
 WEIGHTS = "sample_weight must be finite numbers >= 0, and not all zero"
 CHANGED = "X must have the same records in the same blocks at each pass, and they have changed"
 
 
 class Blocks(ABC):
-    """Records that are read in blocks, in the same order at each pass. Estimators take them in place of X.
+    """A data set that is read in blocks, in the same order in each pass. Estimators take it in place of X and y.
 
-    A subclass defines ``width``, the number of features, ``dtype`` (float32 or float64), and ``__iter__``, which yields
-    each block as a pair: features ``(n, width)`` and n targets. It is called again for each pass. With ``weighted =
-    True`` it yields triples whose third parts are weights: one number >= 0 for each record, public or a function of
-    that record alone. The split into blocks does not change a bit of the trained model (docs/theory/blocks.md, section
-    1). The records must not change during a fit.
+    A subclass defines ``width``, the number of features, ``dtype`` (float32 or float64), and ``__iter__``. ``__iter__``
+    is called for each pass, and yields each block as a pair: features of shape ``(n, width)`` and n targets. With
+    ``weighted = True`` it yields triples, whose third parts are weights. A weight is a number >= 0 for each record, and
+    must be public or a function of that record alone. The way that the records are divided into blocks does not change
+    a bit of the trained model (docs/theory/blocks.md, section 1). The records must not change during a fit.
     """
 
     width: int
@@ -44,23 +45,23 @@ class Blocks(ABC):
     columns: Sequence[Any] | None = None
     """Names of the features, or None."""
     texts: Mapping[int, Any] = MappingProxyType({})
-    """Numbers and names of the columns of text. If there are any, ``dtype`` is object, and only estimators that encode
-    text accept the blocks."""
+    """Column numbers of the columns of text, with their names. If there are such columns, ``dtype`` is object, and only
+    estimators that encode text accept the blocks."""
     ahead = True
-    """True if the batches of several steps are gathered in one pass. If False, chosen rows can be read without a
-    pass."""
+    """True if reading chosen rows needs a pass, so that the batches of several steps are gathered in one pass. False if
+    chosen rows can be read directly."""
     weighted = False
-    """Whether records have weights, which multiply their losses."""
+    """True if records have weights, which multiply their losses."""
     typed = True
-    """Whether the type of the targets is known without a look at them."""
+    """True if the type of the targets is known before they are read."""
     remote = False
-    """Whether sums over batches are computed where the blocks are."""
+    """True if sums over batches are computed on the machines that hold the blocks."""
     copied = False
-    """Whether a fit copies the blocks to a temporary file at its first pass, because they take long to make."""
+    """True if a fit copies the blocks to a temporary file in its first pass, because they take long to decode."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Yields the blocks, from the first one on."""
+        """Yields the blocks in order, starting with the first one."""
 
     def map_each_block(
         self,
@@ -68,9 +69,10 @@ class Blocks(ABC):
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        """Yields the result of ``function`` for each block, in order; with ``rows`` for those rows of each.
+        """Yields the result of ``function`` for each block, in order.
 
-        Raises RuntimeError if the blocks have other ``lengths``.
+        With ``rows``, ``function`` gets only the rows ``rows[i]`` of block i. Raises RuntimeError if the blocks do not
+        have the given ``lengths``.
         """
         many = 0
         for i, given in enumerate(self):
@@ -83,8 +85,11 @@ class Blocks(ABC):
             check_block_unchanged(many, len(lengths))
 
     def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
-        """Yields the records of each batch, which is given by the ascending numbers of its rows among all records. One
-        pass serves all batches. RuntimeError if the blocks have other ``lengths``."""
+        """Yields the records of each batch. One pass gathers all batches.
+
+        A batch is given by the ascending numbers of its records among all records. Raises RuntimeError if the blocks do
+        not have the given ``lengths``.
+        """
         rows = np.concatenate(batches)
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
@@ -103,21 +108,23 @@ class Blocks(ABC):
 
     @property
     def block_form(self) -> BlockForm:
-        """The check of a block, which says what shape and type all blocks have."""
+        """The shape and type of all blocks, as a function that checks a block."""
         return BlockForm(self.width, np.dtype(self.dtype), bool(self.weighted))
 
 
 @dataclass(frozen=True)
 class BlockForm:
-    """The shape and type of all blocks of a data set. It is called to check a block."""
+    """The shape and type of all blocks of a data set. Calling a ``BlockForm`` checks a block."""
 
     width: int
     dtype: np.dtype[Any]
     weighted: bool = False
 
     def __call__(self, features: Any, targets: Any, weights: Any = None) -> Block:
-        """Returns one block as arrays, with the weights beside their targets. ValueError for another number of columns,
-        of targets or of weights."""
+        """Returns one block as arrays. The weights, if any, are joined with the targets.
+
+        Raises ValueError for a wrong number of columns, targets or weights.
+        """
         x, y = convert_to_dense(features, self.dtype), as_targets(targets)
         if x.ndim != 2 or x.shape[1] != self.width:
             raise ValueError(f"X must be blocks of shape (records, {self.width}), got one of shape {x.shape}")
@@ -129,31 +136,31 @@ class BlockForm:
 
 
 def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
-    """Returns a block as it is."""
+    """Returns a block unchanged."""
     return features, targets
 
 
 def check_block_unchanged(found: int, wanted: int | None) -> None:
-    """Raises RuntimeError if there are not as many records, or blocks, as the first pass found."""
+    """Raises RuntimeError if ``found``, a number of records or blocks, differs from that of the first pass."""
     if found != wanted:
         raise RuntimeError(CHANGED)
 
 
 def join_weights(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
-    """Returns targets and weights as one array."""
+    """Returns targets and weights as one array with the fields "target" and "weight"."""
     both = np.empty(len(targets), [("target", targets.dtype), ("weight", np.float64)])
     both["target"], both["weight"] = targets, weights
     return both
 
 
 def split_weights(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """Returns targets and weights, which ``join_weights`` joined; None in place of weights that are missing."""
+    """Returns the targets and the weights that ``join_weights`` joined. The weights are None if there are none."""
     return (targets, None) if targets.dtype.names is None else (targets["target"], targets["weight"])
 
 
 @dataclass(frozen=True)
 class Unweighted:
-    """A function of features and targets alone."""
+    """A function of a block, which gets the features and the targets, but not the weights."""
 
     function: Callable[[NDArray[Any], NDArray[Any]], Any]
 
@@ -162,8 +169,11 @@ class Unweighted:
 
 
 def validate_weights(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
-    """Returns sample weights: one finite number >= 0 for each record, ``some`` of them above 0. Errors quote no
-    weight."""
+    """Returns sample weights as an array with one number for each record.
+
+    Raises ValueError unless all weights are finite and >= 0 and, if ``some`` is True, one of them is above 0. The
+    message quotes no weight.
+    """
     try:
         weights = np.asarray(given)
         if weights.dtype.kind == "O" and not any(isinstance(x, (str, bytes)) for x in weights.flat):
@@ -172,7 +182,7 @@ def validate_weights(given: Any, records: int, *, some: bool = True) -> NDArray[
         weights = np.array("")
     if weights.dtype.kind not in "biuf":
         raise ValueError("sample_weight must be numbers >= 0, one for each record")
-    with np.errstate(over="ignore"):  # a longer float may become infinite
+    with np.errstate(over="ignore"):  # a float of more than 64 bits may become infinite
         weights = weights.astype(np.float64)
     weights = np.broadcast_to(weights, (records,)) if weights.ndim == 0 else weights
     if weights.shape != (records,):
@@ -183,8 +193,10 @@ def validate_weights(given: Any, records: int, *, some: bool = True) -> NDArray[
 
 
 def resolve_largest_weight(declared: Any, weighted: bool) -> float:
-    """Returns the declared largest weight of a record, or 1 if records have no weights. Raises ValueError if it is
-    missing or not a positive number."""
+    """Returns the declared largest weight of a record, or 1 if none is declared and records have no weights.
+
+    Raises ValueError if records have weights and no largest weight is declared, or if it is not a positive number.
+    """
     if declared is not None:
         return _check.positive("max_sample_weight", declared)
     if weighted:
@@ -196,14 +208,15 @@ def resolve_largest_weight(declared: Any, weighted: bool) -> float:
 
 
 def scale_weights(weights: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
-    """Returns weights over the largest, confined to [0, 1]: a quotient of a number by a larger one never rounds above
-    1."""
+    """Returns min(weight, ``largest``) / ``largest`` for each weight. It is in [0, 1] even after rounding."""
     return np.minimum(weights, largest) / largest
 
 
 def convert_to_dense(features: Any, dtype: Any) -> NDArray[Any]:
-    """Returns rows of X as an array of numbers, or of objects if ``dtype`` says so. Sparse rows get their zeros, and
-    missing cells of a data frame become NaN."""
+    """Returns rows of X as a dense array of type ``dtype``, which is a float type or object.
+
+    Missing cells of a data frame become NaN.
+    """
     if hasattr(features, "iloc"):
         features = features.to_numpy(dtype=dtype, na_value=np.nan)
     if dtype.kind == "O":
@@ -213,11 +226,11 @@ def convert_to_dense(features: Any, dtype: Any) -> NDArray[Any]:
 
 
 def count_block_rows(width: int, dtype: np.dtype[Any], rows: int | None) -> int:
-    """Returns the number of rows of a block: ``rows``, or as many as have ``BYTES``."""
-    each = 32 if dtype.kind == "O" else dtype.itemsize  # a float as an object, and its place
+    """Returns the number of rows of a block: ``rows`` if given, or as many rows as take ``BYTES`` bytes."""
+    each = 32 if dtype.kind == "O" else dtype.itemsize  # a float object and the pointer to it take 32 bytes
     return rows or max(1, BYTES // (max(1, width) * each))
 
 
 def choose_float_type(kind: Any) -> np.dtype[Any]:
-    """Returns float32 for a type of numbers that it holds, else float64."""
+    """Returns float32 if ``kind`` is float16 or float32, and float64 otherwise."""
     return np.dtype(np.float32 if np.dtype(kind) in (np.float16, np.float32) else np.float64)

@@ -78,7 +78,7 @@ def match_cells(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Tells whether two cells are equal, and False if they cannot be compared."""
+    """Returns whether two cells are equal. Cells that cannot be compared count as different."""
     return bool((found := operator.eq(one, other)) is True or (isinstance(found, np.bool_) and found))
 
 

@@ -1,6 +1,6 @@
-"""Encoding of columns as features. Numbers are clipped to bounds and mapped to [0, 1], and categories become one-hot.
+"""Encodes columns as features. Numbers are clipped to bounds and mapped to [0, 1], and categories become one-hot.
 
-Nothing is fitted here: bounds, labels and categories come from the caller, who may have learned them with noise.
+This module fits nothing. Bounds, labels and categories come from the caller, who may have learned them with noise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .sources.rows import Rows
 
 SHOWN = 20
-"""Largest number of a table's problems that one error lists."""
+"""Largest number of problems of a table that one error message lists."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Number:
     low: float
     high: float
     missing: float | None = None
-    """Number that replaces missing ones. None leaves them missing."""
+    """Number that replaces missing numbers. With None they stay missing."""
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -41,7 +41,7 @@ class Number:
         return [self.name]
 
     def encode_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns numbers clipped to the bounds and mapped to [0, 1], as one column."""
+        """Returns ``values``, clipped to the bounds and mapped to [0, 1], as an array of one column."""
         if self.missing is not None:
             values = np.where(np.isnan(values), self.missing, values)
         unit: NDArray[np.float64] = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
@@ -64,7 +64,7 @@ class Category:
         return [f"{self.name}={c}" for c in self.categories]
 
     def encode_values(self, values: Sequence[str]) -> NDArray[np.float64]:
-        """Returns a column for each category, 1 for records that have it and 0 for others."""
+        """Returns an array with a column for each category: 1 for records of this category, and 0 for others."""
         place = {category: i for i, category in enumerate(self.categories)}
         found = np.array([place.get(value, -1) for value in values], dtype=np.intp)
         out = np.zeros((len(found), len(place)))
@@ -74,18 +74,18 @@ class Category:
 
 
 Column = Number | Category
-"""A column whose encoding is known."""
+"""Type of a column whose encoding is known."""
 LEARN: Final = "learn"
-"""Value of a declaration that asks for learning with noise."""
+"""Value that stands in a declaration in place of what is to be learned with noise."""
 Bounds = tuple[float, float] | Literal["learn"]
-"""Bounds of a column, declared or to be learned."""
+"""Bounds of a column, which are declared or are to be learned."""
 Fill = float | Literal["learn"]
-"""Number that replaces missing ones in a column, declared or to be learned."""
+"""Number that replaces missing numbers in a column. It is declared or is to be learned."""
 
 
 @dataclass(frozen=True)
 class LearnedColumn:
-    """A column of which something is learned with noise: its categories, its bounds, or the number for missing ones."""
+    """A column of which categories, bounds or the number that replaces missing ones are to be learned with noise."""
 
     name: str
     categories: bool = False
@@ -94,7 +94,10 @@ class LearnedColumn:
 
 
 def run_all_attempts(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Returns the result of each attempt. Raises one ValueError with the errors of all, to be mended at once."""
+    """Returns the results of all ``attempts``. Raises one ValueError that lists the errors of all attempts.
+
+    The caller's user can thus correct all of them at once.
+    """
     found, problems = [], []
     for attempt in attempts:
         try:
@@ -116,10 +119,10 @@ def plan_columns(
     every: bool = False,
     fills: Mapping[str, Fill] | None = None,
 ) -> tuple[Column | LearnedColumn, ...]:
-    """Decides how each column but the label and those ``dropped`` is encoded.
+    """Decides how each column is encoded, except for the label and the ``dropped`` columns.
 
-    Raises ValueError for unknown names and for missing bounds. A column whose values all lie in [0, 1] needs no bounds,
-    unless ``every`` column must be declared.
+    Raises ValueError for unknown names and for missing bounds. A column whose values all lie in [0, 1] needs no bounds
+    unless ``every`` is True, which says that every column must be declared.
     """
     fills = fills or {}
     run_all_attempts(
@@ -129,8 +132,10 @@ def plan_columns(
         raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
 
     def plan_column(name: str) -> Column | LearnedColumn:
-        """Returns the encoding of one column, declared or to be learned. ValueError if the declarations do not fit
-        together."""
+        """Returns the encoding of one column, which is declared or is to be learned.
+
+        Raises ValueError if the declarations about the column contradict each other.
+        """
         ways = [name in categories, name in bounds, name in dropped]
         if sum(ways) > 1:
             kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
@@ -170,7 +175,7 @@ def plan_columns(
 
 
 def encode_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDArray[np.float64]:
-    """Returns features (n, d) in [0, 1]. A record with a missing cell is a row with NaN."""
+    """Returns features (n, d) in [0, 1]. Missing numbers that nothing replaces become NaN."""
 
     def encode_column(column: Column) -> NDArray[np.float64]:
         """Returns the features of one column."""

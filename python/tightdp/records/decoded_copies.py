@@ -1,4 +1,4 @@
-"""Copies of blocks that take long to decode: a fit writes them at its first pass, and reads them in later passes."""
+"""Temporary copies of blocks that take long to decode. A fit writes a copy in its first pass, and reads it later."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .views import View
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 RESERVE = 2**30
-"""Bytes that are left free on the disk of the copy, for whatever else uses that disk."""
+"""Number of bytes that stay free on the disk of the copy, for other programs."""
 
 
 def cache_decoded_blocks(fit: Fit) -> Fit:
-    """Makes ``fit(self, X, ...)`` read a copy of X from its second pass on, where X asks for it by ``copied``.
+    """Makes ``fit(self, X, ...)`` read a copy of X from its second pass on, if the attribute ``copied`` of X is True.
 
-    Text is not copied, but the numbers that a pipeline makes of it are.
+    Blocks with columns of text are not copied. The numbers that a pipeline makes of the text are copied.
     """
 
     @wraps(fit)
@@ -37,11 +37,13 @@ def cache_decoded_blocks(fit: Fit) -> Fit:
 
 @contextmanager
 def _copy_to_file(blocks: Blocks) -> Iterator[Blocks]:
-    """Yields blocks that copy themselves to a temporary file, or the same blocks if no folder can hold one. The file
-    has no name, so that nobody opens it, and it is gone when this process ends."""
+    """Yields blocks that copy themselves to a temporary file, or ``blocks`` itself if no file can be created.
+
+    The file has no name, so that no other process can open it, and is removed when this process ends.
+    """
     file = None
-    with suppress(OSError):  # there may be no folder for it
-        # Nobody else may read it. Without a buffer every error of a write is one of that write.
+    with suppress(OSError):  # no folder may be writable
+        # Only this process can read the file. Without a buffer a failed write raises its error at once.
         file = tempfile.TemporaryFile(buffering=0, dir=_find_folder())  # noqa: SIM115
     if file is None:
         yield blocks
@@ -51,14 +53,14 @@ def _copy_to_file(blocks: Blocks) -> Iterator[Blocks]:
 
 
 def _find_folder() -> str:
-    """Returns the folder of the copy: TMPDIR even if it cannot be used, where Python would take another one."""
+    """Returns the folder of the copy: TMPDIR if it is set, even if it is not writable, and else Python's choice."""
     return os.environ.get("TMPDIR") or tempfile.gettempdir()
 
 
 class CopiedBlocks(View):
-    """``blocks`` whose first pass writes them to ``file``, from which later passes read them.
+    """A view of ``blocks`` that writes them to ``file`` in its first pass, and reads the file in later passes.
 
-    If they cannot be written, because the disk is nearly full or targets are Python objects, every pass reads
+    If the blocks cannot be written, because the disk is nearly full or the targets are Python objects, every pass reads
     ``blocks``.
     """
 
@@ -67,7 +69,7 @@ class CopiedBlocks(View):
         self.ahead, self.copied = True, False
         self._file = file
         self._parts: list[tuple[int, np.dtype[Any]]] | None = None
-        """The number of records of each block, and the type of its targets, once all are written."""
+        """The number of records and the type of the targets of each block. None until all blocks are written."""
         self._given_up = False
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -87,7 +89,7 @@ class CopiedBlocks(View):
         self._parts = None if self._given_up else parts
 
     def _write_block(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
-        """Writes a block, and tells whether that succeeded. If not, the disk gets back what was written before."""
+        """Writes a block, and returns whether this succeeded. If it failed, the file is emptied to free the disk."""
         with suppress(OSError):
             if not y.dtype.hasobject and shutil.disk_usage(_find_folder()).free - x.nbytes - y.nbytes > RESERVE:
                 for array in (x, y):
@@ -100,7 +102,7 @@ class CopiedBlocks(View):
         return False
 
     def _read_copy(self, parts: list[tuple[int, np.dtype[Any]]]) -> Iterator[Block]:
-        """Yields the blocks in the file; ``parts`` holds the number of records and the type of the targets of each."""
+        """Yields the blocks in the file. ``parts`` are the number of records and the type of the targets of each."""
         at = 0
         for records, kind in parts:
             self._file.seek(at)

@@ -1,4 +1,4 @@
-"""A schema: the declarations about a table's columns, made before anybody looks at the records."""
+"""Reads and drafts schemas. A schema declares facts about a table's columns before anybody reads the records."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .sources.rows import Rows
 from .text import MISSING, NO_VALUE, join_names, parse_cell_number
 
 FORMAT = 1
-"""Number of the format of a schema. Another number is refused."""
+"""Number of the format of a schema. Files with another number are refused."""
 MOST = 1000
-"""Largest number of labels, or of categories of a column. A column with more values holds measurements, names or
-keys."""
-# Notes in a draft, with its values or with kinds of columns alone.
+"""Largest number of labels, or of categories of a column. A column with more values probably holds measurements, names
+or keys."""
+# The notes in a draft: DRAFT if it holds values from the records, KINDS if it holds only the kinds of the columns.
 DRAFT = (
     "NOT PRIVATE: read off the records. Replace each bound, each list and each number for missing ones by what is "
     "known without them, drop what names people, and then delete this entry. Keep the draft as you keep the records."
@@ -35,25 +35,28 @@ KINDS = (
 DIGITS = re.compile(r"[+-]?[0-9]+")
 """Pattern of a whole number."""
 CODE = re.compile(r"0[0-9]+")
-"""Pattern of digits after a leading zero. Such a text is a postal code or an account number, and not a quantity."""
+"""Pattern of a whole number with a leading zero. Such a text is a postal code or an account number, not a quantity."""
 FEWEST = 20
 """Smallest number of records for which a column whose values all differ is taken for an identifier.
 
-In fewer records even ages often all differ."""
+If there are fewer records, even their ages may all differ."""
 Values = tuple[str, ...] | Literal["learn"]
-"""Labels, or the categories of a column; "learn" here and below if they are to be learned with noise."""
+"""Labels, or the categories of a column. Here and below, "learn" says that they are to be learned with noise."""
 _FORMS: tuple[Mapping[str, Any], ...] = (
     {"bounds": Bounds},
     {"bounds": Bounds, "missing": Fill},
     {"categories": Values},
     {"drop": Literal[True]},
 )
-"""Entries of each form, with their types."""
+"""Forms in which a column can be declared. Each maps the entries of the declaration to their types."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The label with its classes, and the bounds or categories of each other column, or that it is dropped."""
+    """The declarations about a table: the label and its classes, and how each other column is used.
+
+    A column has bounds or categories, or is dropped.
+    """
 
     label: str
     classes: Values
@@ -61,16 +64,16 @@ class Schema:
     categories: Mapping[str, Values]
     dropped: frozenset[str]
     fills: Mapping[str, Fill]
-    """Numbers that stand for missing ones, by column."""
+    """Numbers that replace missing ones, by the name of the column."""
 
     @classmethod
     def read(cls, path: Path) -> Schema:
-        """Returns the schema in a file. Raises ValueError, which names the file, with everything that is wrong."""
+        """Returns the schema in a file. Raises one ValueError, which names the file, for all errors in it."""
         return read_file(path, cls._from_plain)
 
     @classmethod
     def _from_plain(cls, plain: Any) -> Schema:
-        """Returns the schema in the values of a file. ValueError with everything that is wrong in it."""
+        """Returns the schema that the values of a file state. Raises one ValueError for all errors in them."""
         check_format(plain, "tightdp_schema", FORMAT, "`tightdp schema`")
         if "draft" in plain:
             raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")
@@ -83,7 +86,7 @@ class Schema:
         label, classes, *columns = run_all_attempts(reads)
 
         def select_entry(entry: str) -> dict[str, Any]:
-            """Returns one entry of all columns that have it."""
+            """Returns the values of one entry, for the columns that have this entry."""
             return {name: how[entry] for name, how in columns if entry in how}
 
         return cls(
@@ -97,7 +100,7 @@ class Schema:
 
 
 def _read_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
-    """Returns the name of a column, and the entries of the form in which it is declared."""
+    """Returns the name of a column, and the entries of its declaration."""
     at = f"columns[{read_value(str, name, 'columns')!r:.100}]"
     form = next((each for each in _FORMS if isinstance(plain, dict) and each.keys() == plain.keys()), None)
     if form is None:
@@ -110,12 +113,12 @@ def _read_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
     found = {entry: read_value(hint, plain[entry], f"{at}.{entry}") for entry, hint in form.items()}
     if found.get("bounds", LEARN) != LEARN:
         low, high = found["bounds"]
-        construct_object(Number, {"name": name, "low": low, "high": high}, at)  # which checks them
+        construct_object(Number, {"name": name, "low": low, "high": high}, at)  # raises an error for bad bounds
     return name, found
 
 
 def _read_values(name: str, plain: Any, least: int) -> Values:
-    """Returns the labels, or the categories of a column."""
+    """Returns labels or the categories of a column. Raises ValueError unless there are at least ``least``."""
     values: Values = read_value(Values, plain, name)
     if values == LEARN:
         return values
@@ -127,8 +130,10 @@ def _read_values(name: str, plain: Any, least: int) -> Values:
 
 
 def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
-    """Returns a schema that the records themselves suggest, marked as a draft, which is not private. With ``learn`` it
-    says of each column what kind it is, and no values."""
+    """Returns a draft of a schema, whose values are taken from the records, so that it is not private.
+
+    With ``learn`` the draft says what kind each column is, and holds no values of the records.
+    """
     labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
     names = find_identifiers(rows, label)
     marked = f" Dropped as identifiers, since their values all differ: {join_names(names)}." if names else ""
@@ -145,13 +150,13 @@ def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
 def find_identifiers(rows: Rows, label: str) -> list[str]:
     """Returns the columns of texts or integers in which no value occurs twice, such as patient numbers and names.
 
-    Numbers with decimals are measurements, and no identifiers.
+    Columns of numbers with decimals are taken for measurements, and not for identifiers.
     """
     return [name for name, cells in rows.columns.items() if name != label and _is_identifier(cells, rows.decimal)]
 
 
 def _is_identifier(cells: list[str], decimal: str) -> bool:
-    """Tells whether all values of a column differ, and are texts or whole numbers."""
+    """Returns whether a column looks like an identifier: all values differ, and are texts or whole numbers."""
     known = [cell for cell in cells if cell.lower() not in MISSING]
     if len(known) < FEWEST or len(set(known)) < len(known):
         return False
@@ -160,16 +165,16 @@ def _is_identifier(cells: list[str], decimal: str) -> bool:
 
 
 def _draft_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
-    """Drafts one column: bounds for numbers, categories for few distinct texts, or else that it is dropped.
+    """Returns the draft for one column: bounds for numbers, categories for few distinct texts, or else "drop".
 
-    Bounds come with a number for missing cells if some cells are missing.
+    If some cells of a column of numbers are missing, the draft includes a number that replaces missing ones.
     """
     known = [cell for cell in cells if cell.lower() not in MISSING]
     numbers = [parse_cell_number(cell, decimal) for cell in known]
     finite = [number for number in numbers if number is not None and np.isfinite(number)]
     if finite and len(finite) == len(known) and not any(CODE.fullmatch(cell) for cell in known):
         low, high = min(finite), max(finite)
-        flag = set(finite) <= {0.0, 1.0}  # a definition says the bounds, and learning them would cost budget
+        flag = set(finite) <= {0.0, 1.0}  # such bounds hold by definition: learning them would cost budget
         found: dict[str, Any] = {"bounds": LEARN if learn else [low, high if low < high else low + 1.0]}
         if learn and flag:
             found["bounds"] = [0, 1]

@@ -19,11 +19,12 @@ from .blocks import Block, Blocks, Lengths, Rows, convert_to_dense, join_weights
 
 T = TypeVar("T")
 Look = Callable[[NDArray[Any], NDArray[Any]], Any]
-"""Function of a block's features and targets, for a pass to find a fact about the targets. No view changes targets."""
+"""Function of a block's features and targets that finds a fact about the targets. Views do not change targets, so the
+fact holds for views too."""
 
 
 class View(Blocks):
-    """Blocks that are computed from other blocks."""
+    """Base of blocks that are computed from other blocks."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
@@ -33,17 +34,19 @@ class View(Blocks):
 
     @property
     def block_lengths(self) -> Lengths | None:
-        """The number of records of each block, once a pass has counted them."""
+        """The number of records of each block, or None if no pass has counted them yet."""
         return self._blocks.block_lengths if isinstance(self._blocks, View) else None
 
     def find_look_results(self, look: Look) -> list[Any] | None:
-        """Returns the results of ``look`` in an earlier pass; None if it did not look."""
+        """Returns the results that ``look`` had in an earlier pass, or None if no pass has called it."""
         return self._blocks.find_look_results(look) if isinstance(self._blocks, View) else None
 
 
 class CountedBlocks(View):
-    """A view of blocks after a pass that counted the records. A later pass that finds other numbers raises
-    RuntimeError."""
+    """A view of blocks whose records an earlier pass has counted.
+
+    Later passes raise RuntimeError if they find other numbers of records.
+    """
 
     def __init__(self, blocks: Blocks, lengths: Lengths, look: Look | None, found: list[Any]) -> None:
         super().__init__(blocks)
@@ -72,8 +75,10 @@ class CountedBlocks(View):
 
 
 class MappedBlocks(View):
-    """A view of the same records with features that a function makes of each row by itself. They are numbers, except
-    for ``texts``."""
+    """A view of the same records with new features, which a function computes for each row separately.
+
+    The new features are numbers, except for the columns in ``texts``.
+    """
 
     def __init__(
         self, blocks: Blocks, function: Callable[[NDArray[Any]], Any], texts: Mapping[int, Any] | None = None
@@ -103,7 +108,7 @@ class MappedBlocks(View):
 
 @dataclass(frozen=True)
 class _MappedFeatures:
-    """A function that returns the new features of some rows, or of no rows."""
+    """A function that returns the new features of some rows. It accepts an array without rows too."""
 
     function: Callable[[NDArray[Any]], Any]
     width: int
@@ -115,7 +120,7 @@ class _MappedFeatures:
 
 @dataclass(frozen=True)
 class _AfterMapping:
-    """A function of a block, applied after its features were mapped."""
+    """A function of a block that is called with the mapped features."""
 
     made: _MappedFeatures
     function: Callable[[NDArray[Any], NDArray[Any]], Any]
@@ -125,7 +130,7 @@ class _AfterMapping:
 
 
 class WeightedBlocks(View):
-    """A view of the same records with weights, one for each in their order."""
+    """A view of the same records with weights. There is one weight for each record, in the order of the records."""
 
     def __init__(self, blocks: Blocks, weights: Any) -> None:
         if blocks.weighted or blocks.remote:
@@ -154,10 +159,12 @@ class WeightedBlocks(View):
 
 
 class RandomSubset(Sequence[Rows]):
-    """Rows of each block whose coin shows ``heads``, or those of the other coins, for blocks of given lengths.
+    """The rows of each block that a random subset of the records has, for blocks of the given ``lengths``.
 
-    Record k has coin k of the stream, whatever the blocks are, as in ``RandomSource.bernoulli``. No more than the coins
-    of one block are in memory.
+    A coin is drawn for each record: heads with the given ``probability``. The subset consists of the records with heads
+    if ``heads`` is True, and of the other records if it is False. Record k gets coin k of the stream, however the
+    records are divided into blocks, as in ``RandomSource.bernoulli``. The coins of only one block at a time are in
+    memory.
     """
 
     def __init__(self, stream: RandomStream, probability: float, lengths: NDArray[np.int64], heads: bool) -> None:
@@ -165,7 +172,7 @@ class RandomSubset(Sequence[Rows]):
         self._heads, self._ends = heads, np.cumsum(lengths)
         self._starts = self._ends - lengths
         self.counts = np.array([len(self[i]) for i in range(len(self))], np.int64)
-        """Number of rows of each block."""
+        """Number of chosen rows of each block."""
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -175,7 +182,10 @@ class RandomSubset(Sequence[Rows]):
         return np.flatnonzero((random_integers(self._stream, start, end - start) < self._threshold) == self._heads)
 
     def translate_to_row_numbers(self, chosen: Rows) -> Rows:
-        """Returns the numbers, among all records, of some ``chosen`` among these, ascending."""
+        """Returns the numbers among all records of some records of the subset.
+
+        ``chosen`` are the ascending numbers of these records in the subset.
+        """
         ends = np.cumsum(self.counts)
         parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
         found = [
@@ -185,7 +195,7 @@ class RandomSubset(Sequence[Rows]):
 
 
 class SelectedRows(View):
-    """A view of some of the records, possibly of none."""
+    """A view of the records of a random subset, which may be empty."""
 
     def __init__(self, blocks: Blocks, rows: RandomSubset) -> None:
         super().__init__(blocks)
@@ -217,7 +227,7 @@ class SelectedRows(View):
 
 @dataclass(frozen=True)
 class _SelectedAgain(Sequence[Rows]):
-    """Some rows among rows that were selected before, block by block."""
+    """The rows of each block that are chosen from a random subset: ``chosen[i]`` are numbers in that of block i."""
 
     rows: RandomSubset
     chosen: Sequence[Rows]

@@ -1,11 +1,11 @@
-"""dp_accounting's interface over our bounds: an accountant, events both ways, and privacy loss distributions.
+"""Offers tightdp's bounds through dp_accounting's interface: accountants, events and privacy loss distributions.
 
     from tightdp.adapters.dp_accounting import TightDPAccountant
 
     accountant = TightDPAccountant()  # in place of PLDAccountant(); RdpAccountant() has its own name here
     accountant.compose(event).get_epsilon(1e-5)
 
-Written for dp_accounting 0.6. Events of later versions are served if the installed version has them.
+It is written for dp_accounting 0.6. Events of later versions are accepted if the installed version has them.
 """
 
 from .accountant import RdpAccountant, TightDPAccountant

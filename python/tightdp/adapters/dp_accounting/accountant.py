@@ -1,4 +1,4 @@
-"""An accountant with dp_accounting's interface that answers with our upper bounds."""
+"""Accountants with dp_accounting's interface, which return tightdp's upper bounds."""
 
 from __future__ import annotations
 
@@ -27,12 +27,16 @@ from .reading import NEIGHBORS, REPLACE, Reading, Unit
 from .tree import Refused, RefusedEventError, describe_event, is_short
 
 _LEAST_ORDER = 1 + 2.0**-20
-"""Order that stands for an order of 1. The divergence grows with the order, so that this one is an upper bound."""
+"""Order that is used in place of 1. The divergence grows with the order, so that of this order is an upper bound."""
 _ErrorDetails = PrivacyAccountant.CompositionErrorDetails
 
 
 class _ComposedEvents(NamedTuple):
-    """The mechanisms that were composed. Parameters of ``stated`` hold for neighbours under the relation itself."""
+    """The mechanisms that were composed.
+
+    The parameters of ``own`` are relative to one record's contribution. The parameters of ``stated`` hold directly for
+    neighbours under the accountant's relation.
+    """
 
     own: Composition = Composition()
     stated: Composition = Composition()
@@ -42,22 +46,24 @@ class _ComposedEvents(NamedTuple):
 class TightDPAccountant(PrivacyAccountant):
     """A ``dp_accounting.PrivacyAccountant`` whose epsilon and delta are certified upper bounds.
 
-    ``TightDPAccountant(relation)`` takes the place of ``PLDAccountant``, and ``RdpAccountant`` of this package that of
-    dp_accounting's. ``value_discretization_interval`` is the grid of ``privacy_loss_distribution``, and ``orders`` are
-    the choice of ``get_epsilon_and_optimal_order``; neither changes another answer.
+    ``TightDPAccountant(relation)`` replaces ``PLDAccountant``, and ``RdpAccountant`` of this package replaces that of
+    dp_accounting. ``value_discretization_interval`` is the interval of the grid of ``privacy_loss_distribution``.
+    ``get_epsilon_and_optimal_order`` chooses from ``orders``. Neither parameter changes any other result.
 
-    Under REPLACE_ONE it matters which bound noise is relative to, and ``noise_relative_to`` names it: the bound on one
-    record's "contribution", the "sensitivity" of the query under the relation, or the sensitivity of a "clipped_sum",
-    which is twice the bound on a contribution. By default events are read as dp_accounting defines them, relative to
-    the contribution. Samples of a fixed size, which only dp_accounting's ``RdpAccountant`` knows, are read as it reads
-    them, relative to the sensitivity. If it is called as ``TightDPAccountant(orders, relation)``, like that accountant,
-    all noise is relative to the sensitivity.
+    Under REPLACE_ONE it matters which bound the noise is relative to. ``noise_relative_to`` names this bound. It is
+    "contribution" for the bound on one record's contribution, and "sensitivity" for the sensitivity of the query under
+    the relation. It is "clipped_sum" for the sensitivity of a clipped sum, which is twice the bound on a contribution.
+    By default events are read as dp_accounting defines them, relative to the contribution. Samples of a fixed size,
+    which only dp_accounting's ``RdpAccountant`` accepts, are read as there, relative to the sensitivity. If the class
+    is called like ``RdpAccountant``, as ``TightDPAccountant(orders, relation)``, all noise is relative to the
+    sensitivity.
 
-    All relations are served. For an event without a known bound, and for parameters out of their range,
-    ``supports(event)`` is False and ``compose`` raises UnsupportedEventError, which names them and is a ValueError as
-    well. For further questions ask ``accountant.composition`` under ``accountant.neighbors``.
+    All relations are accepted. For an event without a known bound, and for parameters out of their range,
+    ``supports(event)`` is False, and ``compose`` raises UnsupportedEventError, which names the event or the parameter.
+    This error is a ValueError too. For other bounds use ``accountant.composition`` with the relation
+    ``accountant.neighbors``.
 
-    Threads may compose and ask at once. Copies, by ``copy`` or ``pickle``, are new accounts.
+    Several threads may use an accountant at once. Copies, by ``copy`` or ``pickle``, are independent accounts.
     """
 
     def __init__(
@@ -91,9 +97,9 @@ class TightDPAccountant(PrivacyAccountant):
         self.__dict__.update(state, _lock=threading.Lock())
 
     def compose(self, event: Any, count: int = 1) -> TightDPAccountant:
-        """Adds ``count`` runs of ``event``. Where it raises UnsupportedEventError or ValueError, nothing is added."""
+        """Adds ``count`` runs of ``event``. If UnsupportedEventError or ValueError is raised, nothing is added."""
         with self._lock:
-            if not is_short(event):  # dp_accounting would write it out in full, however often it shares a part
+            if not is_short(event):  # dp_accounting would write all of it in an error message
                 refused = self._maybe_compose(event, count, False)
                 if refused:
                     raise RefusedEventError(
@@ -115,7 +121,7 @@ class TightDPAccountant(PrivacyAccountant):
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         """Returns the first subevent that has no bound, or None. Adds the event if ``do_compose``.
 
-        ``PrivacyAccountant`` calls this method, which its subclasses override.
+        ``PrivacyAccountant`` calls this method, and its subclasses override it.
         """
         # supports() asks with a count of 0, and PrivacyAccountant refuses counts that are not positive integers.
         times = count if isinstance(count, int) and count > 1 else 1
@@ -137,21 +143,21 @@ class TightDPAccountant(PrivacyAccountant):
 
     @property
     def composition(self) -> Composition:
-        """Composition of everything that was added, as mechanisms of this library."""
+        """Composition of all events that were added, as mechanisms of this library."""
         spent = self._spent
         return spent.own + spent.stated
 
     @property
     def neighbors(self) -> Neighbors:
-        """Neighbouring relation under which ``composition`` is to be asked."""
+        """Neighbouring relation for which ``composition`` must be bounded."""
         return self._translate_to_question()[1]
 
     def get_epsilon(self, target_delta: float) -> float:
-        """Returns an upper bound of epsilon at ``target_delta`` in [0, 1]; infinity if no finite one is known."""
+        """Returns an upper bound of epsilon at ``target_delta`` in [0, 1], or infinity if no finite one is known."""
         return upper_epsilon(*self._translate_to_question(), target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Returns an upper bound of delta at ``target_epsilon``, any number or infinity."""
+        """Returns an upper bound of delta at ``target_epsilon``, which may be any number or infinite."""
         return upper_delta(*self._translate_to_question(), target_epsilon)
 
     @property
@@ -160,28 +166,28 @@ class TightDPAccountant(PrivacyAccountant):
         return np.copy(self._orders)
 
     def get_epsilon_and_optimal_order(self, target_delta: float) -> tuple[float, float]:
-        """Returns ``get_epsilon``, and the order whose Renyi divergence alone would bound epsilon best.
+        """Returns the bound of ``get_epsilon``, and the order whose Renyi divergence alone would bound epsilon best.
 
-        The order is for information alone; the bound does not use it.
+        The order is only for information. The bound does not depend on it.
         """
         epsilon = self.get_epsilon(target_delta)
         return epsilon, self._choose_order(target_delta, epsilon)
 
     def get_delta_and_optimal_order(self, target_epsilon: float) -> tuple[float, float]:
-        """Returns ``get_delta``, and the order whose Renyi divergence alone would bound epsilon best at that delta."""
+        """Returns the bound of ``get_delta``, and the order whose Renyi divergence bounds epsilon best at it."""
         delta = self.get_delta(target_epsilon)
         return delta, self._choose_order(delta, max(target_epsilon, 0.0))
 
     def _choose_order(self, delta: float, epsilon: float) -> float:
         run, neighbors = self._translate_to_question()
-        # Orders of 1 and infinity are accepted, as in dp_accounting. The divergence of order 1 does not bound epsilon,
-        # and that of infinity is best at delta 0 alone.
+        # Orders of 1 and infinity are accepted, as in dp_accounting, but are not chosen. The divergence of order 1 does
+        # not bound epsilon, and the divergence of order infinity is best only at delta 0.
         above = self._orders[(self._orders > 1) & (self._orders < math.inf)]
         return choose_best_order(run, neighbors, delta, epsilon, np.sort(above)) if above.size else 1.0
 
     @property
     def rdp(self) -> NDArray[np.float64]:
-        """Upper bounds on the Renyi divergences of ``orders``. The divergence of order 1 is at most any other."""
+        """Upper bounds on the Renyi divergences of ``orders``. The bound for order 1 is that of a larger order."""
         run, neighbors = self._translate_to_question()
         if has_revealing_part(run) or not run:
             return np.full(self._orders.shape, math.inf if run else 0.0)
@@ -194,26 +200,27 @@ class TightDPAccountant(PrivacyAccountant):
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """Returns upper bounds on the true positive rates of any test.
 
-        ``deltas``, where dp_accounting evaluates the curve, changes nothing.
+        ``deltas``, at which dp_accounting evaluates its curve, has no effect.
         """
         return bound_true_positive_rates(*self._translate_to_question(), false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
-        """Returns the least mu of Gaussian differential privacy at these rates; ``deltas`` changes nothing."""
+        """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect."""
         return estimate_gdp_parameter(*self._translate_to_question(), false_positive_rates)
 
     def privacy_loss_distribution(self) -> Any:
         """Returns a ``PrivacyLossDistribution`` on the grid of ``value_discretization_interval``.
 
-        Its delta is above the privacy curve, by as much as the function ``privacy_loss_distribution`` says.
+        Its delta exceeds the privacy profile. The function ``privacy_loss_distribution`` says by how much.
         """
         run, neighbors = self._translate_to_question()
         return privacy_loss_distribution(run, neighbors, self._interval)
 
     def _translate_to_question(self) -> tuple[Composition, Neighbors]:
-        """Returns the composition to ask, and the relation to ask it under.
+        """Returns the composition to bound, and the relation to bound it for.
 
-        Parameters that are stated for neighbours under "replace" need no translation; all others are translated.
+        Mechanisms whose parameters are stated for neighbours under "replace" are not translated. If there are such
+        mechanisms, all others are translated, and the relation is "add_or_remove".
         """
         own, stated, _ = self._spent
         if self.neighboring_relation == REPLACE and stated:
@@ -222,10 +229,10 @@ class TightDPAccountant(PrivacyAccountant):
 
 
 class RdpAccountant(TightDPAccountant):
-    """Takes the place of dp_accounting's ``RdpAccountant``, with its parameters.
+    """A replacement of dp_accounting's ``RdpAccountant``, with the same parameters.
 
-    Noise is relative to the sensitivity under the relation. An event without a bound by that alone is refused, as
-    dp_accounting refuses it: under REPLACE_ONE samples whose size varies.
+    Noise is relative to the sensitivity under the relation. Under REPLACE_ONE samples of random size are refused, as in
+    dp_accounting, because the sensitivity alone gives no bound for them.
     """
 
     def __init__(
@@ -237,7 +244,7 @@ class RdpAccountant(TightDPAccountant):
 
 
 def _read_arguments_after_orders(second: Any, orders: Any) -> tuple[Any, float]:
-    """Returns relation and interval of a call whose first argument is orders, as ``RdpAccountant``'s is."""
+    """Returns the relation and the interval of a call whose first argument is orders, as in ``RdpAccountant``."""
     if orders is not None:
         raise TypeError("orders must be given once")
     if isinstance(second, NeighboringRelation):
@@ -246,7 +253,7 @@ def _read_arguments_after_orders(second: Any, orders: Any) -> tuple[Any, float]:
 
 
 def _unpack_repetitions(event: Any, count: Any) -> tuple[Any, Any]:
-    """Returns the event below repetitions, and how often it runs, as the ledger would find them by recursion."""
+    """Returns the event inside nested repetitions, and its total count, as dp_accounting's ledger would find them."""
     while isinstance(event, dp_event.SelfComposedDpEvent) and isinstance(count, int) and event.count > 0:
         event, count = event.event, count * event.count
     return event, count

@@ -1,4 +1,4 @@
-"""Upper bounds for the questions that dp_accounting's accountants and distributions answer."""
+"""Computes the upper bounds that the accountants and distributions with dp_accounting's interface return."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from ...options import Neighbors
 from .events import REVEALS
 
 _FAR = 1e4
-"""An epsilon above most losses; its exponential overflows a double."""
+"""An epsilon that is larger than most losses, and whose exponential overflows a double."""
 _TANGENTS = 512
-"""Number of epsilons whose tangents bound a trade-off curve, since near the curve's ends its own bound has no relative
-accuracy."""
+"""Number of epsilons whose tangents bound a trade-off curve. Tangents are needed near the ends of the curve, where the
+bound by the curve itself has no relative accuracy."""
 _LEAST_DELTA, _STEEPEST = 1e-15, 100.0
-"""Tangents end at the epsilon of this delta, or at this epsilon if it is smaller."""
+"""The largest epsilon of a tangent is the epsilon at the first number as delta, but at most the second number."""
 _MIDDLES = np.logspace(-12, math.log10(0.5), 60)
-"""False positive rates for an estimate of mu, as far into the tail as dp_accounting's."""
+"""Default false positive rates for an estimate of mu. They reach as far into the tail as those of dp_accounting."""
 
 
 def upper_epsilon(run: Composition, neighbors: Neighbors, target_delta: Any, name: str = "target_delta") -> float:
-    """Returns an upper bound of epsilon at delta in [0, 1]. It is the largest loss at 0, and may be infinite."""
+    """Returns an upper bound of epsilon at ``target_delta`` in [0, 1]. At 0 this is the largest loss.
+
+    The bound may be infinite.
+    """
     delta = _check.closed_unit(name, target_delta)
     if has_revealing_part(run):
         return math.inf
@@ -39,7 +42,7 @@ def upper_epsilon(run: Composition, neighbors: Neighbors, target_delta: Any, nam
 
 
 def upper_delta(run: Composition, neighbors: Neighbors, target_epsilon: Any, name: str = "target_epsilon") -> float:
-    """Returns an upper bound of delta at any number or infinity."""
+    """Returns an upper bound of delta at ``target_epsilon``, which may be any number or infinite."""
     epsilon = target_epsilon if _is_infinite(target_epsilon) else _check.real(name, target_epsilon)
     if has_revealing_part(run) or epsilon == -math.inf:
         return 1.0
@@ -51,7 +54,7 @@ def upper_delta(run: Composition, neighbors: Neighbors, target_epsilon: Any, nam
 
 
 def upper_deltas(run: Composition, neighbors: Neighbors, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns upper bounds of delta at many epsilons, which cost the grid engine little more than one."""
+    """Returns upper bounds of delta at many epsilons. The grid engine computes many in little more time than one."""
     infinite, found = np.isinf(epsilons), np.empty(epsilons.shape)
     for i in np.argwhere(infinite):
         found[tuple(i)] = upper_delta(run, neighbors, float(epsilons[tuple(i)]))
@@ -72,8 +75,8 @@ def upper_deltas(run: Composition, neighbors: Neighbors, epsilons: NDArray[np.fl
 def bound_true_positive_rates(run: Composition, neighbors: Neighbors, rates: ArrayLike) -> Any:
     """Returns upper bounds on the true positive rates of any test at the given false positive rates.
 
-    They are the lesser of the bound by the trade-off curve and of the tangents e^epsilon rate + delta(epsilon)
-    (docs/theory/conversions.md section 8).
+    Each is the smaller of two bounds: the one by the trade-off curve, and the smallest of the tangents
+    e^epsilon rate + delta(epsilon) at the false positive ``rate`` (docs/theory/conversions.md section 8).
     """
     given = np.asarray(_check.reals("false_positive_rates", rates, "numbers in [0, 1]"))
     if has_revealing_part(run):
@@ -90,7 +93,10 @@ def bound_true_positive_rates(run: Composition, neighbors: Neighbors, rates: Arr
 
 
 def estimate_gdp_parameter(run: Composition, neighbors: Neighbors, rates: Any = None) -> float:
-    """Returns the least mu whose trade-off curve is below ours at the rates up to 1/2: an estimate, no bound."""
+    """Returns the least mu whose trade-off curve is below that of ``run`` at the given rates up to 1/2.
+
+    This is an estimate and not a bound, because it checks only these rates.
+    """
     given = _MIDDLES if rates is None else _check.reals("false_positive_rates", rates, "numbers in (0, 1)")
     given = np.ravel(given)[np.ravel(given) <= 0.5]
     if not given.size or not (given > 0).all():
@@ -100,7 +106,7 @@ def estimate_gdp_parameter(run: Composition, neighbors: Neighbors, rates: Any = 
 
 
 def has_revealing_part(run: Composition) -> bool:
-    """Tells whether a release without noise is a part of ``run``."""
+    """Returns whether a part of ``run`` is a release without noise."""
     return any(mechanism == REVEALS for mechanism, _ in run.parts)
 
 

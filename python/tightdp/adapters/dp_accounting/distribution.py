@@ -1,7 +1,7 @@
-"""Builds dp_accounting's privacy loss distributions of our privacy curves (docs/theory/conversions.md section 13).
+"""Builds privacy loss distributions of dp_accounting from tightdp's bounds (docs/theory/conversions.md section 13).
 
-Upper bounds of delta at points of a grid are joined by chords: the curve is convex in e^epsilon, so that the lower
-convex hull of the points is above it. The hull is the curve of a distribution on those points.
+Upper bounds of delta at the points of a grid are joined by chords. The privacy profile is convex in e^epsilon, so the
+lower convex hull of the points is above it. The hull is the profile of a loss distribution on these points.
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ from ...options import Neighbors
 from .hull import build_convex_hull
 
 INTERVAL = 1e-4
-"""Interval of the default grid, which is dp_accounting's."""
+"""Interval of the default grid, which is the default of dp_accounting."""
 TAIL = 1e-15
-"""Losses with less of delta above them become infinite ones, as in dp_accounting."""
+"""Large losses that together contribute less than this to delta are made infinite, as in dp_accounting."""
 TOLERANCE, COARSE, COARSEST = 1e-4, 2e-3, 2e-2
-"""Relative amounts by which a chord may exceed delta, roughly. The first two are multiplied by the number of distinct
-mechanisms, because answers about many take longer: the first holds where an answer takes microseconds, the second where
-it takes milliseconds. The third is the most, and holds where one answer takes longer still."""
+"""Relative amounts by which a chord may exceed delta, roughly. The first is for bounds that take microseconds to
+compute, the second for bounds that take milliseconds, and the third for slower bounds. The first two are multiplied by
+the number of distinct mechanisms, because more mechanisms take longer, but not to more than the third."""
 SLOW_WORK = 10**7
-"""Units of work of an answer that takes about ten milliseconds. Noise multipliers below 0.25 take that much."""
+"""Units of work of a bound that takes about ten milliseconds. Noise multipliers below 0.25 take that much."""
 BOTH_ORDERS = "add_or_remove", "replace", "replace_special"
-"""Relations that cover both orders of two neighbours."""
+"""Relations that cover both orders of a pair of neighbours."""
 MOST_POINTS = 1 << 26
-"""Largest number of points from the lowest to the highest loss. dp_accounting keeps all points between them: 512 MiB
-for a direction. Its own distribution has 2.2e7 at the least noise multiplier that calibrations of riskcal try, 0.1."""
+"""Largest number of grid points from the lowest to the highest loss. dp_accounting keeps all of these points, which
+then take 512 MiB for each direction. Its own distribution has 2.2e7 points at a noise multiplier of 0.1, the smallest
+one that calibrations of riskcal try."""
 LONG = 1 << 20
-"""Number of points from which masses are put into an array here, since dp_accounting does it point by point in
+"""Number of points from which this module fills the array of masses itself. dp_accounting fills it point by point in
 Python."""
 _COARSER = 10.0
-"""Largest factor on the tolerance. The factor is the interval divided by the default one, because users of a coarse
-grid want speed more than accuracy."""
+"""Largest factor by which the tolerance is multiplied. The factor is the interval divided by the default interval,
+because users of a coarse grid want speed more than accuracy."""
 _FIRST, _FIRST_SLOW = 256, 32
-"""Number of intervals to begin with; an interval with too high a chord is halved. There are many where one question
-about many epsilons costs less than many questions about few, and few where each epsilon takes long."""
+"""Initial numbers of intervals. An interval with too high a chord is then halved. The first number is for the grid
+engine, which bounds delta at many epsilons in one pass. The second is for mechanisms whose bounds are slow."""
 _INFLATED = 1 + 1e-6
-"""Factor on each delta. It exceeds 1 by the default width of a bound. So the distribution's delta is not below other
-upper bounds on the same privacy curve, and dp_accounting's roundings do not take it below the curve."""
+"""Factor by which each delta is multiplied. It exceeds 1 by the default width of a bound. So delta of the distribution
+is not below other upper bounds on the same profile, and dp_accounting's roundings do not take it below the profile."""
 
 
 def privacy_loss_distribution(
@@ -58,16 +59,16 @@ def privacy_loss_distribution(
     """Returns a ``PrivacyLossDistribution`` whose delta is above that of ``run`` at every epsilon.
 
     ``neighbors`` is "add_or_remove", "replace" or "replace_special". If adding and removing differ, the result has a
-    distribution for each of them. It may be composed with other distributions of dp_accounting.
+    distribution for each of them. The result may be composed with other distributions of dp_accounting.
 
-    Between points of the default grid it exceeds delta by about one part in 10,000, or one part in 500 if the grid
-    engine answers, times the number of distinct mechanisms. The excess is one part in 50 at most, and is that much if
-    an answer takes more than about ten milliseconds. On coarser grids it is up to ten times as large. Everywhere delta
-    is also larger by 1e-15. Repeated samples of a fixed size under "replace" have the distribution of the joined pair
-    (docs/theory/grid.md, section 6.2), whose delta is up to twice theirs.
+    Between points of the default grid, delta of the result exceeds that of ``run`` by about one part in 10,000, or one
+    part in 500 if the grid engine is used, times the number of distinct mechanisms. The excess is at most one part in
+    50, and is this large if a bound takes more than about ten milliseconds. On coarser grids the excess is up to ten
+    times as large. Everywhere delta is also larger by 1e-15. Repeated samples of a fixed size under "replace" get the
+    distribution of the joined pair (docs/theory/grid.md, section 6.2), whose delta may be twice as large.
 
-    It takes about a second, and more for many distinct mechanisms. Repeated samples of a fixed size, and
-    repeat-and-select, take about twenty seconds.
+    This function takes about a second, and longer for many distinct mechanisms. For repeated samples of a fixed size,
+    and for repeat-and-select, it takes about twenty seconds.
 
     Raises ValueError if the losses span more than 2^26 intervals.
     """
@@ -79,9 +80,9 @@ def privacy_loss_distribution(
         neighbors == "replace_special"
         and relations.translate_parts_to_zeroing(run._to_composition().parts) == run._to_composition().parts
     ):
-        neighbors = "add_or_remove"  # is the same relation here, and asks each order on its own
+        neighbors = "add_or_remove"  # the same relation here, which bounds each order separately
     if neighbors != "add_or_remove" or run._to_composition().symmetric:
-        # The curve bounds both orders of the neighbours, so that a distribution and its reverse may share it.
+        # This profile bounds both orders of the neighbours, so one distribution serves both.
         points = _bound_delta_at_points(run, neighbors, interval)
         return PrivacyLossDistribution(_build_masses(points, points, interval))
     removed, added = _bound_delta_at_points(run, "remove", interval), _bound_delta_at_points(run, "add", interval)
@@ -89,7 +90,7 @@ def privacy_loss_distribution(
 
 
 def _build_masses(above: dict[int, float], below: dict[int, float], interval: float) -> Any:
-    """Returns dp_accounting's probability masses of the direction with the points ``above``."""
+    """Returns probability masses of dp_accounting for the direction whose upper bounds of delta are ``above``."""
     masses = build_convex_hull(above, below, interval)
     lowest, highest = min(masses.at), max(masses.at)
     if highest - lowest <= LONG:
@@ -100,7 +101,7 @@ def _build_masses(above: dict[int, float], below: dict[int, float], interval: fl
 
 
 def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: float) -> dict[int, float]:
-    """Returns upper bounds of delta at multiples of ``interval`` from 0 on, as many as chords need."""
+    """Returns upper bounds of delta at multiples of ``interval`` that are dense enough to be joined by chords."""
     before = work_spent()
     first = run.delta(0.0, neighbors=neighbors, width=COARSE)
     slow = work_spent() - before > SLOW_WORK
@@ -116,7 +117,7 @@ def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: floa
         if fast:
             found = [max(contour.bound_delta_from_above(*pair, k * interval) for pair in pairs) for k in multiples]
             found = [question.delta(k * interval).upper if v == 1 else v for k, v in zip(multiples, found, strict=True)]
-        elif cheap:  # microseconds each
+        elif cheap:  # a bound takes microseconds
             found = [question.delta(k * interval).upper for k in multiples]
         else:
             found = question.upper_profile(np.array(multiples, dtype=np.float64) * interval).tolist()
@@ -134,8 +135,8 @@ def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: floa
         for (low, high), middle in zip(gaps, middles, strict=True):
             width = (high - low) * interval
             chord = found[low] + _compute_chord_share((middle - low) * interval, width) * (found[high] - found[low])
-            # The curve is convex: a small gap in the middle bounds the gap elsewhere, unless most of the interval lies
-            # behind the middle. The middle is a point from now on, and the chords to it have a quarter of the gap.
+            # The curve is convex, so a small gap at the middle bounds the gap elsewhere, unless most of the interval is
+            # after the middle. The middle becomes a point, and the chords to it have a quarter of the gap.
             if width > 1 or chord > found[middle] * (1 + 4 * tolerance):
                 halved += [(low, middle), (middle, high)]
         gaps = halved
@@ -143,12 +144,12 @@ def _bound_delta_at_points(run: Composable, neighbors: Neighbors, interval: floa
 
 
 def _compute_chord_share(part: float, whole: float) -> float:
-    """Returns (e^part - 1) / (e^whole - 1): where the middle lies on a chord over e^epsilon."""
+    """Returns (e^part - 1) / (e^whole - 1), the position of the middle on a chord over e^epsilon."""
     return math.expm1(part) / math.expm1(whole) if whole < 700 else math.exp(part - whole)
 
 
 def _find_highest_point(run: Composable, neighbors: Neighbors, interval: float) -> int:
-    """Returns the first multiple of ``interval`` beyond which delta hardly falls; 0 if none is known."""
+    """Returns an integer k such that delta hardly decreases beyond k * ``interval``, or 0 if none is known."""
     rest = run.delta(_check.LARGEST, neighbors=neighbors, width=COARSE).upper * (1 + COARSE) + TAIL
     most = run.epsilon(rest, neighbors=neighbors, width=COARSE).upper if rest < 1 else 0.0
     if math.isinf(most):

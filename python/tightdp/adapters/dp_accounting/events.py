@@ -1,4 +1,4 @@
-"""dp_accounting's events as our mechanisms, and our mechanisms as dp_accounting's events."""
+"""Converts dp_accounting's events to tightdp's mechanisms, and mechanisms to events."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, Reading, Unit
 from .tree import Refused, RefusedEventError, describe_event, iterate_leaves
 
 REVEALS = m.ApproximateDP(0.0, 1.0)
-"""Mechanism that stands for a release without noise: with probability 1 it reveals everything."""
+"""Mechanism that stands for a release without noise. It reveals everything with probability 1."""
 _MULTIPLIER, _RATE = "Noise multiplier: noise_multiplier", "Sampling rate: sampling_probability"
-"""Names of parameters in errors: dp_accounting's words, and the fields of its events."""
+"""Names of parameters in errors: dp_accounting's words for them, followed by the names of the fields of its events."""
 
 
 class Part(NamedTuple):
     """A mechanism and how often it runs.
 
-    ``stated`` is True if its parameters hold for neighbours under the relation itself, and are not about one record's
-    contribution.
+    ``stated`` is True if the mechanism's parameters hold directly for neighbours under the relation. It is False if
+    they are relative to one record's contribution.
     """
 
     mechanism: m.Mechanism
@@ -41,8 +41,8 @@ def from_event(
 ) -> Composition:
     """Returns the composition that stands for a ``DpEvent``. Raises UnsupportedEventError if none is known.
 
-    Ask it under the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent`` becomes
-    ``ApproximateDP(0, 1)``. Parameters are rounded to the less private side where a conversion rounds.
+    Bound the composition for the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent``
+    becomes ``ApproximateDP(0, 1)``. If a conversion rounds a parameter, it rounds to the less private side.
     ``noise_relative_to`` is as for ``TightDPAccountant``.
     """
     if not isinstance(event, dp_event.DpEvent):
@@ -66,16 +66,16 @@ def list_composed_parts(event: Any, reading: Reading) -> Iterator[Part]:
 
 
 def _is_stated(event: Any, reading: Reading) -> bool:
-    """Tells whether the parameters of an event hold for neighbours under the relation itself.
+    """Returns whether the parameters of an event hold directly for neighbours under the relation.
 
-    Noise on integers is among them where other noise is doubled: integers that differ by at most D need not be sums of
-    contributions of D/2.
+    They do for noise on integers if other noise multipliers are doubled. The reason is that the sensitivity D of
+    integers cannot be treated as two contributions of D/2, which need not be integers.
     """
     return isinstance(event, _STATED_EVENTS) or (reading.is_relative_to_doubled and isinstance(event, _INTEGER_EVENTS))
 
 
 def _read_event(event: Any, reading: Reading) -> m.Mechanism | None:
-    """Returns the mechanism of one event other than a composition; None if it reveals nothing."""
+    """Returns the mechanism of one event that is not a composition, or None if the event reveals nothing."""
     read = next((_EVENT_READERS[kind] for kind in type(event).__mro__ if kind in _EVENT_READERS), None)
     if read is None:
         raise Refused(event, "Unsupported event.")
@@ -110,13 +110,13 @@ def _read_laplace(event: Any, reading: Reading) -> m.Mechanism | None:
 def _read_discrete_laplace(event: Any, reading: Reading) -> m.Mechanism | None:
     if event.sensitivity == 0:
         return None
-    if event.noise_parameter == 0:  # as in dp_accounting: the limit would be uniform noise, which is no distribution
+    if event.noise_parameter == 0:  # as in dp_accounting: there is no uniform noise on all integers
         return REVEALS
     return m.DiscreteLaplace(round_inverse_down("noise_parameter", event.noise_parameter), event.sensitivity)
 
 
 def round_inverse_down(name: str, value: Any) -> float:
-    """Returns 1 / value rounded down, which is less noise."""
+    """Returns ``1 / value``, rounded down, so that the account never assumes too much noise."""
     x = _check.positive(name, value)
     inverse = min(1 / x, _check.LARGEST)
     return math.nextafter(inverse, 0.0) if Fraction(inverse) * Fraction(x) > 1 else inverse
@@ -126,14 +126,14 @@ def _read_discrete_gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
     sensitivity = _check.nonnegative("sensitivity", event.sensitivity)
     if sensitivity < 1:  # integers differ by integers
         return None
-    # An unknown dimension counts as the largest, which has the largest bound.
+    # An unknown dimension is replaced by the largest one, which has the largest bound.
     dimensions = _check.MAX_COUNT if event.dimension is None else event.dimension
     return _read_noise(lambda sigma: m.DiscreteGaussianVector(sigma, sensitivity, dimensions), "sigma", event.sigma)
 
 
 def _read_tree_aggregation(event: Any, reading: Reading) -> m.Mechanism | None:
     """Returns the mechanism of noise on the nodes of trees. Each record is in one tree."""
-    # A record that is left out would shift all later ones to other steps, and a record in its place may be in any.
+    # Leaving out a record would shift all later records to other steps. A record that replaces one may be in any step.
     if reading.relation != SPECIAL:
         raise ValueError(
             f"neighboring_relation must be `REPLACE_SPECIAL` for `SingleEpochTreeAggregationDpEvent`. Found "
@@ -169,14 +169,14 @@ def read_randomized_response(event: Any, reading: Reading) -> m.Mechanism | None
 
 
 def _compare_to_uniform_answer(p: float, buckets: int) -> PrivacyLoss:
-    """Returns the pair of an answer and the answer of the special record, which is uniform.
+    """Returns the pair of the output for an answer and the output for the special record, which is uniform.
 
-    docs/theory/conversions.md section 11 has the proof.
+    Proof: docs/theory/conversions.md section 11.
     """
     right, wrong = 1 - Range(p) + Range(p) / buckets, Range(p) * (buckets - 1) / buckets
     more, less = log(buckets * (1 - Range(p)) + p), log(p)
     error = max(loss.hi - loss.lo for loss in (more, less))
-    masses = wrong.hi, min(right.hi, 1.0)  # rounded up: more of the curve in both orders
+    masses = wrong.hi, min(right.hi, 1.0)  # rounded up, which raises the profile in both orders
     return PrivacyLoss((less.hi, more.hi), masses, loss_error=widen_up(error))
 
 
@@ -201,7 +201,7 @@ def _read_permute_and_flip(event: Any, reading: Reading) -> m.Mechanism | None:
 
 
 def _read_poisson_sample(event: Any, reading: Reading) -> m.Mechanism | None:
-    """Returns the mechanism of a Poisson sample. A sample of a sample is one sample, with the product of both rates."""
+    """Returns the mechanism of a Poisson sample. Nested samples are one sample with the product of their rates."""
     probability, inner = 1.0, event
     while isinstance(inner, dp_event.PoissonSampledDpEvent):
         q = _check.closed_unit(_RATE, inner.sampling_probability)
@@ -220,10 +220,10 @@ def _read_poisson_sample(event: Any, reading: Reading) -> m.Mechanism | None:
 def _build_fixed_size_reader(
     kind: Callable[[Any, int, int], m.Mechanism],
 ) -> Callable[[Any, Reading], m.Mechanism | None]:
-    """Returns the reader of events on samples of a fixed size, drawn with or without replacement as ``kind`` says."""
+    """Returns the reader of events on samples of a fixed size. ``kind`` is the class of mechanisms for such samples."""
 
     def read_fixed_size_sample(event: Any, reading: Reading) -> m.Mechanism | None:
-        """Returns the mechanism of an event on a sample of fixed size; None if nothing is drawn or released."""
+        """Returns the mechanism of an event on a sample of fixed size, or None if nothing is drawn or released."""
         if reading.relation == ADD_OR_REMOVE:
             raise ValueError(
                 f"neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `{type(event).__name__}`. Found "
@@ -254,7 +254,7 @@ def _read_truncated_sample(event: Any, reading: Reading) -> m.Mechanism | None:
 
 
 def read_gaussian_mixture(event: Any, reading: Reading) -> m.Mechanism | None:
-    """Returns the mechanism of a random sensitivity. Equal sensitivities are merged, and impossible ones left out."""
+    """Returns the mechanism of a random sensitivity. Equal ones are merged, and those of probability 0 are dropped."""
     reading.check_contributions(event)
     if len(event.sensitivities) != len(event.sampling_probs):
         raise ValueError("sampling_probs must have one entry for each of sensitivities")
@@ -288,10 +288,10 @@ def _read_random_allocation(event: Any, reading: Reading) -> m.Mechanism | None:
 
 
 def _combine_on_one_sample(event: Any, reading: Reading, varies: bool = False) -> m.Mechanism | None:
-    """Returns one mechanism for everything that runs on a sample. Of several Gaussians the squares of 1/sigma add up.
+    """Returns one mechanism for everything that runs on a sample. For several Gaussians, the values 1/sigma^2 add up.
 
-    ``varies`` says that the sample may have one record more or less. A guarantee that is stated for a replacement says
-    nothing about that.
+    ``varies`` says that the sample may have one record more or less. Guarantees that are stated for replacing a record
+    do not cover this.
     """
     found = list(list_composed_parts(event, reading))
     if varies and reading.relation == REPLACE and any(part.stated for part in found):
@@ -353,14 +353,14 @@ _LATER_EVENT_READERS: dict[str, Callable[[Any, Reading], m.Mechanism | None]] = 
     "PermuteAndFlipDpEvent": _read_permute_and_flip,
     "RandomAllocationDpEvent": _read_random_allocation,
 }
-"""Readers of events that only versions after 0.6.0 have, by the events' names."""
+"""Readers of events that only versions of dp_accounting after 0.6.0 have, by the names of the events."""
 _EVENT_READERS |= {
     getattr(dp_event, name): read for name, read in _LATER_EVENT_READERS.items() if hasattr(dp_event, name)
 }
 
 
 def _find_installed_events(*names: str) -> tuple[type, ...]:
-    """Returns the events of these names that the installed version has."""
+    """Returns the classes of events with these names that the installed version of dp_accounting has."""
     return tuple(getattr(dp_event, name) for name in names if hasattr(dp_event, name))
 
 
@@ -371,8 +371,8 @@ _INTEGER_EVENTS = _find_installed_events("DiscreteLaplaceDpEvent", "DiscreteGaus
 def to_event(run: Composable) -> Any:
     """Returns the ``DpEvent`` of a mechanism or composition. Raises ValueError for a mechanism without an event.
 
-    Noise is relative to one record's contribution. ``from_event(event, relation, "contribution")`` makes the same
-    composition again, except for the scale of discrete Laplace noise: the event's parameter is the inverse of the
+    Noise is relative to one record's contribution. ``from_event(event, relation, "contribution")`` returns the same
+    composition again, except for the scale of discrete Laplace noise. The event's parameter is the inverse of this
     scale, rounded to the less private side.
     """
     if not isinstance(run, Composable):

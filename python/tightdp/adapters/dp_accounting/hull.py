@@ -1,4 +1,7 @@
-"""The distribution whose curve is the lower convex hull of points above a privacy curve (conversions.md section 13)."""
+"""Builds the loss distribution whose privacy profile is the lower convex hull of points above a given profile.
+
+Proof: docs/theory/conversions.md section 13. Profiles are seen as functions of x = e^epsilon.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,26 @@ import math
 from typing import NamedTuple
 
 _SLACK = 2.0**-48
-"""Bound on the roundings of a mass, thirty-two at most, relative to the sum of its terms."""
+"""Bound on the rounding error of a mass, relative to the sum of its terms. There are at most thirty-two roundings."""
 
 
 class HullMasses(NamedTuple):
-    """Masses under P at losses ``k * interval``, rounded up, and at infinity."""
+    """P's masses at the losses ``k * interval``, rounded up, and P's mass at an infinite loss."""
 
     at: dict[int, float]
     infinity: float
 
 
 def build_convex_hull(above: dict[int, float], below: dict[int, float], interval: float) -> HullMasses:
-    """Returns a pair's loss distribution whose curve is above every curve that the bounds leave possible.
+    """Returns the loss distribution of a pair whose profile is above every profile that the bounds allow.
 
-    ``above`` has upper bounds of delta(k interval) for k >= 0, and ``below`` those of the reversed pair. Both have
-    k = 0. With the two exchanged the result is the same pair reversed.
+    ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` does so for the reversed pair. Both
+    have an entry for k = 0. If the two are exchanged, the result is the loss distribution of the reversed pair.
     """
     points = _CurvePoints(above, below, interval)
     nodes: list[int] = []
     for k in points.all:
-        # A node of negative mass is above the chord between its neighbours. x = 0, where delta is 1, has no number.
+        # A node of negative mass is above the chord between its neighbours, and is removed. None stands for x = 0.
         while nodes and points.compute_mass(nodes[-2] if len(nodes) > 1 else None, nodes[-1], k)[0] < 0:
             nodes.pop()
         nodes.append(k)
@@ -37,7 +40,7 @@ def build_convex_hull(above: dict[int, float], below: dict[int, float], interval
 
 
 class _CurvePoints:
-    """Points above a curve H of x = e^epsilon. Where x < 1 they are kept as H - (1 - x), which does not cancel."""
+    """Points (x, H) above a profile, with x = e^epsilon. For x < 1, H - (1 - x) is kept, to avoid cancellation."""
 
     def __init__(self, above: dict[int, float], below: dict[int, float], interval: float) -> None:
         start = min(above[0], below[0])
@@ -50,10 +53,11 @@ class _CurvePoints:
         return self._delta[k] if k >= 0 else self._excess[k] - math.expm1(k * self._interval)
 
     def compute_mass(self, low: int | None, k: int, high: int | None) -> tuple[float, float]:
-        """Returns P's mass at k where the curve is linear between ``low``, k and ``high``, and the sum of its terms.
+        """Returns P's mass at k if the profile is linear from ``low`` to k and from k to ``high``.
 
-        The mass is x (s - t), with the slope -s before the point and -t behind it. None stands for x = 0 as ``low``,
-        and for infinity as ``high``.
+        The mass is x (s - t), where x = e^(k interval), -s is the slope before the point and -t the slope after it. The
+        second result is the sum of the absolute terms, for the rounding error. None stands for x = 0 as ``low``, and
+        for infinity as ``high``.
         """
         left, left_terms = self._compute_slope_before(low, k)
         right, right_terms = self._compute_slope_behind(k, high)
@@ -61,7 +65,7 @@ class _CurvePoints:
         return left - right + crossing, left_terms + right_terms + crossing
 
     def _compute_slope_before(self, low: int | None, k: int) -> tuple[float, float]:
-        """Returns x s, less x where k <= 0, and the sum of the terms."""
+        """Returns x s, or x s - x if k <= 0, and the sum of the terms."""
         width = 1.0 if low is None else -math.expm1(low * self._interval - k * self._interval)
         if k <= 0:
             before, here = 0.0 if low is None else self._excess[low], self._excess[k]
@@ -70,7 +74,7 @@ class _CurvePoints:
         return (before - here) / width, (before + here if low is not None and low < 0 else before - here) / width
 
     def _compute_slope_behind(self, k: int, high: int | None) -> tuple[float, float]:
-        """Returns x t, less x where ``high`` <= 0, and the sum of the terms."""
+        """Returns x t, or x t - x if ``high`` <= 0, and the sum of the terms."""
         if high is None:
             return 0.0, 0.0
         gap = high * self._interval - k * self._interval
@@ -83,7 +87,7 @@ class _CurvePoints:
 
 
 def _make_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
-    """Returns the bounds by rising k, lowered so that none exceeds ``start`` or a bound before it."""
+    """Returns the bounds in the order of k, lowered so that none exceeds ``start`` or the bound before it."""
     found, least = {}, start
     for k in sorted(values):
         least = found[k] = min(least, values[k])

@@ -1,13 +1,13 @@
-"""The names of ``dp_accounting.pld.privacy_loss_distribution`` over our bounds: only the import changes.
+"""Offers tightdp's bounds under the names of ``dp_accounting.pld.privacy_loss_distribution``. Only imports change.
 
     from tightdp.adapters.dp_accounting import pld
 
     pld.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(1000).get_epsilon_for_delta(1e-5)
 
-A composition is kept as mechanisms, and a question goes to the engine that answers it best. The distribution on a
-grid, which other libraries read, is made when it is read, or when it is composed with a distribution of dp_accounting.
-Lower estimates (``pessimistic_estimate=False``), truncated noise, and all names that are missing here are
-dp_accounting's own.
+A composition is kept as mechanisms, and each bound is computed by the best engine. The distribution on a grid, which
+other libraries read, is built only when it is read, or when it is composed with a distribution of dp_accounting.
+dp_accounting's own functions are used for lower estimates (``pessimistic_estimate=False``), for truncated noise, and
+for all names that this module does not define.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ __all__ = [
 ]
 
 _DEFAULT_TRUNCATION_BOUND = -50.0
-"""dp_accounting's default ``log_mass_truncation_bound``. Nothing is cut off here, so that it changes no answer."""
+"""Default of ``log_mass_truncation_bound`` in dp_accounting. It has no effect, because nothing is truncated here."""
 
 
 class CertifiedDistribution(PrivacyLossDistribution):
-    """A ``PrivacyLossDistribution`` whose epsilon and delta are certified upper bounds, as tight as our engines are.
+    """A ``PrivacyLossDistribution`` whose epsilon and delta are certified upper bounds, as tight as tightdp's engines.
 
-    ``composition`` holds what was composed; ask it under "add_or_remove". Its grid is made when something reads it:
-    ``_pmf_remove`` and ``_pmf_add`` as ``privacy_loss_distribution`` of this package makes them.
+    ``composition`` holds what was composed, for the relation "add_or_remove". The distributions on a grid,
+    ``_pmf_remove`` and ``_pmf_add``, are built when they are first read, by ``privacy_loss_distribution`` of this
+    package.
     """
 
     def __init__(self, composition: Composition, value_discretization_interval: float = INTERVAL) -> None:
@@ -77,11 +78,11 @@ class CertifiedDistribution(PrivacyLossDistribution):
         return answers.upper_deltas(self.composition, "add_or_remove", given)
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
-        """Returns upper bounds on the true positive rates of any test; ``deltas`` changes nothing."""
+        """Returns upper bounds on the true positive rates of any test. ``deltas`` has no effect."""
         return answers.bound_true_positive_rates(self.composition, "add_or_remove", false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
-        """Returns the least mu of Gaussian differential privacy at these rates; ``deltas`` changes nothing."""
+        """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect."""
         return answers.estimate_gdp_parameter(self.composition, "add_or_remove", false_positive_rates)
 
     def validate_composable(self, privacy_loss_distribution: Any) -> None:
@@ -95,18 +96,18 @@ class CertifiedDistribution(PrivacyLossDistribution):
             )
 
     def compose(self, privacy_loss_distribution: Any, tail_mass_truncation: float = 1e-15) -> Any:
-        """Returns the composition of both, on a grid if the other is dp_accounting's own."""
+        """Returns the composition of both distributions, on a grid if the other one is dp_accounting's own."""
         if not isinstance(privacy_loss_distribution, CertifiedDistribution):
             return super().compose(privacy_loss_distribution, tail_mass_truncation)
         self.validate_composable(privacy_loss_distribution)
         return CertifiedDistribution(self.composition + privacy_loss_distribution.composition, self._interval)
 
     def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> CertifiedDistribution:
-        """Returns ``num_times`` of this distribution, composed."""
+        """Returns the composition of ``num_times`` copies of this distribution."""
         return CertifiedDistribution(self.composition * _check.count("num_times", num_times), self._interval)
 
     def get_delta_for_epsilon_for_composed_pld(self, privacy_loss_distribution: Any, epsilon: float) -> float:
-        """Returns an upper bound of delta of both, composed."""
+        """Returns an upper bound of delta for the composition of both distributions."""
         if not isinstance(privacy_loss_distribution, CertifiedDistribution):
             return float(super().get_delta_for_epsilon_for_composed_pld(privacy_loss_distribution, epsilon))
         return float(self.compose(privacy_loss_distribution).get_delta_for_epsilon(epsilon))
@@ -135,9 +136,10 @@ class CertifiedDistribution(PrivacyLossDistribution):
 def _to_distribution(
     mechanism: m.Mechanism | None, interval: float, relation: Any = ADD_OR_REMOVE
 ) -> CertifiedDistribution:
-    """Returns the distribution of a mechanism, or of nothing.
+    """Returns the distribution of a mechanism. None stands for a mechanism that reveals nothing.
 
-    Under REPLACE_ONE it is that of the mechanism whose pair of adding or removing is the pair of a replacement.
+    Under REPLACE_ONE the mechanism is first translated to one whose pair for adding or removing a record is the pair of
+    ``mechanism`` for replacing one.
     """
     run = Composition() if mechanism is None else mechanism * 1
     if relation == REPLACE:
@@ -151,11 +153,11 @@ def _sample_if_needed(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mechanism
 
 
 class FractionalSensitivityError(TypeError, ValueError):
-    """Error of a sensitivity that is not an integer: a TypeError here, and a ValueError in dp_accounting."""
+    """Error for a sensitivity that is not an integer. tightdp raises TypeError for it, and dp_accounting ValueError."""
 
 
 def _check_integer(sensitivity: Any) -> int:
-    """Returns ``sensitivity`` if it is a positive integer."""
+    """Returns ``sensitivity``. Raises an error unless it is a positive integer."""
     try:
         return _check.count("sensitivity", sensitivity)
     except TypeError as error:
@@ -163,7 +165,7 @@ def _check_integer(sensitivity: Any) -> int:
 
 
 def _divide_by_sensitivity(name: str, noise: Any, sensitivity: Any) -> float:
-    """Returns noise / sensitivity, rounded down, which is less noise."""
+    """Returns ``noise / sensitivity``, rounded down, so that the account never assumes too much noise."""
     deviation, bound = _check.positive(name, noise), _check.positive("sensitivity", sensitivity)
     found = min(deviation / bound, _check.LARGEST)
     if Fraction(found) * Fraction(bound) > Fraction(deviation):
@@ -238,7 +240,7 @@ def from_discrete_laplace_mechanism(
     sampling_prob: float = 1.0,
     use_connect_dots: bool = False,
 ) -> Any:
-    """Returns the distribution of noise n with weights e^(-``parameter`` |n|) on a Poisson sample."""
+    """Returns the distribution of integer noise n of weights e^(-``parameter`` |n|) on a Poisson sample."""
     if not pessimistic_estimate:
         return theirs.from_discrete_laplace_mechanism(
             parameter,
@@ -261,7 +263,7 @@ def from_discrete_gaussian_mechanism(
     sampling_prob: float = 1.0,
     use_connect_dots: bool = False,
 ) -> Any:
-    """Returns the distribution of noise n with weights e^(-n^2 / (2 ``sigma``^2)) on a Poisson sample."""
+    """Returns the distribution of integer noise n of weights e^(-n^2 / (2 ``sigma``^2)) on a Poisson sample."""
     if not pessimistic_estimate or truncation_bound is not None:
         return theirs.from_discrete_gaussian_mechanism(
             sigma,
@@ -335,7 +337,10 @@ def from_randomized_response(
     value_discretization_interval: float = INTERVAL,
     neighboring_relation: Any = REPLACE,
 ) -> Any:
-    """Returns the distribution of randomised response: of two answers, or of an answer and a uniform one."""
+    """Returns the distribution of randomised response. Under REPLACE_ONE it compares the outputs for two answers.
+
+    Under REPLACE_SPECIAL it compares the output for an answer with a uniform output.
+    """
     if not pessimistic_estimate:
         return theirs.from_randomized_response(
             noise_parameter,
@@ -344,7 +349,7 @@ def from_randomized_response(
             value_discretization_interval,
             neighboring_relation,
         )
-    # An accountant also accepts parameters with which the answer reveals everything, or nothing.
+    # Unlike an accountant, this function refuses parameters for which the output reveals everything or nothing.
     _check.probability("noise_parameter", noise_parameter)
     _check.count("num_buckets", num_buckets, least=2)
     event = dp_accounting.dp_event.RandomizedResponseDpEvent(noise_parameter, num_buckets)

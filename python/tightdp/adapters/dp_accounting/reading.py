@@ -1,4 +1,4 @@
-"""The way in which an event is read: its neighbouring relation, and the bound that its noise is relative to.
+"""Defines how an event is read: the neighbouring relation, and the bound that noise multipliers are relative to.
 
 dp_accounting's own accountants differ in this bound. In ``PLDAccountant``, noise is relative to the bound on one
 record's contribution, and REPLACE_ONE changes two contributions. In ``RdpAccountant``, noise is relative to the
@@ -25,14 +25,16 @@ UNITS = "contribution", "sensitivity", "clipped_sum"
 
 
 class Reading(NamedTuple):
-    """A relation and a unit of noise.
+    """A neighbouring relation and the unit of noise multipliers.
 
-    Mechanisms of this library have noise relative to one contribution: ``convert_to_contribution`` converts to it.
+    Noise multipliers of this library are relative to one contribution. ``convert_to_contribution`` converts from the
+    ``unit``, which is one of these:
 
     - "contribution": the bound on one record's contribution, as ``dp_event`` defines noise multipliers.
-    - "sensitivity": the sensitivity of the query under the relation. Nothing is known of single contributions.
-    - "clipped_sum": the sensitivity of a sum of bounded contributions, twice their bound under REPLACE_ONE.
-    - None: "sensitivity" on a sample of fixed size, as ``RdpAccountant`` alone knows that event, else "contribution".
+    - "sensitivity": the sensitivity of the query under the relation. Nothing is known about single contributions.
+    - "clipped_sum": the sensitivity of a sum of bounded contributions. Under REPLACE_ONE this is twice their bound.
+    - None: "sensitivity" for samples of fixed size, because only ``RdpAccountant`` accepts them, and otherwise
+      "contribution".
     """
 
     relation: Any
@@ -54,23 +56,24 @@ class Reading(NamedTuple):
     def convert_to_contribution(self, noise: float) -> float:
         """Returns ``noise`` relative to one contribution.
 
-        A query of sensitivity D may be taken for one of contributions of D/2, because its pair depends on the
-        difference alone (docs/theory/conversions.md section 1).
+        A query of sensitivity D under REPLACE_ONE may be treated as a sum of contributions of at most D/2, because the
+        dominating pair depends only on the difference of two results (docs/theory/conversions.md section 1).
         """
         return min(2 * noise, _check.LARGEST) if self.is_relative_to_doubled else noise
 
     def read_at_fixed_size(self) -> Reading:
-        """Returns the reading of noise on a sample of fixed size.
+        """Returns the ``Reading`` for noise on a sample of fixed size.
 
-        The pair of such a sample is that of any two samples that differ in one record (docs/theory/grid.md section
-        6.2), so that only the sensitivity is needed.
+        The dominating pair for such a sample is the pair for two samples that differ in one record
+        (docs/theory/grid.md section 6.2). So only the sensitivity is needed.
         """
         return self._replace(unit="sensitivity") if self.unit is None else self
 
     def check_contributions(self, event: Any) -> None:
-        """Raises ValueError for a sample whose size varies if only a sensitivity under REPLACE_ONE is known.
+        """Raises ValueError for a sample of random size if only a sensitivity under REPLACE_ONE is known.
 
-        A record that is not drawn leaves an output that may be farther from the others than half of the sensitivity.
+        If a record is not drawn, the result may differ from the result with the record by more than half of the
+        sensitivity.
         """
         if self.relation == REPLACE and self.unit == "sensitivity":
             raise ValueError(

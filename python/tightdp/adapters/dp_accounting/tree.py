@@ -1,4 +1,4 @@
-"""The parts of dp_accounting's composed events, found without recursion. Each shared event is read once."""
+"""Finds the parts of dp_accounting's composed events without recursion. A shared event is read only once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ... import _check
 
 
 class RefusedEventError(UnsupportedEventError, ValueError):
-    """Error of an event that has no bound.
+    """Error that is raised for an event that has no bound here.
 
-    Callers may catch it as either of its bases: dp_accounting raises a ValueError for parameters out of their range.
+    It is a ValueError too, because dp_accounting raises ValueError for parameters out of their range.
     """
 
 
 class Refused(Exception):
-    """Raised inside this package for an event that has no bound here under a relation; says why."""
+    """Internal error for an event that has no bound here under the given relation. It holds the reason."""
 
     def __init__(self, event: Any, reason: str) -> None:
         super().__init__(reason)
@@ -27,10 +27,10 @@ class Refused(Exception):
 
 
 def iterate_leaves(event: Any) -> Iterator[tuple[Any, int]]:
-    """Yields the events that are not compositions, with their counts, in order. Each object comes once, even if shared.
+    """Yields the events that are not compositions, in order, with their total counts. No object is yielded twice.
 
-    It works without recursion, because events may be deep, and a shared one may stand for more runs than could be
-    listed.
+    There is no recursion, because events may be nested deeply. Counts are added up, because a shared event may stand
+    for more runs than could be listed.
     """
     counts = {id(event): 1}
     for node, children in _order_parents_first(event):
@@ -48,10 +48,10 @@ _Children = list[tuple[Any, int]] | None
 
 
 def _order_parents_first(event: Any) -> list[tuple[Any, _Children]]:
-    """Returns every event once, after all events that it is part of, with its own parts and their counts."""
+    """Returns every event once, with its parts and their counts. An event comes after all events that contain it."""
     found: list[tuple[Any, _Children]] = []
     known: dict[int, bool] = {}
-    """Events that were begun, by id; True where all their parts are found."""
+    """Visited events, by id. The value is True if all parts of the event were found."""
     stack: list[tuple[Any, _Children, bool]] = [(event, None, False)]
     while stack:
         node, children, done = stack.pop()
@@ -71,7 +71,7 @@ def _order_parents_first(event: Any) -> list[tuple[Any, _Children]]:
 
 
 def _list_children(node: Any) -> _Children:
-    """Returns the parts of a composition with their counts; None for another event."""
+    """Returns the parts of a composition with their counts, or None for an event that is not a composition."""
     if isinstance(node, dp_event.SelfComposedDpEvent):
         try:
             count = _check.count("count", node.count, least=0)
@@ -86,12 +86,12 @@ def _list_children(node: Any) -> _Children:
 
 
 def describe_event(event: Any) -> str:
-    """Returns text for a message: the event in full if that is short, and its type alone otherwise."""
+    """Returns text for a message: the repr of the event if it is short, and otherwise only the type."""
     return repr(event) if is_short(event) else f"a {type(event).__name__} of many parts"
 
 
 def is_short(event: Any) -> bool:
-    """Tells whether ``repr(event)`` writes at most a hundred events, each shared one as often as it occurs."""
+    """Returns whether ``repr(event)`` has at most a hundred events, where shared events count at each occurrence."""
     stack, written = [event], 0
     while stack and written <= 100:
         node = stack.pop()

@@ -1,4 +1,4 @@
-"""An Opacus accountant that answers with our upper bound."""
+"""An accountant for Opacus that returns tightdp's upper bound."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from ...mechanisms import Gaussian, PoissonSampled
 from .._orders import choose_best_order
 
 Entry = tuple[Any, Any, Any]
-"""Noise multiplier, sample rate and number of steps, as Opacus keeps them."""
+"""Type of an entry of Opacus' histories: noise multiplier, sample rate and number of steps."""
 _KnownHistory = tuple[list[Entry], accountant.Accountant | None, int]
-"""The history at the last question, an account of it, and the process that the account belongs to."""
+"""Type of what is kept between calls: a history, an account of it, and the process that the account belongs to."""
 
 _NO_NOISE = 1e-9
-"""Smallest noise multiplier that protects anything. A search that halves the noise without end passes below it."""
+"""Smallest noise multiplier that counts as protection. A search that halves the noise without end gets below it."""
 _lock = RenewedLock()
-"""Lock that is held, for microseconds, while a step is recorded or a history read. All accountants share it."""
+"""Lock that is held for microseconds while a step is recorded or a history is read. All accountants share it."""
 
 
 class Accountant(IAccountant):
-    """Steps of DP-SGD with Poisson batches: each is ``PoissonSampled(Gaussian(noise_multiplier), sample_rate)``.
+    """An accountant of DP-SGD with Poisson batches.
 
-    ``history`` is a list of (noise multiplier, sample rate, steps), as Opacus' own accountants keep it. It may be read,
-    edited and replaced at any time: every question reads it anew. Neighbours differ in one record that is added or
-    removed. Any number of threads may record steps.
+    Each step is charged as ``PoissonSampled(Gaussian(noise_multiplier), sample_rate)``. Neighbours differ in one record
+    that is added or removed. ``history`` is a list of (noise multiplier, sample rate, steps), as in Opacus' own
+    accountants. It may be read, edited and replaced at any time, because every method reads it again. Any number of
+    threads may record steps.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class Accountant(IAccountant):
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Records a step. Raises ValueError for a negative noise multiplier or a sample rate beyond 1.
 
-        The rate exceeds 1 if an optimiser accumulates more batches than an epoch has, which holds a record twice.
+        The rate exceeds 1 if an optimiser adds up more batches than an epoch has, so that a record may occur twice.
         """
         sigma, q = _check_step(noise_multiplier, sample_rate)
         with _lock.now:
@@ -55,14 +56,15 @@ class Accountant(IAccountant):
                 self.history.append((sigma, q, 1))
 
     def get_epsilon(self, delta: float, *args: object, **kwargs: object) -> float:
-        """Returns the upper bound on epsilon at ``delta`` in [0, 1]. Arguments of other accountants are ignored.
+        """Returns an upper bound on epsilon at ``delta`` in [0, 1]. Arguments of other accountants are ignored.
 
-        It is 0.0 before the first step, and infinity after a step without noise and for ``delta`` = 0. At noise
-        multipliers up to 0.4 it takes a few milliseconds, where the bound of ``composition`` may take 0.4 s. It may
-        exceed that bound by one part in 1,000, or in 100 below a noise multiplier of 0.025.
+        The bound is 0.0 before the first step. It is infinity after a step without noise, and for ``delta`` = 0. At
+        noise multipliers up to 0.4 a faster bound is used, which takes a few milliseconds, while the bound of
+        ``composition`` may take 0.4 s. The faster bound may exceed that of ``composition`` by one part in 1,000, or by
+        one part in 100 below a noise multiplier of 0.025.
 
         Raises ValueError if epsilon is 0 although all noise multipliers of a non-empty history are positive and below
-        1e-9, which protects nothing. Every noise multiplier meets every target then, and the search of
+        1e-9, which protects nothing. In this case every noise multiplier meets every target, and the search of
         ``get_noise_multiplier`` for the smallest one would not end.
         """
         target = _check.closed_unit("delta", delta)
@@ -75,10 +77,10 @@ class Accountant(IAccountant):
         return (account.epsilon(target).upper if found is None else found) or self._return_zero_epsilon(target)
 
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
-        """Returns ``get_epsilon``, and the one of the orders ``alphas`` whose Renyi divergence alone would bound it
-        best.
+        """Returns the bound of ``get_epsilon``, and the best order among ``alphas``.
 
-        The order is for information, for callers of Opacus' ``RDPAccountant``. It is 0 before the first step.
+        The best order is the one whose Renyi divergence alone would give the smallest bound. It is returned because
+        Opacus' ``RDPAccountant`` returns it, and is for information. The order is 0 before the first step.
         """
         orders = _check.reals("alphas", RDPAccountant.DEFAULT_ALPHAS if alphas is None else alphas)
         if orders.ndim != 1 or not (orders > 1).any():
@@ -92,7 +94,7 @@ class Accountant(IAccountant):
         )
 
     def _participation_probability(self) -> float:
-        """Returns an upper bound on the probability that a record is in a batch at all; otherwise it loses nothing."""
+        """Returns an upper bound on the probability that a record is in any batch. Delta never exceeds this."""
         steps = [(q, n) for _, q, n in map(_check_entry, self.history) if q * n > 0]
         if any(q == 1 for q, _ in steps):
             return 1.0
@@ -101,7 +103,7 @@ class Accountant(IAccountant):
     def _return_zero_epsilon(self, delta: float) -> float:
         """Returns an epsilon of 0.
 
-        Raises ValueError if the question is one of a search that asks for ever less noise.
+        Raises ValueError if the history looks like one of a search that keeps trying less noise.
         """
         if self.history and all(0 < _check_entry(entry)[0] < _NO_NOISE for entry in self.history):
             raise ValueError(
@@ -113,7 +115,7 @@ class Accountant(IAccountant):
     def _update_account(self) -> accountant.Accountant | None:
         """Returns an account of the steps in ``history``, or None if a step had no noise.
 
-        The account is kept between questions, and steps since the last question are added.
+        The account is kept between calls, and steps that were recorded since the last call are added to it.
         """
         with _lock.now:
             entries = [tuple(entry) if isinstance(entry, list) else entry for entry in self.history]
@@ -121,7 +123,7 @@ class Accountant(IAccountant):
             if known == entries and process == os.getpid():
                 return account
             further = _find_added_entries(known, entries) if process == os.getpid() else None
-            if further is None:  # edited, or in a forked child, where an account of the parent cannot be added to
+            if further is None:  # the history was edited, or a forked child cannot use the parent's account
                 further, account = entries, accountant.Accountant()
             steps = [(sigma, q, count) for sigma, q, count in map(_check_entry, further) if q * count > 0]
             if any(sigma == 0 for sigma, _, _ in steps):
@@ -134,7 +136,7 @@ class Accountant(IAccountant):
 
     @property
     def composition(self) -> Composition:
-        """Composition of all steps, which answers for both ends of a bound, curves and other relations."""
+        """Composition of all steps. Use it for lower bounds, curves and other neighbouring relations."""
         account = self._update_account()
         if account is None:
             raise ValueError("history must have noise in every step, and some noise multiplier is 0")
@@ -149,9 +151,9 @@ class Accountant(IAccountant):
         return "tightdp"
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes over the state that ``state_dict`` returned.
+        """Sets the state to one that ``state_dict`` returned.
 
-        Raises ValueError for another accountant's state or a malformed history, and changes nothing then.
+        Raises ValueError for another accountant's state or a malformed history. The state then stays as it was.
         """
         before = self.history
         super().load_state_dict(state_dict)
@@ -182,9 +184,9 @@ def _check_entry(entry: Any) -> Entry:
 
 
 def _find_added_entries(known: list[Entry], entries: list[Entry]) -> list[Entry] | None:
-    """Returns the steps that ``entries`` hold beyond ``known``; None if they do not begin with it.
+    """Returns the steps in ``entries`` that are not in ``known``, or None if ``entries`` do not begin with ``known``.
 
-    The last entry of ``known`` may have grown.
+    The last entry of ``known`` may have a larger number of steps in ``entries``.
     """
     n = len(known)
     if not n or len(entries) < n or known[:-1] != entries[: n - 1]:
@@ -193,4 +195,4 @@ def _find_added_entries(known: list[Entry], entries: list[Entry]) -> list[Entry]
     return [(*now, steps - past), *entries[n:]] if before == now and steps >= past else None
 
 
-register_accountant(Accountant.mechanism(), Accountant, force=True)  # again where this module is reloaded
+register_accountant(Accountant.mechanism(), Accountant, force=True)  # force: this module may be reloaded

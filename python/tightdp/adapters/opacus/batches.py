@@ -1,4 +1,4 @@
-"""Checks of the data loader that a user hands over, and the public facts about its batches."""
+"""Checks the data loader that a user gives, and keeps the public facts about its batches."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch.utils.data.distributed import DistributedSampler
 from .sampler import CountingSampler
 
 _DECLARED = "_declared_batch_size"
-"""Attribute of a private loader that keeps the batch size of the loader that it was made of."""
+"""Name of the attribute of a private loader that keeps the batch size of the original loader."""
 
 
 def require_replaceable_batches(data_loader: Any) -> None:
     """Raises ValueError unless an epoch of the loader visits each record once, in batches of a fixed size.
 
-    Poisson batches stand in for no other batches. A sampler with weights or with replacement draws other batches than
-    those that are charged, and a sampler of a subset leaves out records that Poisson batches would hold.
+    Poisson batches may replace only such batches. A sampler with weights or with replacement draws records with other
+    probabilities, and a sampler of a subset leaves out records that Poisson batches would hold.
     """
     if isinstance(data_loader, DPDataLoader) or isinstance(data_loader.batch_sampler, CountingSampler):
         return
@@ -40,7 +40,7 @@ def require_replaceable_batches(data_loader: Any) -> None:
 
 
 def declared_batch_size(data_loader: Any) -> int | None:
-    """Returns the batch size over all processes as the user declared it, which is public; None if none was declared."""
+    """Returns the declared batch size over all processes, which is public, or None if none was declared."""
     kept: int | None = getattr(data_loader, _DECLARED, None)
     if kept is not None:
         return kept
@@ -50,17 +50,18 @@ def declared_batch_size(data_loader: Any) -> int | None:
 
 
 def remember_batch_size(loader: Any, data_loader: Any) -> None:
-    """Keeps the declared batch size with the private loader, which has none, in case it is made private again."""
+    """Stores the declared batch size in the private ``loader``, in case this loader is made private again."""
     declared = declared_batch_size(data_loader)
     if declared is not None:
         object.__setattr__(loader, _DECLARED, declared)
 
 
 def prepare_empty_batches(loader: Any) -> None:
-    """Tells the loader's collation how an empty batch looks, so that the first batch may be empty.
+    """Shows the loader's collate function what an empty batch looks like, so that the first batch may be empty.
 
-    Opacus learns the form from the first batch that has a record, and guesses one of lists before, which fails for
-    records that are dicts. Shapes and types of all records are taken to be public, and so are those of record 0.
+    Opacus takes the form of an empty batch from the first batch that has a record. Before that it guesses a batch of
+    lists, which fails for records that are dicts. So this function collates record 0. Only its shapes and types matter,
+    and the shapes and types of all records are taken to be public.
     """
     collate = loader.collate_fn
     if isinstance(collate, CollateFnWithEmpty) and collate.first_batch is None and len(loader.dataset):

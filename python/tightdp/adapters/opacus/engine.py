@@ -1,4 +1,4 @@
-"""Opacus' PrivacyEngine with our account, batches, sums and noise."""
+"""Opacus' PrivacyEngine with tightdp's account, batches, sums and noise."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ from .samples import keep_per_example_gradients
 
 
 class PrivacyEngine(opacus.PrivacyEngine):
-    """``opacus.PrivacyEngine``, with the same methods and parameters, made of tightdp's parts.
+    """``opacus.PrivacyEngine`` with the same methods and parameters, but with tightdp's account, batches and noise.
 
     - The account is ``Accountant``, and ``make_private_with_epsilon`` finds the smallest noise multiplier
       whose certified bound meets the target, counting the steps that the account holds already.
-    - The optimisers are ``DPOptimizer`` and its siblings: exact sums and noise. ``make_private(arithmetic="float")``
-      asks for the idealised form. Ghost and adaptive clipping, which sum in floats, are left to Opacus' optimisers,
-      with a warning.
+    - The optimisers are ``DPOptimizer`` and its variants, with exact sums and noise.
+      ``make_private(arithmetic="float")`` uses idealised sums of floats. Ghost and adaptive clipping, which also sum
+      floats, run in Opacus' own optimisers, with a warning.
     - Poisson batches come from the operating system's randomness with the probability that is charged, unless the
       data loader has a generator of its own or training is distributed.
     - Sums are divided by ``batch_size`` of the data loader, which is public. Opacus divides by a number that depends on
       the number of records. The number of batches of an epoch, ``len(data_loader)``, is taken to be public.
 
-    Noise is secure without further packages. ``secure_mode=True`` refuses parts that are not secure: a
-    ``noise_generator``, a data loader's own generator, and the optimisers of Opacus. ``noise_generator`` makes the
-    noise repeatable.
+    Noise is secure without further packages. With ``secure_mode=True`` parts that are not secure are refused: a
+    ``noise_generator``, which makes the noise repeatable, a data loader's own generator, and the optimisers of Opacus.
     """
 
     def __init__(self, *, accountant: str = Accountant.mechanism(), secure_mode: bool = False) -> None:
@@ -45,7 +44,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
             super().__init__(accountant=accountant)
         self.secure_mode = secure_mode
         self._divisor: int | None = None
-        """Public number by which the run that is being made divides its sums; None if the loader declares none."""
+        """Public batch size by which the run that is being made divides its sums. None if the loader declares none."""
 
     def _prepare_model(self, module: Any, *, grad_sample_mode: str = "hooks", **options: Any) -> Any:
         hooks = super()._prepare_model(module, grad_sample_mode=grad_sample_mode, **options)
@@ -63,7 +62,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         grad_sample_mode: str = "hooks",
         **options: Any,
     ) -> Any:
-        """Returns our optimiser where there is one for these settings, and Opacus' own, with a warning, where not."""
+        """Returns tightdp's optimiser for these settings. If there is none, warns and returns Opacus' own."""
         if self._divisor is not None:  # Opacus' number is the number of records over that of batches
             processes = torch.distributed.get_world_size() if distributed else 1
             options["expected_batch_size"] = self._divisor / processes
@@ -93,9 +92,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def _prepare_data_loader(
         self, data_loader: Any, *, poisson_sampling: bool, distributed: bool, **options: Any
     ) -> Any:
-        """Returns Opacus' loader with our Poisson batches.
+        """Returns Opacus' loader with tightdp's Poisson batches.
 
-        One with its own generator, or a distributed one, keeps its own.
+        A loader with its own generator, or in distributed training, keeps Opacus' batches.
         """
         own = data_loader.generator is not None
         if self.secure_mode and (own or distributed or not poisson_sampling):
@@ -117,11 +116,12 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **options: Any) -> Any:
         """Makes model, optimiser and data loader private, as Opacus' method does.
 
-        A step that adds up several Poisson batches, in whatever way, is charged for the loss of a record that is in all
-        of them. If an iteration is left before a step, its sums are dropped when the loader is iterated anew.
+        A step may add up several Poisson batches, by any of Opacus' ways to do so. It is then charged as if a record
+        may be in all of them. If an iteration over the loader is abandoned before a step, its sums are dropped when the
+        next iteration begins.
 
-        Raises ValueError for a data loader whose sampler does not visit each record once an epoch: its batches would be
-        replaced by Poisson batches of all records, or would differ from those that are charged.
+        Raises ValueError for a data loader whose sampler does not visit each record once in an epoch. The batches of
+        such a loader would be replaced by Poisson batches of all records, or would differ from the charged ones.
         """
         if {"noise_multiplier", "max_grad_norm"} <= options.keys():
             check_noise(options["noise_multiplier"], options["max_grad_norm"])  # before the model gets hooks
@@ -140,9 +140,9 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def make_private_with_epsilon(
         self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: float, **options: Any
     ) -> Any:
-        """Calls ``make_private`` with the smallest noise multiplier that meets the target after ``epochs``.
+        """Calls ``make_private`` with the smallest noise multiplier that meets the target after ``epochs`` epochs.
 
-        Steps that the account holds already are counted. The parameters are those of Opacus.
+        The total includes steps that the account already holds. The parameters are those of Opacus.
         """
         if not isinstance(self.accountant, Accountant):
             return super().make_private_with_epsilon(
@@ -173,10 +173,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
 def _raise_noise_to_report(
     accountant: Accountant, noise_multiplier: float, rate: float, steps: int, epsilon: float, delta: float
 ) -> float:
-    """Returns the noise multiplier, or a little more, at which the account will report at most ``epsilon``.
+    """Returns ``noise_multiplier``, raised until the account will report at most ``epsilon``.
 
-    With little noise the account answers with a faster bound than the one that calibrated, and that bound is a little
-    higher. Noise is added until the bound that will be reported meets the target too.
+    If there is little noise, the account reports a faster bound than the one that was calibrated, and the faster bound
+    is a little higher. The noise is raised until the bound that will be reported meets the target too.
     """
     while noise_multiplier > 0:
         planned = Accountant()
@@ -191,9 +191,9 @@ def _raise_noise_to_report(
 def _build_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
     """Returns the hook that charges a step of an optimiser, whose sums may hold examples of several batches.
 
-    The sum of k Poisson batches with noise s equals k sums with noise s/sqrt(k) each, and is charged as these
-    (docs/theory/training.md, section 5). Batches that are not Poisson samples are disjoint within an epoch, so that
-    their rates add up, as with Opacus.
+    The sum of k Poisson batches with noise s has the same distribution as the total of k sums with noise s/sqrt(k)
+    each, and is charged as these k sums (docs/theory/training.md, section 5). Batches that are not Poisson samples are
+    disjoint within an epoch. Their rates therefore add up, as in Opacus.
     """
 
     def charge_step(optimizer: Any) -> None:

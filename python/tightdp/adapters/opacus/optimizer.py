@@ -1,4 +1,4 @@
-"""Opacus' optimisers with our clipping, sums and noise."""
+"""Opacus' optimisers with tightdp's clipping, sums and noise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...release.clipping import Arithmetic
 
 _Base: Any = object
-"""Stands for the optimiser of Opacus that follows in the order of methods."""
+"""Base class of ``ExactOptimizer``. In its subclasses an optimiser of Opacus follows in the method resolution order."""
 _noise_multiplier = _check.interval("[0, 32768]")
 _max_grad_norm = _check.interval("[1e-30, 1e30]")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -30,41 +30,42 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 @dataclass(slots=True)
 class _StepSums:
-    """The clipped sums of one step, which may take several physical batches."""
+    """The sums of clipped gradients of one step, which may consist of several physical batches."""
 
     totals: list[Any]
-    """One tensor for each parameter: integers in units of ``grid``, or floats if ``grid`` is None.
+    """The sum for each parameter, without noise: integers in units of ``grid``, or floats if ``grid`` is None.
 
-    They stay private.
+    These sums are never released.
     """
     bounds: float | tuple[float, ...]
     grid: float | None
     shown: list[Any]
-    """``summed_grad`` of every parameter, as it was last set."""
+    """The tensors to which ``summed_grad`` of the parameters was last set."""
     batches: int = 0
-    """Upper bound on the number of the loader's batches whose examples are in the sums. A record may be in each."""
+    """Upper bound on the number of the loader's batches whose examples are in the sums. One record may be in all of
+    these batches."""
     last: int | None = None
-    """Number of the last of these batches, as counted by the loader's sampler."""
+    """Number of the last of these batches, as the loader's sampler counts them."""
 
     @property
     def sensitivity(self) -> float:
-        """Sensitivity of all sums together in L2 norm, rounded up."""
+        """Bound on the L2 norm of one example's contribution to all sums together, rounded up."""
         bounds = self.bounds if isinstance(self.bounds, tuple) else (self.bounds,)
         return clipping.total_sensitivity([([], bound) for bound in bounds])
 
     def convert_to_floats(self, i: int, parameter: Any) -> Any:
-        """Returns sum ``i`` as floats, of the parameter's dtype and shape, in memory of its own."""
+        """Returns sum ``i`` as a new tensor of floats, with the dtype and shape of ``parameter``."""
         wide = parameter.dtype if parameter.dtype in (torch.float32, torch.float64) else torch.float32
         values = self.totals[i].to(wide, copy=True)
         if self.grid is not None:
-            values *= self.grid  # a power of two: exact
+            values *= self.grid  # exact, since the grid is a power of two
         return (values if wide is parameter.dtype else values.to(parameter.dtype)).view_as(parameter)
 
 
 class ExactOptimizer(_Base):
     """Replaces ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers by exact sums and noise.
 
-    The other methods, the order of their calls and the marks on gradients that were used are Opacus' own.
+    The other methods, the order in which they are called, and the marks on used gradients are Opacus' own.
     """
 
     def __init__(
@@ -83,9 +84,9 @@ class ExactOptimizer(_Base):
         self._check_options()
 
     def _check_bounds(self, optimizer: Any, max_grad_norm: Any) -> None:
-        """Raises ValueError unless there is one bound, or, for bounds by layer, one for each parameter.
+        """Raises ValueError unless there is one bound or, with per-layer clipping, a list of one for each parameter.
 
-        Opacus asks for the length of the list, which must therefore be a list.
+        It must be a list or a tuple because Opacus takes its length.
         """
         if not isinstance(self, optimizers.DPPerLayerOptimizer):
             _max_grad_norm("max_grad_norm", max_grad_norm)
@@ -101,13 +102,14 @@ class ExactOptimizer(_Base):
             _check.positive("expected_batch_size", self.expected_batch_size)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves out the loader, and the sums, which are unprotected until the step ends."""
+        """Returns the state without the loader and without the sums, which have no noise until the step ends."""
         return {**self.__dict__, "_sums": None, "_loader": None}
 
     def follow_loader(self, loader: Any) -> None:
-        """Makes the optimiser count batches, from now on, as the loader's sampler draws them.
+        """Makes the optimiser use the batch counter of the loader's sampler from now on.
 
-        If an iteration is left before a step, the sums of its batch are dropped when the next iteration begins.
+        If an iteration over the loader is abandoned before a step, the sums of its last batch are dropped when the next
+        iteration begins.
         """
         sampler = make_sampler_count(loader)
         if sampler is not None:
@@ -143,13 +145,13 @@ class ExactOptimizer(_Base):
         self._signalled.clear()
         self._is_last_step_skipped = False
         for p in self.params:
-            if not hasattr(p.summed_grad, "_processed"):  # of a step that was made: zero_grad must still be called
+            if not hasattr(p.summed_grad, "_processed"):  # marked sums await zero_grad
                 p.summed_grad = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Makes a copy begin a step anew, because copied parameters have no gradients of examples and no sums.
+        """Makes a copy start with a new step, because copied parameters have neither per-example gradients nor sums.
 
-        torch's own method would forget the inner optimiser, and wrap ``step`` of the whole class.
+        torch's own method would lose the inner optimiser, and would wrap ``step`` of the whole class.
         """
         self.__dict__.update(state)
         for p in self.params:
@@ -181,19 +183,19 @@ class ExactOptimizer(_Base):
             _mark_as_processed(p.grad_sample)
 
     def _count_batches_of_step(self, sums: _StepSums, physical: int) -> None:
-        """Counts the batch of the examples that were added.
+        """Adds the number of new batches to ``sums.batches``.
 
-        Several batches that were kept in a list count one by one.
+        ``physical`` is the number of physical batches that were added together, which are all counted.
         """
         now = self._count_drawn_batches()
         if self._loader is not None and self._loader[1] and self._signalled:
-            # Batches may have been drawn ahead since the signal, whose number counts.
+            # Workers may have drawn more batches since the skip was signalled, so the number at the signal counts.
             now = self._signalled[0]
         sums.batches += physical - (sums.batches > 0 and sums.last == now)
         sums.last = now
 
     def _begin_step_sums(self, parameters: list[Any], batch: list[Any]) -> tuple[_StepSums, bool]:
-        """Returns the sums to add to, and whether they hold some of this step already."""
+        """Returns the sums to add to, and whether they already hold a part of this step."""
         _noise_multiplier("noise_multiplier", self.noise_multiplier)
         bounds, before = self._current_norm_bounds(), self._sums
         if any(p.summed_grad is not None for p in parameters):
@@ -205,7 +207,7 @@ class ExactOptimizer(_Base):
                     f"{bounds} now"
                 )
             return before, True
-        # Nothing is protected if there is no noise, and the grid of a huge bound would only be coarse.
+        # Nothing is protected if there is no noise, and a grid could only make the sums less accurate.
         exact = self.arithmetic == "exact" and self.noise_multiplier > 0
         grid = exact_grid(bounds) if exact else None
         dtype = torch.int64 if exact else functools.reduce(torch.promote_types, [p.dtype for p in batch], torch.float32)
@@ -228,10 +230,10 @@ class ExactOptimizer(_Base):
         return sums
 
     def add_noise(self) -> None:
-        """Sets every ``grad`` to the sum with noise; in distributed training the first process alone adds noise.
+        """Sets every ``grad`` to the sum with noise. In distributed training only the first process adds noise.
 
-        The sums without noise are given up here, and ``summed_grad`` becomes ``grad``. With a noise multiplier of 0 it
-        stays as it is, as with Opacus.
+        ``summed_grad`` is set to ``grad`` too, so that the sums without noise are discarded. With a noise multiplier of
+        0 ``summed_grad`` does not change, as in Opacus.
         """
         parameters = self.params
         for p in parameters:
@@ -244,7 +246,7 @@ class ExactOptimizer(_Base):
                 f"were begun without noise, in floats"
             )
         if deviation > 0 and getattr(self, "rank", 0) == 0:
-            if self._source is None and self.generator is not None:  # read at the first step, as Opacus reads it
+            if self._source is None and self.generator is not None:  # read at the first step, as in Opacus
                 self._source = _draw_random_source(self.generator)
             add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
         for i, p in enumerate(parameters):
@@ -256,7 +258,7 @@ class ExactOptimizer(_Base):
 
 
 class _ExactDistributedOptimizer(ExactOptimizer):
-    """Adds up over processes in integers: the result is the noisy sum of all examples, to the last bit."""
+    """An optimiser that adds up integers over processes: the result is exactly the noisy sum of all examples."""
 
     def reduce_gradients(self) -> None:
         """Sets every ``grad`` to the sum over all processes, divided as Opacus divides it."""
@@ -274,40 +276,39 @@ class _ExactDistributedOptimizer(ExactOptimizer):
 
 
 class DPOptimizer(ExactOptimizer, optimizers.DPOptimizer):
-    """``opacus.optimizers.DPOptimizer`` whose release is exact: one of ``Gaussian(noise_multiplier)`` for one example.
+    """``opacus.optimizers.DPOptimizer`` with an exact release: each step is charged as ``Gaussian(noise_multiplier)``.
 
-    Each example is clipped to ``max_grad_norm`` in L2 norm and truncated to integer multiples of a public grid. Sums of
-    integers do not depend on their order, on how a batch is split or on the number of threads. The noise is a normal on
-    the real line, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). It is added once a
-    logical step, to an empty batch too. An example with an infinity or NaN in its gradient adds zeros.
+    Each example's gradient is clipped to ``max_grad_norm`` in L2 norm and truncated to integer multiples of a public
+    grid. Sums of integers do not depend on their order, on how a batch is split or on the number of threads. The noise
+    is normal, sampled exactly and rounded to the grid (docs/theory/clipping.md, section 7). It is added once in each
+    logical step, also to an empty batch. An example with an infinity or NaN in its gradient contributes zeros.
 
     The per-example gradients are idealised: they come from PyTorch's batched products of floats.
 
-    The parameters are those of Opacus, and these:
+    The parameters are those of Opacus. These differ:
 
     max_grad_norm : float in [1e-30, 1e30]
     expected_batch_size : positive number, if ``loss_reduction`` is "mean"
-    noise_multiplier : float in [0, 2^15]; with 0 nothing is protected, and sums are of floats
-    generator : torch.Generator, optional
-        The noise repeats if the generator does: for experiments, not for releases. It is read at the first noisy step,
-        so that it may be seeded until then. By default it is that of
-        ``SecureRandom``, keyed by the operating system.
+    noise_multiplier : float in [0, 2^15]. With 0 nothing is protected, and sums are sums of floats
+    generator : torch.Generator, optional. The noise is repeatable if the generator is, which is for experiments, not
+        for releases. The generator is read at the first step with noise, and may be seeded until then. By default the
+        noise comes from ``SecureRandom``, with a key from the operating system
     arithmetic : "exact" or "float", as for ``tightdp.clip_and_noise``
     secure_mode : ignored, since the noise is secure unless ``generator`` is given
     """
 
 
 class DPPerLayerOptimizer(ExactOptimizer, optimizers.DPPerLayerOptimizer):
-    """``DPOptimizer`` with a bound for each parameter: ``max_grad_norm`` is a list.
+    """``DPOptimizer`` with a bound for each parameter: ``max_grad_norm`` is a list of bounds.
 
-    The noise has ``noise_multiplier`` times the root of the sum of squared bounds.
+    The standard deviation of the noise is ``noise_multiplier`` times the root of the sum of the squared bounds.
     """
 
 
 class DistributedDPOptimizer(_ExactDistributedOptimizer, optimizers.DistributedDPOptimizer):
     """``DPOptimizer`` for distributed data parallel training: the first process adds the noise.
 
-    The processes add up integers, so that the sum is exact over all of them. Each process sees the sums of its own
+    The processes add up integers, so the sum over all processes is exact. Each process holds the sums of its own
     examples without noise.
     """
 
@@ -325,13 +326,13 @@ _OPTIMIZER_CLASSES = {
 
 
 def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | None = None) -> Any:
-    """Returns the class for these settings of ``PrivacyEngine.make_private``; None if only Opacus' own serves."""
+    """Returns the class for these settings of ``PrivacyEngine.make_private``, or None if only Opacus has one."""
     materialized = grad_sample_mode is None or "ghost" not in grad_sample_mode
     return _OPTIMIZER_CLASSES.get((clipping, distributed)) if materialized else None
 
 
 def check_noise(noise_multiplier: Any, max_grad_norm: Any) -> None:
-    """Raises ValueError unless the optimisers here accept both values; ``max_grad_norm`` may be a list."""
+    """Raises ValueError unless the optimisers of this module accept both values. ``max_grad_norm`` may be a list."""
     _noise_multiplier("noise_multiplier", noise_multiplier)
     for bound in max_grad_norm if isinstance(max_grad_norm, (list, tuple)) else [max_grad_norm]:
         _max_grad_norm("max_grad_norm", bound)
@@ -343,7 +344,10 @@ def _draw_random_source(generator: Any) -> RandomSource:
 
 
 def _collect_physical_batches(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
-    """Returns the per-example gradients of each physical batch: one tensor for each parameter, all of one dtype."""
+    """Returns the per-example gradients of each physical batch, as a list of one tensor for each parameter.
+
+    All tensors are of one dtype.
+    """
     parts = []
     for i, p in enumerate(parameters):
         found = getattr(p, "grad_sample", None)

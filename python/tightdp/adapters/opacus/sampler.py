@@ -1,4 +1,4 @@
-"""Batches of indices: Poisson batches with the probability that is charged, and samplers that count their batches."""
+"""Samplers of batches: one for Poisson batches with the probability that is charged, and ones that count batches."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class CountingSampler(_Base):
     iterations = 0
     drawn = 0
     skips = False
-    """True if an optimiser was told to skip steps: physical batches of an abandoned iteration must then not go on."""
+    """True if an optimiser was told to skip steps. An iteration must then not go on after another one has begun."""
 
     def __iter__(self) -> Iterator[list[int]]:
         self.iterations += 1
         return self._count_drawn(self._draw_batches(), self.iterations)
 
     def _draw_batches(self) -> Iterator[list[int]]:
-        """Yields the batches of the class that follows in the order of methods."""
+        """Yields the batches of the next class in the method resolution order."""
         batches: Iterator[list[int]] = super().__iter__()
         return batches
 
@@ -44,14 +44,14 @@ class CountingSampler(_Base):
 
 
 class PoissonSampler(CountingSampler, UniformWithReplacementSampler):
-    """Batches of indices, each index in each batch independently with probability ``sample_rate``.
+    """A sampler of Poisson batches: each index is in each batch independently with probability ``sample_rate``.
 
-    Batches are drawn from the operating system's randomness, with ``sample_rate`` rounded down to a multiple of 2^-64.
-    Opacus' own sampler compares single-precision uniforms of PyTorch's generator, which rounds the probability up to a
-    multiple of 2^-24: a little more than is charged.
+    Batches are drawn from the operating system's randomness, and ``sample_rate`` is rounded down to a multiple of
+    2^-64. Opacus' own sampler uses single-precision random numbers of PyTorch's generator, which in effect rounds the
+    probability up to a multiple of 2^-24. This is a little more than is charged.
 
     num_samples : the number of records, at least 1
-    sample_rate : float in (0, 1]
+    sample_rate : the sampling probability, a float in (0, 1]
     steps : the number of batches, at least 0, by default ``int(1 / sample_rate)``
     """
 
@@ -91,9 +91,9 @@ _COUNTED: dict[type, type[CountingSampler]] = {
 
 
 def make_sampler_count(loader: Any) -> CountingSampler | None:
-    """Replaces the sampler of the loader's batches by one that counts, and returns it.
+    """Replaces the batch sampler of a loader by one that counts batches, and returns the new sampler.
 
-    Returns None for a sampler whose class is not Opacus' or PyTorch's own.
+    Returns None if the class of the batch sampler is neither Opacus' nor PyTorch's own.
     """
     sampler = loader.batch_sampler
     cls = _COUNTED.get(type(sampler))
@@ -105,5 +105,5 @@ def make_sampler_count(loader: Any) -> CountingSampler | None:
 
 
 def set_batch_sampler(loader: Any, sampler: Any) -> None:
-    """Gives a loader another sampler of batches. Loaders forbid that by assignment."""
+    """Replaces the batch sampler of a loader, which a loader does not allow by plain assignment."""
     object.__setattr__(loader, "batch_sampler", sampler)

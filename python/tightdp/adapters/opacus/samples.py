@@ -1,4 +1,4 @@
-"""A change to Opacus' hooks that avoids copies of per-example gradients."""
+"""Changes Opacus' hooks so that per-example gradients are not copied."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _Sampler = Callable[[Any, Any, Any], Mapping[Any, Any]]
-"""Opacus' functions of a layer, its activations and its back-propagated gradients."""
+"""Type of Opacus' functions that compute per-example gradients. Their arguments are a layer, its activations and its
+back-propagated gradients."""
 
 
 def keep_per_example_gradients(hooks: Any) -> None:
-    """Makes Opacus' hooks keep the gradients that their samplers return, without a copy into zeros.
+    """Makes Opacus' hooks keep the gradients that their samplers return, instead of adding them to an array of zeros.
 
-    Opacus still copies gradients that others are added to, and gradients that lack examples at the end, as those of
-    packed sequences do. It also copies gradients that share their memory, which a later addition in place would change.
+    Opacus still copies a gradient that other gradients are added to. It still copies gradients that have fewer examples
+    than the batch, as with packed sequences. It also copies gradients that share memory with other tensors, because a
+    later addition in place would change those.
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {
@@ -24,7 +26,7 @@ def keep_per_example_gradients(hooks: Any) -> None:
 
 
 def _keep_current_gradients(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
-    """Sets the current gradients where Opacus' copy would equal them, and returns the others, for it to copy."""
+    """Keeps the gradients that Opacus' copy would equal, and returns the others, which Opacus then copies."""
     shared = {x.untyped_storage().data_ptr() for x in (*activations, backprops)}
     rest = {}
     for parameter, gradient in sampler(layer, activations, backprops).items():

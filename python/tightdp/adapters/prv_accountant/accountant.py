@@ -1,4 +1,4 @@
-"""prv_accountant's accountants: (lower, estimate, upper) of our certified bounds."""
+"""Accountants with prv_accountant's interface, which return tightdp's certified bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...options import Neighbors
 from .privacy_random_variables import PrivacyRandomVariable
 
 Triple = tuple[float, float, float]
-"""Lower bound, estimate and upper bound. The estimate is the middle, and carries no guarantee."""
+"""Lower bound, estimate and upper bound. The estimate is the middle of the bounds, and carries no guarantee."""
 
 
 class PRVAccountant:
@@ -21,8 +21,8 @@ class PRVAccountant:
     default).
 
     The bounds are certified, and hold both for adding and for removing a record. ``eps_error``, ``delta_error`` and
-    ``eps_max`` are checked, and change nothing. The interval is as narrow as the default engine makes it, at any delta
-    in (0, 1).
+    ``eps_max`` are checked, but have no effect. The width of an interval is that of the default engine, at any delta in
+    (0, 1).
     """
 
     def __init__(
@@ -58,14 +58,17 @@ class PRVAccountant:
 
     def compute_composition(self, num_self_compositions: int | Sequence[int] | None = None) -> ComposedVariables:
         """Returns the composed variables, which have methods for epsilon and delta."""
-        self._ask_both_sides(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # counts are checked here
+        self._ask_both_sides(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # this checks the counts
         return ComposedVariables(self, num_self_compositions)
 
     def _ask_both_sides(
         self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]
     ) -> Triple:
-        """Returns a lower bound, the middle, and an upper bound. Parameters are rounded to the more private side for
-        the lower bound, and to the less private side for the upper bound."""
+        """Returns a lower bound, the middle, and an upper bound of the quantity that ``ask`` bounds.
+
+        Parameters are rounded to the more private side for the lower bound, and to the less private side for the upper
+        bound.
+        """
         counts = self._check_composition_counts("num_self_compositions", num_self_compositions, least=0)
         for count, most in zip(counts, self.max_self_compositions, strict=True):
             if count > most:
@@ -85,13 +88,13 @@ class PRVAccountant:
 
 
 class ComposedVariables:
-    """Result of ``PRVAccountant.compute_composition``, which answers as the accountant does."""
+    """The result of ``PRVAccountant.compute_composition``. It returns the same bounds as the accountant."""
 
     def __init__(self, accountant: PRVAccountant, num_self_compositions: int | Sequence[int] | None) -> None:
         self._accountant, self._counts = accountant, num_self_compositions
 
     def compute_epsilon(self, delta: float, delta_error: float = 0.0, epsilon_error: float = 0.0) -> Triple:
-        """Returns bounds on epsilon at ``delta``. The errors are those of a grid, and change nothing."""
+        """Returns bounds on epsilon at ``delta``. The two errors are those of a grid, and have no effect."""
         return self._accountant.compute_epsilon(delta, self._counts)
 
     def compute_delta_estimate(self, epsilon: float) -> float:

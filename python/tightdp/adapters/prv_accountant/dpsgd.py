@@ -1,4 +1,4 @@
-"""prv_accountant's DP-SGD: one sampled Gaussian, many steps."""
+"""Accountants of DP-SGD, that is of many steps of one Poisson-sampled Gaussian, with prv_accountant's interface."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .privacy_random_variables import PoissonSubsampledGaussianMechanism
 
 
 class DPSGDAccountant(PRVAccountant):
-    """Account of up to ``max_steps`` steps of DP-SGD, or of other sums of a Poisson sample with Gaussian noise."""
+    """An accountant of up to ``max_steps`` steps of DP-SGD, or of other noisy sums over Poisson samples."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class DPSGDAccountant(PRVAccountant):
 
 
 class Accountant:
-    """Account of DP-SGD at one ``delta``, by the older name."""
+    """An accountant of DP-SGD at one ``delta``, with the older name and interface."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ def find_noise_multiplier(
     eps_error: float = 0.1,
     mu_max: float = 100.0,
 ) -> float:
-    """Returns the least noise multiplier whose upper bound meets the target; ``eps_error`` changes nothing.
+    """Returns the smallest noise multiplier whose upper bound on epsilon is at most ``target_epsilon``.
 
-    Raises RuntimeError if it is above ``mu_max``.
+    ``eps_error`` has no effect. Raises RuntimeError if the noise multiplier would be above ``mu_max``.
     """
     epsilon = _check.nonnegative("target_epsilon", target_epsilon)
     delta = _check.open_unit("target_delta", target_delta)

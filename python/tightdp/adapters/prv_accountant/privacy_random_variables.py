@@ -1,4 +1,4 @@
-"""Privacy random variables by the names of prv_accountant."""
+"""Privacy random variables under the names that prv_accountant gives them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from ...losses import PrivacyLoss
 
 
 class RoundedMechanisms(NamedTuple):
-    """A mechanism whose parameter is rounded: ``worse`` is less private and ``better`` more private. None stands for a
-    mechanism that reveals nothing."""
+    """Two mechanisms between which a mechanism lies whose parameter is rounded.
+
+    ``worse`` is less private, and ``better`` is more private. None stands for a mechanism that reveals nothing.
+    """
 
     worse: m.Mechanism | None
     better: m.Mechanism | None
@@ -28,20 +30,21 @@ class RoundedMechanisms(NamedTuple):
 
 
 def _round_noise(kind: Callable[[float], m.Mechanism], multiplier: Range) -> RoundedMechanisms:
-    """Returns the mechanisms at both ends of a noise multiplier.
+    """Returns the mechanisms at both ends of a range of noise multipliers.
 
-    A multiplier that underflows to 0 hides nothing, and one that overflows reveals next to nothing.
+    A lower end that underflows to 0 stands for a mechanism that reveals everything. An upper end that overflows stands
+    for one that reveals nothing.
     """
     worse = kind(multiplier.lo) if multiplier.lo > 0 else m.ApproximateDP(0.0, 1.0)
     return RoundedMechanisms(worse, kind(multiplier.hi) if multiplier.hi < math.inf else None)
 
 
 class PrivacyRandomVariable:
-    """The privacy loss of a mechanism under the output's distribution with the record.
+    """The privacy loss Y of a mechanism, where the output is drawn with the record in the data.
 
-    Derive from it for a loss of your own. ``cdf(t)`` takes an array and returns the distribution function of the loss,
-    given that it is finite, to within 2^-50; ``pm_inf`` is the probability that it is infinite. As in
-    prv_accountant, the bounds are about this one direction of the neighbours.
+    Derive a class from it for a loss of your own. ``cdf(t)`` takes an array and returns the distribution function of Y,
+    given that Y is finite, with an error of at most 2^-50. ``pm_inf`` is the probability that Y is infinite. As in
+    prv_accountant, the bounds are then for this direction of the neighbours only.
     """
 
     def cdf(self, t: Any) -> Any:
@@ -54,7 +57,7 @@ class PrivacyRandomVariable:
         return 0.0
 
     def _build_mechanisms(self) -> RoundedMechanisms:
-        """Returns the mechanism of this loss for both sides, because none of its parameters is rounded."""
+        """Returns the mechanism of this loss as both ``worse`` and ``better``, since no parameter is rounded."""
         infinity = _check.closed_unit("pm_inf", self.pm_inf)
 
         def cdf(t: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -67,7 +70,7 @@ class PrivacyRandomVariable:
         )
 
     def _find_edge(self, sign: float) -> float:
-        """Returns a power of two beyond which, on one side, the distribution function shows no mass."""
+        """Returns a power of two beyond which the distribution function shows no mass, on the side of ``sign``."""
         edge = 2.0**-10
         while edge < 2.0**16 and float(np.ravel(self.cdf(np.array([sign * edge])))[0]) != (sign > 0):
             edge *= 2
@@ -75,7 +78,7 @@ class PrivacyRandomVariable:
 
 
 class _KnownVariable(PrivacyRandomVariable):
-    """The privacy loss of a mechanism of this library. ``cdf`` is for information, and no bound is computed from it."""
+    """The privacy loss of a mechanism of this library. No bound is computed from ``cdf``, which is for information."""
 
     _found: RoundedMechanisms
 
@@ -89,7 +92,7 @@ class _KnownVariable(PrivacyRandomVariable):
         q = mechanism.sampling_probability if isinstance(mechanism, m.PoissonSampled) else 1.0
         inner = mechanism.mechanism if isinstance(mechanism, m.PoissonSampled) else mechanism
         match inner:
-            case m.Gaussian(sigma):  # loss ln(1 - q + q e^y) of a Gaussian's y = z/sigma^2 - 1/(2 sigma^2)
+            case m.Gaussian(sigma):  # the loss is ln(1 - q + q e^y), with y = z/sigma^2 - 1/(2 sigma^2)
                 with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                     y = np.where(at > 700, at - math.log(q), np.log1p(np.expm1(np.minimum(at, 700.0)) / q))
                 y = np.where(np.expm1(np.minimum(at, 0.0)) > -q, y, -np.inf)
@@ -103,7 +106,7 @@ class _KnownVariable(PrivacyRandomVariable):
             case m.PureDP() | m.ApproximateDP():
                 e = inner.nominal_epsilon
                 found = np.where(at < -e, 0.0, np.where(at < e, 1 / (1 + math.exp(min(e, 700.0))), 1.0))
-            case _:  # reveals nothing
+            case _:  # a mechanism that reveals nothing
                 found = np.where(at < 0, 0.0, 1.0)
         return found
 
@@ -113,7 +116,7 @@ def _evaluate_normal_cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class PoissonSubsampledGaussianMechanism(_KnownVariable):
-    """Gaussian noise on a Poisson sample; a probability of 0 reveals nothing."""
+    """The loss of Gaussian noise on a Poisson sample. With a probability of 0 nothing is revealed."""
 
     def __init__(self, sampling_probability: float, noise_multiplier: float) -> None:
         q = _check.closed_unit("sampling_probability", sampling_probability)
@@ -122,7 +125,7 @@ class PoissonSubsampledGaussianMechanism(_KnownVariable):
 
 
 class GaussianMechanism(_KnownVariable):
-    """Gaussian noise of ``noise_multiplier`` on a sum of sensitivity ``l2_sensitivity``."""
+    """The loss of Gaussian noise of standard deviation ``noise_multiplier`` on a sum of ``l2_sensitivity``."""
 
     def __init__(self, noise_multiplier: float, l2_sensitivity: float = 1.0) -> None:
         sigma = _check.positive("noise_multiplier", noise_multiplier)
@@ -131,27 +134,27 @@ class GaussianMechanism(_KnownVariable):
 
 
 class LaplaceMechanism(_KnownVariable):
-    """Laplace noise of scale 1 on a sum of sensitivity ``mu``."""
+    """The loss of Laplace noise of scale 1 on a sum of sensitivity ``mu``."""
 
     def __init__(self, mu: float) -> None:
         self._found = _round_noise(m.Laplace, 1 / Range(_check.positive("mu", mu)))
 
 
 class PureDPMechanism(_KnownVariable):
-    """Loss that covers every mechanism that is ``eps``-DP."""
+    """A loss that covers every mechanism that is ``eps``-DP."""
 
     def __init__(self, eps: float) -> None:
         self._found = RoundedMechanisms.from_unrounded(m.PureDP(_check.nonnegative("eps", eps)))
 
 
 class ApproximateDPMechanism(_KnownVariable):
-    """Loss that covers every mechanism that is (``epsilon``, ``delta``)-DP."""
+    """A loss that covers every mechanism that is (``epsilon``, ``delta``)-DP."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self._found = RoundedMechanisms.from_unrounded(m.ApproximateDP(epsilon, delta))
 
     @property
     def pm_inf(self) -> float:
-        """Probability that Y is infinite, which is delta."""
+        """Probability that Y is infinite, which is ``delta``."""
         mechanism = self._found.worse
         return mechanism.nominal_delta if isinstance(mechanism, m.ApproximateDP) else 0.0

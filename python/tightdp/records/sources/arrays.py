@@ -1,4 +1,4 @@
-"""Arrays that are read block by block: memory maps, and sparse matrices, whose zeros are written out by blocks only."""
+"""Blocks of memory maps and of sparse matrices. Only one block of a sparse matrix is made dense at a time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..numbers import as_numbers
 
 
 class ArrayBlocks(Blocks):
-    """Blocks of rows of arrays: a memory map, a sparse matrix, or whatever slices and has a shape and a dtype.
+    """Blocks of rows of an array: a memory map, a sparse matrix, or any object with slices, a shape and a dtype.
 
     Parameters
     ----------
-    X : (n, d); float16 and float32 are read as float32, all else as float64
-    y : (n,) targets
-    rows : the number of rows of a block; None for 32 MB of them
-    sample_weight : (n,) numbers >= 0, public or a function of the record, which multiply losses
+    X : features, shape (n, d). float16 and float32 are read as float32, and other types as float64
+    y : targets, shape (n,)
+    rows : the number of rows of a block. None is as many as take 32 MB
+    sample_weight : numbers >= 0 that multiply losses, shape (n,). Each must be public or a function of its record
 
     Estimators that get a memory map or a sparse matrix of SciPy as X make an ``ArrayBlocks`` of it.
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files as columns of text; needs the extra ``arrow``."""
+"""Reads Parquet and Arrow files as columns of text. This needs the extra ``arrow``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ PARQUET, ARROW = b"PAR1", b"ARROW1"
 
 
 def is_column_file(start: bytes) -> bool:
-    """Tells whether a file that begins with these bytes is one of columns."""
+    """Returns whether a file that begins with the bytes ``start`` is a Parquet or an Arrow file."""
     return start.startswith((PARQUET, ARROW))
 
 
 def read_columns(file: Path) -> dict[str, list[str]]:
-    """Returns the cells of each column as text, empty where missing. ValueError, naming the file, for cells that cannot
-    be text."""
+    """Returns the cells of each column as text. The text of a missing cell is empty.
+
+    Raises ValueError, which names the file, if the file is damaged or its columns hold neither numbers nor text.
+    """
     try:
         arrow: Any = import_module("pyarrow")
         dataset: Any = import_module("pyarrow.dataset")

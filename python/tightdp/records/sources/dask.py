@@ -1,4 +1,4 @@
-"""Arrays and data frames of Dask. Functions of a block are computed where the block is. Needs the extra ``dask``."""
+"""Blocks of Dask's arrays and data frames, which Dask's workers process where they are. Needs the extra ``dask``."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ T = TypeVar("T")
 
 
 class DaskBlocks(Blocks):
-    """The chunks of a Dask array, or the partitions of a data frame, on a cluster or on this machine.
+    """Blocks that are the chunks of a Dask array or the partitions of a data frame, on a cluster or on this machine.
 
     Parameters
     ----------
     X : a Dask array (n, d), or a data frame whose columns hold numbers, or text for a ``PrivatePipeline`` to encode
-    y : a Dask array (n,) or a series with the chunks or partitions of X; or, for a data frame, the name of one of its
-        columns, which is then not a feature
-    sample_weight : weights, numbers >= 0 that multiply losses; given like y
+    y : a Dask array (n,) or a series with the chunks or partitions of X. If X is a data frame, y may be the name of one
+        of its columns, which is then not a feature
+    sample_weight : weights, numbers >= 0 that multiply losses. They are given in the same way as y
 
     Estimators that get Dask's collections as X and y make a ``DaskBlocks`` of them. A pass is one computation on the
-    active client, or else on Dask's default scheduler. Workers return integer sums, one for each block. Batches and
-    noise are drawn in this process alone. The trained model has the same bits for any number of workers and blocks. If
-    a worker dies, its tasks are computed again: that charges nothing, and gives the same sums.
+    active client, or on Dask's default scheduler if there is no client. Workers return one integer sum for each block.
+    Batches and noise are drawn only in this process. The trained model has the same bits for any number of workers and
+    blocks. If a worker dies, its tasks are computed again. This charges nothing, and gives the same sums.
 
-    ``persist`` the collections first if they fit into the workers' memory. Otherwise each pass computes them anew, and
-    must get the same records each time (no random numbers, no shuffle without a seed). The workers need tightdp.
+    Call ``persist`` on the collections first if they fit into the workers' memory. Otherwise each pass computes them
+    again, and must get the same records each time (no random numbers, no shuffle without a seed). tightdp must be
+    installed on the workers.
 
     >>> from tightdp.train import LogisticRegression
     >>> X, y = dask_array.persist(), dask_labels.persist()  # doctest: +SKIP
@@ -71,7 +72,7 @@ class DaskBlocks(Blocks):
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        """Yields ``function`` of each block, computed where Dask holds it."""
+        """Yields the result of ``function`` for each block. Workers that hold the blocks compute the results."""
         work = self._dask.delayed(_BlockTask(self.block_form, function, *self._named), traverse=False)
         tasks = [
             work(x, y, w, None if rows is None else rows[i], None if lengths is None else int(lengths[i]))
@@ -107,7 +108,7 @@ class _BlockTask:
 
 @dataclass(frozen=True)
 class _DaskParts:
-    """The parts of a collection, and the form of its blocks."""
+    """The chunks or partitions of a Dask collection, with the shape and type of its blocks."""
 
     delayed: Any
     width: int
@@ -117,7 +118,7 @@ class _DaskParts:
 
 
 def _split_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
-    """Splits arrays of Dask into parts of the same rows, each with all columns."""
+    """Splits Dask arrays into parts. Part i of each array has the same rows, and part i of X has all columns."""
     if getattr(X, "ndim", 0) != 2 or getattr(y, "ndim", 0) != 1:
         raise ValueError("X must be a 2-D array of Dask, or a data frame, and y a 1-D one")
     whole = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
@@ -138,7 +139,7 @@ def _split_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
 
 
 def _split_frame(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
-    """Splits a data frame of Dask into partitions, and takes named columns as targets and weights."""
+    """Splits a Dask data frame into partitions, with targets and weights that are None if they are named columns."""
     given = [(what, name) for what, name in (("y", y), ("sample_weight", weights)) if isinstance(name, str)]
     for what, name in given:
         if name not in X.columns:

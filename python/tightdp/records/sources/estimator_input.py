@@ -1,4 +1,4 @@
-"""Finds out which inputs of estimators are read in blocks."""
+"""Decides which inputs of estimators are read in blocks, and returns their blocks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ TWICE = "y must be left out where X is Blocks, which hold the targets"
 def as_blocks(
     X: Any, y: Any, in_memory: bool = False, sample_weight: Any = None, *, texts: bool = False
 ) -> Blocks | None:
-    """Returns ``Blocks`` for blocks, Dask's collections, memory maps and sparse matrices; None for an array.
-    ``in_memory`` says that the algorithm needs an array, ``texts`` that columns may hold text. The returned blocks hold
-    the weights."""
+    """Returns ``Blocks`` for blocks, Dask's collections, memory maps and sparse matrices, and None for an array.
+
+    ``in_memory`` says that the algorithm needs an array in memory. ``texts`` says that columns may hold text. The
+    returned blocks include the weights.
+    """
     if hasattr(X, "__dask_graph__"):
         X, y, sample_weight = DaskBlocks(X, y, sample_weight), None, None
     if isinstance(X, Blocks):
@@ -41,7 +43,7 @@ def as_blocks(
 
 
 def check_numbers(X: Blocks) -> None:
-    """Raises ValueError, with their names, if columns hold text."""
+    """Raises ValueError if columns hold text. The message names these columns."""
     if X.texts:
         raise ValueError(
             f"X must hold numbers, and these columns hold text: {', '.join(map(str, X.texts.values()))}. A "
@@ -50,7 +52,7 @@ def check_numbers(X: Blocks) -> None:
 
 
 def refuse_weights(blocks: Blocks | None, estimator: str) -> None:
-    """Raises ValueError for blocks with weights, of which an estimator makes no use."""
+    """Raises ValueError for blocks with weights, if the named estimator does not use weights."""
     if blocks is not None and blocks.weighted:
         raise ValueError(f"sample_weight must be left out with {estimator}: X must be blocks without weights")
 
@@ -63,12 +65,12 @@ def as_blocks_without_targets(X: Any) -> Blocks | None:
 
 
 def is_sparse(X: Any) -> bool:
-    """Tells whether X is a sparse matrix of SciPy."""
+    """Returns whether X is a sparse matrix of SciPy."""
     return hasattr(X, "tocsr")
 
 
 def split_sparse_rows(X: Any) -> Iterator[NDArray[Any]]:
-    """Yields the rows of a sparse matrix with their zeros, some at a time."""
+    """Yields the rows of a sparse matrix as dense arrays of some rows each."""
     X = X.tocsr()
     rows = count_block_rows(X.shape[1], choose_float_type(X.dtype), None)
     for start in range(0, max(1, X.shape[0]), rows):

@@ -1,4 +1,4 @@
-"""Files of columns that are read block by block: Parquet, Arrow and CSV; needs the extra ``arrow``."""
+"""Reads Parquet, Arrow and CSV files block by block. This needs the extra ``arrow``."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from ..._files import check_file
 from ..blocks import Blocks, count_block_rows
 from ..text import MISSING, is_encoding, join_names
 
-# Names of formats, and names of types of Arrow.
+# The names of formats, followed by names of Arrow's types.
 FORMATS = "parquet", "arrow", "csv"
 NUMBERS = "integer", "floating", "boolean", "null"
 TEXTS = "string", "large_string", "dictionary"
 NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
 """Texts that stand for a missing number in a CSV file."""
 BUFFER = 2**20
-"""Number of bytes of a Parquet file's column that are read together."""
+"""Number of bytes of a column of a Parquet file that are read at a time."""
 SQUARE = 4096
-"""Number of rows that are copied from columns together. They fit into the caches, which takes a third of the time that
-whole columns take."""
+"""Number of rows that are copied from columns at a time. So many rows fit into the caches, which takes a third of the
+time that copying whole columns takes."""
 CSV_BYTES = 2**22
-"""Number of bytes of a CSV file that are parsed together."""
+"""Number of bytes of a CSV file that are parsed at a time."""
 
 
 class FileBlocks(Blocks):
-    """Blocks of rows of one or more files of columns: Parquet, Arrow (Feather) or CSV.
+    """Blocks of rows of one or more files: Parquet, Arrow (Feather) or CSV.
 
     Parameters
     ----------
-    paths : a file, a folder of files, or a list of files, which are read in the order of the list. No file may be there
+    paths : a file, a folder of files, or a list of files, which are read in the order of the list. No file may be named
         twice, not even under another name or through a link.
     label : the name of the column of targets
-    columns : the names of the features, in this order; None for all other columns. They hold numbers or truth values,
-        or text for a ``PrivatePipeline`` to encode
-    texts : the names of the columns of text in CSV files, which have no types
+    columns : the names of the columns of features, in the order of the features. None is all columns but ``label`` and
+        ``weight``. They hold numbers or truth values, or text for a ``PrivatePipeline`` to encode
+    texts : the names of the columns of text in CSV files, which do not state the types of their columns
     weight : the name of the column of weights, numbers >= 0 that multiply losses
-    format : "parquet", "arrow" or "csv"; None goes by the name of the (first) file
-    rows : the largest number of rows of a block; None for 32 MB of them
-    delimiter, encoding, decimal : of CSV files, which gzip may have compressed; their first line has the names.
-        ``decimal`` is a point or a comma
+    format : "parquet", "arrow" or "csv". None chooses the format by the name of the first file
+    rows : the largest number of rows of a block. None is as many as take 32 MB
+    delimiter, encoding, decimal : the delimiter, encoding and decimal mark (a point or a comma) of CSV files. The first
+        line of a CSV file has the names of its columns, and gzip may have compressed the file
     missing : further texts that stand for a missing number in CSV files, such as "-999". Empty cells, "?", "-", ".",
         "NA", "N/A", "#N/A", "NaN", "null" and "None" always do
-    copy : whether a fit decodes Parquet and CSV files once. Its first pass then writes the decoded columns to a
-        temporary file without a name, in the folder that TMPDIR names. Later passes read this file, and it is gone when
-        the fit or the process ends. False decodes files in every pass, and writes the data nowhere. Arrow files are not
-        copied, because they are stored nearly as they are in memory
+    copy : whether a fit decodes Parquet and CSV files only once. Its first pass then writes the decoded columns to a
+        temporary file without a name, in the folder that TMPDIR names. Later passes read this file, which is removed
+        when the fit or the process ends. With False every pass decodes the files, and the data are not written
+        anywhere. Arrow files are not copied, because they are stored nearly as they are in memory
 
-    Only ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16, float32 or
-    truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing. So does a
-    record whose number is missing as the target of a regression; a missing label or weight is an error. Text needs a
-    ``OneHotEncoder`` in a ``PrivatePipeline``; then what a fit copies is the features that the pipeline makes. Errors
-    name a file, and the row of a CSV file, and quote no cell.
+    Only the columns of ``label``, ``columns`` and ``weight`` are read. Features are float32 if all of them are float16,
+    float32 or truth values, and float64 otherwise. A missing feature becomes NaN, and its record contributes nothing.
+    In a regression, a record whose target is missing contributes nothing either. A missing label or weight is an error.
+    Columns of text need a ``OneHotEncoder`` in a ``PrivatePipeline``. A fit then copies the features that the pipeline
+    computes from them. Errors name the file and, for CSV files, the row, and never quote a cell.
 
     >>> from tightdp.train import FileBlocks, LogisticRegression
     >>> trips = FileBlocks("trips/", label="tip")  # doctest: +SKIP
@@ -108,7 +108,7 @@ class FileBlocks(Blocks):
         self._numbers_in_csv = decimal, [*NULLS, *missing]
         self._types_of_csv: dict[str, str] = {}
         self._in_lines: set[str] = set()
-        """CSV files that were found to have a record in each line."""
+        """CSV files in which each record was found to be one line."""
         self._files = self._list_files(given_paths)
         with self._explain_read_errors(self._files[0]):
             kinds = {field.name: field.type for field in self._open_dataset(self._files[0]).schema}
@@ -137,15 +137,17 @@ class FileBlocks(Blocks):
         )
         self.width = len(self.columns)
         self.dtype = np.dtype(object if self.texts else np.float32 if narrow else np.float64)
-        if in_csv:  # what follows the first lines may have other digits
+        if in_csv:  # numbers after the first lines may be of another type
             numbers = [name for name in together if name != label and not _is_type_among(kinds[name], ("boolean",))]
             self._types_of_csv = dict.fromkeys(numbers, "double") | dict.fromkeys(known, "string")
         given = None if rows is None else _check.count("rows", rows)
         self._rows = count_block_rows(self.width, self.dtype, given)
 
     def _find_text_columns(self, kinds: dict[str, Any], named: Sequence[str]) -> set[str]:
-        """Returns the columns of text. In CSV files these are the named ones, because the look of cells is not a public
-        fact."""
+        """Returns the names of the columns of text.
+
+        In CSV files these are the ``named`` ones. They are not guessed from the cells, which are not public facts.
+        """
         if isinstance(named, str) or not set(named) <= set(self.columns):
             raise ValueError(f"texts must be names of columns, got {named!r}")
         if self._format == "csv":
@@ -170,8 +172,10 @@ class FileBlocks(Blocks):
             yield features, _read_targets(batch.column(self.width)), *weights
 
     def _read_batches(self) -> Iterator[Any]:
-        """Yields record batches in order, file by file and row group by row group. Arrow's own scanner reads so far
-        ahead that its memory grows with the files."""
+        """Yields record batches in order, file by file and row group by row group.
+
+        Arrow's own scanner is not used, because it reads so far ahead that its memory grows with the files.
+        """
         for path in self._files:
             with self._explain_read_errors(path):
                 records = 0
@@ -179,14 +183,14 @@ class FileBlocks(Blocks):
                     records += len(batch)
                     named = batch.select([*self.columns, *self._others])
                     if self._format == "csv" and _import_arrow().types.is_binary(named.column(self.width).type):
-                        raise self._build_encoding_error(path)  # of which Arrow makes bytes
+                        raise self._build_encoding_error(path)  # Arrow returns text that it cannot decode as bytes
                     for start in range(0, len(named), self._rows):
                         yield named.slice(start, self._rows)
                 if self._format == "csv" and path not in self._in_lines:
                     self._check_lines(path, records)
 
     def _check_lines(self, path: str, records: int) -> None:
-        """Raises ValueError unless each record is a line: an open quote would take in the records behind it."""
+        """Raises ValueError unless each record is one line. A quote that is not closed would join later lines to it."""
         lines, ended = 0, True
         for text in self._decode_file(path):
             ends = np.isin(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), (10, 13))
@@ -228,7 +232,7 @@ class FileBlocks(Blocks):
 
     @contextmanager
     def _explain_read_errors(self, path: str) -> Iterator[None]:
-        """Names the file, and the row, where Arrow's error may quote a record."""
+        """Replaces Arrow's errors, which may quote a record, by errors that name only the file and the row."""
         try:
             yield
         except _import_arrow().ArrowInvalid:
@@ -250,7 +254,7 @@ class FileBlocks(Blocks):
         return ValueError(f"encoding must be that of the files: {path} is not text in {self._written[1]}")
 
     def _find_bad_row(self, path: str) -> int | None:
-        """Returns the number of the first row of a CSV file that cannot be read. Returns None if Arrow does not tell.
+        """Returns the number of the first row of a CSV file that cannot be read, or None if Arrow does not report it.
 
         Arrow counts rows only if a single thread reads the file."""
         csv: Any = import_module("pyarrow.csv")
@@ -262,13 +266,13 @@ class FileBlocks(Blocks):
                     pass
         except UnicodeError:
             return None
-        except _import_arrow().ArrowInvalid as error:  # what stands before the row's number is not of the record
+        except _import_arrow().ArrowInvalid as error:  # the text before the row's number quotes no record
             found = re.match(r"(?:CSV parse error|In CSV column #\d+): Row #(\d+): ", str(error))
             return int(found[1]) if found else None
         return None
 
     def _list_files(self, paths: str | list[str]) -> list[str]:
-        """Returns the files. ValueError if a file is named twice, because its records would count twice."""
+        """Returns the files. Raises ValueError if a file is named twice, because its records would count twice."""
         files: list[str] = self._open_dataset(paths, _import_arrow().schema([])).files
         if not files:
             raise ValueError(f"paths must be a file, a folder or a list of files: {paths} holds none")
@@ -282,13 +286,13 @@ class FileBlocks(Blocks):
         return files
 
     def _open_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
-        """Returns the data set with its files and its schema, by default the first file's."""
+        """Returns Arrow's data set of the files at ``paths``. Its schema is by default that of the first file."""
         dataset: Any = import_module("pyarrow.dataset")
         form = dataset.CsvFileFormat(**self._build_csv_options()) if self._format == "csv" else self._format
         return dataset.dataset(paths, schema=schema, format=form)
 
     def _build_csv_options(self, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """Returns the options of Arrow's reader of CSV files, for some columns or for all."""
+        """Returns the options of Arrow's reader of CSV files, to read the columns ``names``, or all if it is None."""
         csv: Any = import_module("pyarrow.csv")
         delimiter, encoding = self._written
         types = {name: _import_arrow().type_for_alias(kind) for name, kind in self._types_of_csv.items()}
@@ -304,7 +308,7 @@ class FileBlocks(Blocks):
 
 
 def _import_arrow() -> Any:
-    """Returns the module pyarrow. ImportError with the command that installs it."""
+    """Returns the module pyarrow. Raises ImportError, with the command that installs it, if it is missing."""
     try:
         return import_module("pyarrow")
     except ImportError as error:
@@ -312,12 +316,12 @@ def _import_arrow() -> Any:
 
 
 def _resolve_format(paths: str | list[str], given: str | None) -> str:
-    """Returns the format's name, by default that of the first file, also in a folder."""
+    """Returns the name of the format: the given one, or that of the first file, which may be in a folder."""
     _import_arrow()
     if given is not None:
         return _check.choice("format", given, FORMATS)
     first = paths if isinstance(paths, str) else paths[0]
-    while isdir(first):  # Arrow leaves out what is named like a hidden file
+    while isdir(first):  # Arrow skips hidden files, whose names begin so
         inside = sorted(entry.path for entry in scandir(first) if not entry.name.startswith((".", "_")))
         if not inside:
             break
@@ -329,12 +333,12 @@ def _resolve_format(paths: str | list[str], given: str | None) -> str:
 
 
 def _is_type_among(kind: Any, names: Sequence[str]) -> bool:
-    """Tells whether a type of Arrow is one of these."""
+    """Returns whether ``kind``, a type of Arrow, is one of the named types."""
     return any(getattr(_import_arrow().types, f"is_{name}")(kind) for name in names)
 
 
 def _read_texts(column: Any) -> NDArray[Any]:
-    """Returns a column of text as Python objects, one for all equal texts, and None for missing ones."""
+    """Returns a column of text as Python strings. Equal texts share one object, and missing texts are None."""
     if not _is_type_among(column.type, ("dictionary",)):
         column = column.dictionary_encode(null_encoding="encode")
     different = np.array([*_decode_values(column), None], dtype=object)
@@ -342,7 +346,7 @@ def _read_texts(column: Any) -> NDArray[Any]:
 
 
 def _decode_values(column: Any) -> list[Any]:
-    """Returns the different values of a column. ValueError for cells that are not text."""
+    """Returns the different values of a column. Raises ValueError for cells that are not text in UTF-8."""
     try:
         return list(column.dictionary.to_pylist())
     except UnicodeError:
@@ -350,12 +354,12 @@ def _decode_values(column: Any) -> list[Any]:
 
 
 def _read_numbers(column: Any, dtype: Any) -> NDArray[Any]:
-    """Returns a column as floats, NaN where missing."""
+    """Returns a column as floats. Missing numbers become NaN."""
     return np.asarray(column.cast("float32" if dtype == np.float32 else "float64", safe=False).to_numpy(False))
 
 
 def _read_targets(column: Any) -> NDArray[Any]:
-    """Returns a column of labels or numbers, NaN where a number is missing. ValueError if a label is missing."""
+    """Returns a column of labels or numbers. Missing numbers become NaN. Raises ValueError if a label is missing."""
     if column.null_count and _is_type_among(column.type, ("integer", "floating")):
         return np.asarray(column.cast("float64", safe=False).to_numpy(False))
     if column.null_count:

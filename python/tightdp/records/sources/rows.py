@@ -1,6 +1,6 @@
-"""A table as text, column by column: a CSV file, plain or compressed, a Parquet or Arrow file, or a mapping of columns.
+"""Reads a table as text, column by column, from a CSV, Parquet or Arrow file, or from a mapping of columns.
 
-Errors name file, record and column, never what a cell holds: they may end up in a log.
+Errors name the file, the record and the column, but never quote a cell, because errors may end up in a log.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from ..text import MISSING, convert_to_text, find_repeated_names, is_encoding, j
 from . import arrow
 
 LONGEST = 2**24
-"""Largest number of characters of a line: a thousand for each of 16,000 columns. A file without ends of lines is not
-read whole."""
+"""Largest number of characters of a line: a thousand for each of 16,000 columns. With this limit, a file without line
+ends is not read into memory as one line."""
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """Spelling of a file. Raises ValueError for an impossible delimiter, encoding or decimal mark."""
+    """The format of a text file. Raises ValueError for an impossible delimiter, encoding or decimal mark."""
 
     delimiter: str = ","
     encoding: str = "utf-8-sig"
     decimal: str = "."
     missing: frozenset[str] = frozenset()
-    """Cells that are missing, in columns of numbers and of texts, beside the empty ones and those in ``MISSING``. A
-    number stands for itself with zeros after the decimal mark, too: -999 for -999.0."""
+    """Texts of cells that count as missing, in all columns, besides empty cells and the texts in ``MISSING``. A number
+    also stands for the same number with zeros after the decimal mark: -999 for -999.0."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n\0 ':
@@ -50,7 +50,7 @@ class TextFormat:
             raise ValueError(f"--decimal {self.decimal!r}: must be a point or a comma")
 
     def is_missing(self, cell: str) -> bool:
-        """Tells whether the cell is one of those that are declared to be missing."""
+        """Returns whether the text of a cell is declared to stand for a missing value."""
         whole, mark, decimals = cell.partition(self.decimal)
         if mark and decimals and not decimals.strip("0") and parse_cell_number(cell, self.decimal) is not None:
             return cell in self.missing or whole in self.missing
@@ -58,11 +58,11 @@ class TextFormat:
 
 
 class _TooLong(Exception):
-    """A line has more than ``LONGEST`` characters."""
+    """Error that is raised for a line of more than ``LONGEST`` characters."""
 
 
 def _read_lines(text: TextIO) -> Iterator[str]:
-    """Yields the lines of a file, and reads no more of one than a line may have."""
+    """Yields the lines of a file. Raises ``_TooLong`` for a line of more than ``LONGEST`` characters."""
     for number in itertools.count(1):
         line = text.readline(LONGEST + 1)
         if len(line) > LONGEST:
@@ -73,7 +73,7 @@ def _read_lines(text: TextIO) -> Iterator[str]:
 
 
 def _name_line_in_errors(file: Path, reader: Any) -> Iterator[list[str]]:
-    """Yields the rows of a CSV reader. An error of its own, as for too long a cell, is a ValueError with the line."""
+    """Yields the rows of a CSV reader. Its errors, as for too long a cell, become ValueErrors that name the line."""
     try:
         yield from reader
     except csv.Error as error:
@@ -91,8 +91,10 @@ class Rows:
 
     @classmethod
     def read(cls, file: Path, written: TextFormat | None = None) -> Rows:
-        """Returns the table in a file: CSV, which gzip may have compressed, Parquet or Arrow. ValueError, with file and
-        line, for a file that is not a table."""
+        """Returns the table in a file of CSV (plain or compressed by gzip), Parquet or Arrow.
+
+        Raises ValueError, which names the file and the line, for a file that is not a table.
+        """
         written = written or TextFormat()
         if file.is_dir():
             raise ValueError(
@@ -107,7 +109,7 @@ class Rows:
 
     @classmethod
     def _read_cells(cls, file: Path, written: TextFormat) -> Rows:
-        """Returns the cells as they stand in the file."""
+        """Returns the cells as they are in the file, before ``missing`` is applied."""
         try:
             with open_file(file) as raw:
                 start = raw.read(6)
@@ -138,7 +140,7 @@ class Rows:
 
     @classmethod
     def _parse_csv(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
-        """Reads the header and the cells. Raises ValueError, with the line, for a row of another length."""
+        """Returns the table of CSV text. Raises ValueError, which names the line, for a row of another length."""
         reader = csv.reader(_read_lines(text), skipinitialspace=True, delimiter=delimiter)
         rows = _name_line_in_errors(file, reader)
         header = [name.strip() for name in next(rows, [])]
@@ -171,8 +173,10 @@ class Rows:
 
     @classmethod
     def from_table(cls, table: Any, names: Sequence[str]) -> Rows:
-        """Returns some columns of a mapping, a data frame or ``Rows``; None is missing. ValueError for columns that it
-        lacks."""
+        """Returns the columns ``names`` of a mapping, a data frame or ``Rows``. A cell that is None counts as missing.
+
+        Raises ValueError if the table lacks one of the columns.
+        """
         file, decimal = (table.file, table.decimal) if isinstance(table, Rows) else ("table", ".")
         table = table.columns if isinstance(table, Rows) else table
         lacking = [name for name in names if name not in table]
@@ -195,13 +199,16 @@ class Rows:
         return self.columns[name]
 
     def mark_undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:
-        """Returns a mask of the records whose text in a column is not among ``values``; an empty cell is a text too."""
+        """Returns a mask of the records whose text in a column is not in ``values``. An empty cell is a text too."""
         known = frozenset(values)
         return np.array([cell not in known for cell in self.get_column(name)])
 
     def read_numbers(self, name: str, *, allow_missing: bool) -> NDArray[np.float64]:
-        """Returns a column as finite numbers, NaN where missing. ValueError, with the record, for text or missing
-        cells."""
+        """Returns a column as numbers, which are finite, or NaN for missing cells.
+
+        Raises ValueError, which names the record, for text, for infinite numbers, and for missing cells unless
+        ``allow_missing`` is True.
+        """
         out = np.empty(len(self.get_column(name)))
         for record, cell in enumerate(self.get_column(name), start=1):
             missing = cell.lower() in MISSING
