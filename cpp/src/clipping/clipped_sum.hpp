@@ -34,7 +34,7 @@ struct ClipRequest {
     Dtype dtype = Dtype::float32;
     bool out_double = false;    // true if `out` is float64, false if it is float32
     bool out_integers = false;  // true if `out` is int64, in steps of the grid; in the exact form only
-    bool accumulate = false;    // true if the sums are added to the values in `out`, which are integers in the exact form
+    bool accumulate = false;    // true if the sums are added to the values in `out`; exact form: these are integers
 
     double max_norm = 1;  // the clipping norm, > 0
     clipping::Rule rule = clipping::Rule::flat;
