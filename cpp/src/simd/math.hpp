@@ -99,9 +99,9 @@ struct Cis {
     Vec im;  // sin(x)
 };
 
-// Returns e^{ix} - 1 for |x| < 1e5. For |x| <= pi/4, the error is at most 2 * 2^-53 * |e^{ix} - 1|. For larger |x| it
-// is at most 2.8 * 2^-53 plus the error of the reduction by multiples of pi/2 in three parts, which is below 2^-53 |x|
-// 2^-30.
+// Returns e^{ix} - 1 for |x| < 1e5. The error is at most 2 * 2^-53 * |e^{ix} - 1| for |x| <= pi/4, and at most 2.8 *
+// 2^-53 for larger |x|. For these, x is first reduced by multiples of pi/2 in three parts, with an error below 2^-53
+// |x| 2^-30.
 TIGHTDP_VINLINE Cis cism1(Vec x) {
     const Vec shifted = x * 0.63661977236758134308 + kRound;
     const Vec n = shifted - kRound;
