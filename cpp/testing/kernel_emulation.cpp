@@ -8,7 +8,7 @@
 #include "clipping/device/request.hpp"
 #include "contour/batch/setting.hpp"
 #include "on_host.hpp"
-// These includes follow on_host.hpp, which defines the names of a device.
+// The next includes follow on_host.hpp, which defines the names of a device.
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/one_read.cuh"
 #include "clipping/device/partial_sums.cuh"

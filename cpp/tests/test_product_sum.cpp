@@ -55,7 +55,7 @@ constexpr std::int32_t kW = kLargestWeight;
 constexpr std::int16_t kQ = kLargestEntry;
 
 void odd_shapes() {
-    // These values have the smallest and the largest digits, and those at which a digit carries.
+    // The weights include the smallest and the largest digits, and the values at which a digit carries.
     const std::vector<std::int32_t> weights{0,   1,     -1,    127,   128,    -128,   -129,   255,
                                             256, 32767, 32768, 32895, -32768, -32896, 131071, -131072};
     const std::vector<std::int16_t> inputs{0, 1, -1, 127, 128, -128, -129, kQ, -kQ, 16384, -16384};
@@ -83,14 +83,14 @@ void ends_of_digits() {
         const ProductWay& way = *product_way(i);
         if (way.parts) continue;
         CHECK(way.limit(0x1p60) == 65472);
-        // All digits of w but the highest are -128, and so is the lowest digit of q. This gives the largest possible
+        // Every digit of w but the highest is -128, and so is the lowest digit of q. This gives the largest possible
         // sums.
         for (const std::int32_t w : {-126 * 65536 - 128 * 256 - 128, -kW, kW})
             for (const std::int64_t rows : {65472, 65473, 131100}) {
                 const Integers p = integers(rows, 1, 2, std::vector{w}, {static_cast<std::int16_t>(-126 * 256 - 128)});
                 std::vector<std::int64_t> sums(2, 7);
                 choose_product_way(i);
-                // All records are one chunk, so that the totals are updated only at the limit.
+                // The records are all in one chunk, so that the totals are updated only at the limit.
                 add_integer_product({p.w.data(), p.q.data(), p.rows, 1, 2, 0x1p60, sums.data()});
                 CHECK(sums == by_definition(p));
             }

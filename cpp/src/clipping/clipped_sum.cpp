@@ -128,7 +128,8 @@ class Clipper {
         std::size_t begin = 0, end = 0;
         bool fresh = true;  // true for the first block of a chunk
         double factors[kBlockRows];
-        // In the exact form, a bit for each row whose integers may not fit in 32 bits. Such rows are added one by one.
+        // Has a bit for each row of the exact form whose integers may not fit in 32 bits. Such rows are added one by
+        // one.
         std::uint64_t heavy = 0;
         static_assert(kBlockRows <= 64);
 

@@ -94,7 +94,7 @@ void plain(const DenseClip& c) {
         for (std::int64_t k = 0; k < c.count; ++k) margin[k] += outputs * c.layers[l].squares[c.first + k];
     }
     const double reach = c.bound * (1 - (kSlack + 2 * c.slack)), longest = c.normalize ? __builtin_inf() : 1.0;
-    // These loops have no branches, so that they vectorise. Rounding changes w (x) q by at most |q| / 2 for each
+    // The next loops have no branches, so that they vectorise. Rounding changes w (x) q by at most |q| / 2 for each
     // output.
     for (std::int64_t k = 0; k < kBlock; ++k) goal[k] = reach - 0.5 * __builtin_sqrt(margin[k]);
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = goal[k] / __builtin_sqrt(sums[k]);

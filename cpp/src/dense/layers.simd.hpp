@@ -93,7 +93,7 @@ TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, loss_kernels, ())
 inline constexpr std::int64_t kDenseBlock = 64;
 // Unit of the integer factor of the centre: f_k = round(F_k 2^22) for the clip factor F_k of record k (section 5).
 inline constexpr double kCenterUnit = 0x1p22;
-// With a centre and a scale, rows of doubles are padded with zeros to a multiple of this length.
+// Length to a multiple of which rows of doubles are padded with zeros, if there are a centre and a scale.
 inline constexpr std::int64_t kScaledPad = 16;
 
 // One layer of a batch. The gradient of record k is the outer product of errors[k] and inputs[k], where 1 is appended

@@ -13,7 +13,7 @@ namespace tightdp {
 // Largest clipping norm, in units of the grid. With this limit the partial sums of some hundred records fit in 32 bits.
 inline constexpr double kLargestProductBound = 0x1p30;
 
-// How sums are released: out = scale * (sum + noise), where the noise is a normal of standard deviation `deviation`,
+// The release of sums: out = scale * (sum + noise), where the noise is a normal of standard deviation `deviation`,
 // rounded to an integer. The result depends on integers alone, hence not on the order of additions.
 struct SumRelease {
     const random::RandomStream* stream;  // source of the noise; null for no noise
@@ -30,7 +30,7 @@ struct ProductSum {
     std::int64_t rows;               // number of records
     double bound, inverse_grid;      // clipping norm over grid, at most kLargestProductBound; and 1 / grid
     const std::uint8_t* taken;       // for each record, whether the record contributes; null if all do
-    // For each layer, its running totals [outputs][columns]. Empty if this call has all records of a release.
+    // The running totals [outputs][columns] of each layer. Empty if this call has all records of a release.
     std::vector<std::int64_t*> totals;
     bool fresh = false;                   // true if the totals start from 0, whatever they hold before the call
     const SumRelease* release = nullptr;  // null if the sums stay in the totals

@@ -9,7 +9,7 @@
 
 namespace tightdp::clipping {
 
-// How a row is rounded. This decides how far below C the norm of the clipped row has to stay.
+// The rounding of a row in clipping. It decides how far below C the norm of the clipped row has to stay.
 struct Rounding {
     double slack;    // largest relative error of the norm, plus that of one rounded product
     bool to_single;  // true if the factor is rounded down to 24 bits

@@ -17,7 +17,7 @@ struct PairDigits {
     std::uint64_t x, y;  // the first 64 digits of each number
 
     TIGHTDP_HD void operator()(int j, std::uint64_t& of_x, std::uint64_t& of_y) const noexcept {
-        // In tests, first_bits < 64. Then only the first `first_bits` digits are those of x and y, and the digits after
+        // Tests use first_bits < 64. Then only the first `first_bits` digits are those of x and y, and the digits after
         // them come from further words.
         constexpr std::uint64_t open = first_bits < 64 ? ~std::uint64_t{0} >> (first_bits % 64) : 0;
         std::uint32_t further[4] = {};

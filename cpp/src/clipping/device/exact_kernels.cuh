@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kExactThreads)
     exact_squares_kernel(DeviceClip clip, std::int64_t tiles, std::int64_t begin, std::int64_t count, double* squares) {
     const LaneTeam<kSquareLanes> team;
     const std::int64_t in_block = blockDim.x / kSquareLanes, teams = gridDim.x * in_block, items = count * tiles;
-    // All lanes of a warp have to take part in each round. A team that has no item of its own repeats the last item.
+    // Every lane of a warp has to take part in each round. A team that has no item of its own repeats the last item.
     for (std::int64_t base = blockIdx.x * in_block; base < items; base += teams) {
         const std::int64_t asked = base + threadIdx.x / kSquareLanes, item = asked < items ? asked : items - 1;
         const double square = team.sum(lane_squares<T>(clip, begin + item / tiles, item % tiles, team.lane()));
@@ -37,7 +37,7 @@ __global__ void exact_factors_kernel(DeviceClip clip, DeviceExact exact, std::in
     if (i < count) factors[i] = exact_factor<T>(clip, exact, begin + i, squares + i * exact.tiles);
 }
 
-// How a group of rows is shared among thread blocks. Each block takes a chunk of rows, and as many columns as it has
+// Shares a group of rows among thread blocks. Each block takes a chunk of rows, and as many columns as it has
 // threads. If there are fewer columns than threads, several threads take the same column.
 struct ExactShare {
     std::int64_t across, rows;  // number of blocks that share the columns, and number of rows in a chunk

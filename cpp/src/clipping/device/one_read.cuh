@@ -60,7 +60,7 @@ template <class T, class Team>
 __device__ inline void held_squares(const DeviceClip& clip, const HeldShape& s, const Team& team,
                                     const unsigned char* rows, int count, double* squares) {
     const int items = count * s.pieces, teams = static_cast<int>(blockDim.x) / team.size();
-    // All lanes of a warp have to take part in each round. A team that has no item of its own repeats the last item.
+    // Every lane of a warp has to take part in each round. A team that has no item of its own repeats the last item.
     for (int base = 0; base < items; base += teams) {
         const int asked = base + static_cast<int>(threadIdx.x) / team.size(), item = asked < items ? asked : items - 1;
         const std::int64_t begin = item % s.pieces * HeldShape::kPiece;

@@ -123,7 +123,7 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t siz
             else
                 low = middle + 1;
         }
-        // There are no more teams than groups. The blocks that are left over join teams.
+        // The number of teams is at most that of groups. The blocks that are left over join teams.
         const std::int64_t teams =
             std::clamp(ceiling(clip.rows, most_rows(low)), std::int64_t{1}, machine.processors / low);
         const std::int64_t blocks = std::min(machine.processors / teams, std::max(low, ceiling(clip.columns, kWarp)));
@@ -158,7 +158,7 @@ Shape choose_shape(const clipping::DeviceClip& clip, bool dense, std::int64_t si
         held.blocks =
             std::min(machine.processors * std::max(std::int64_t{1}, static_cast<std::int64_t>(resident(held))),
                      ceiling(clip.rows, held.rows));
-        // With fewer blocks, much of the device would have nothing to do.
+        // Fewer blocks would leave much of the device without work.
         if (2 * held.blocks >= machine.processors) {
             shape.way = Way::held;
             return shape;
