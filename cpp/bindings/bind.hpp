@@ -10,7 +10,7 @@ namespace py = pybind11;
 
 namespace tightdp::bindings {
 
-// A new array of that shape, which fill(data) writes without the interpreter's lock.
+// Returns a new array of this shape. fill(data) writes the array without the interpreter's lock.
 template <class T, class Fill>
 py::array_t<T, py::array::c_style> filled(std::vector<py::ssize_t> shape, const Fill& fill) {
     py::array_t<T, py::array::c_style> out(std::move(shape));

@@ -1,4 +1,4 @@
-// A clipped sum as Python asks for it. What the arguments mean and how they are checked:
+// Converts the arguments of a clipped sum from Python. Their meaning and their checks are in
 // python/tightdp/release/clipping.py.
 #pragma once
 
@@ -15,10 +15,10 @@ inline double* data_or_null(std::optional<Doubles>& v) {
     return v ? v->mutable_data() : nullptr;
 }
 
-// Binds run(request, more...), called with the interpreter's lock held. grid 0: sums of doubles; above: the
-// exact form, with the deviation in steps of the grid. integers: whether outs are of int64. noise_indices: of
-// each array's first column in the stream; without them the arrays follow one another. names: those of
-// `more`.
+// Binds the function run(request, more...), which is called with the interpreter's lock held. If `grid` is 0, the sums
+// are doubles. If it is positive, the exact form is computed, and the deviation is in steps of the grid. `integers`
+// tells whether `outs` are arrays of int64. `noise_indices` has the index in the stream of the first column of each
+// array. Without it, the columns of all arrays have successive indices. `names` are the names of the arguments `more`.
 template <class... More, class Run, class... Names>
 void def_clipped_sum(py::module_& m, const char* name, Run run, const Names&... names) {
     using namespace py::literals;
@@ -31,7 +31,7 @@ void def_clipped_sum(py::module_& m, const char* name, Run run, const Names&... 
               const std::optional<std::vector<std::uint64_t>>& noise_indices, const More&... more) {
             if (grads.size() != outs.size()) throw std::invalid_argument("grads and outs must have the same length");
             ClipRequest request;
-            std::vector<RowsView> views;  // keep what they show
+            std::vector<RowsView> views;  // keeps the arrays alive
             std::uint64_t before = 0;
             for (std::size_t i = 0; i < grads.size(); ++i) {
                 views.push_back(rows_view(grads[i]));

@@ -1,5 +1,5 @@
-// Arrays of any library as rows in memory: NumPy's own, or whatever hands out a DLPack capsule (DLPack 0.8
-// ABI, https://dmlc.github.io/dlpack). No copies; a view is valid as long as it and the array live.
+// Views arrays of any library as rows in memory: arrays of NumPy, or objects that return a DLPack capsule (DLPack 0.8
+// ABI, https://dmlc.github.io/dlpack). Nothing is copied. A view is valid as long as both the view and the array exist.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Tensor {
     std::int32_t ndim;
     DataType dtype;
     std::int64_t* shape;
-    std::int64_t* strides;  // in elements; null: contiguous
+    std::int64_t* strides;  // in elements; null if the array is contiguous
     std::uint64_t byte_offset;
 };
 struct ManagedTensor {
@@ -61,7 +61,8 @@ inline std::optional<Dtype> dtype_of(DataType t) {
 
 }  // namespace dlpack
 
-// Owns the tensor of a capsule from here on; the last copy gives it back to its producer.
+// Takes over the tensor of a capsule. When the last copy of this object is destroyed, the tensor is returned to its
+// producer.
 class DlpackArray {
   public:
     explicit DlpackArray(const py::capsule& capsule) {
@@ -91,14 +92,14 @@ class DlpackArray {
             strides[i] = t.strides ? t.strides[i] : dense;
         return strides;
     }
-    // Nothing: the first version of the standard has no word for it.
+    // Returns whether the array is read-only, or nothing if this is unknown, as in the first version of the standard.
     std::optional<bool> read_only() const { return read_only_; }
 
   private:
     template <class Managed>
     const Managed& take(const py::capsule& capsule, const char* name, const char* used) {
         auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
-        // The producer's destructor leaves a capsule of that name alone.
+        // The producer's destructor does nothing to a capsule with this name.
         if (!managed || PyCapsule_SetName(capsule.ptr(), used) != 0) throw py::error_already_set();
         owner_ = std::shared_ptr<Managed>(managed, [](Managed* m) {
             if (m->deleter) m->deleter(m);
@@ -112,15 +113,15 @@ class DlpackArray {
     std::optional<bool> read_only_;
 };
 
-// An array seen as rows: the first axis, and all the others flattened.
+// An array viewed as rows. The first axis is that of the rows, and all other axes are flattened.
 struct RowsView {
     void* data = nullptr;
     std::optional<Dtype> dtype;
     std::vector<std::int64_t> shape;
-    std::ptrdiff_t stride = 0;  // bytes from row to row
-    bool contiguous = false;    // each row is one run in memory
+    std::ptrdiff_t stride = 0;  // distance of rows in bytes
+    bool contiguous = false;    // true if each row is contiguous in memory
     bool writable = true;
-    std::shared_ptr<const DlpackArray> owner;  // of what is not NumPy's
+    std::shared_ptr<const DlpackArray> owner;  // owner of the memory; null for arrays of NumPy
 
     std::int64_t columns() const {
         std::int64_t n = 1;
@@ -131,7 +132,7 @@ struct RowsView {
 
 namespace detail {
 
-// strides in elements
+// Sets the stride of a view and whether its rows are contiguous, from the array's strides in elements.
 inline void lay_out(RowsView& view, const std::vector<std::int64_t>& strides, std::int64_t item) {
     std::int64_t expected = 1;
     view.contiguous = true;
@@ -142,8 +143,8 @@ inline void lay_out(RowsView& view, const std::vector<std::int64_t>& strides, st
     view.stride = view.shape.empty() ? 0 : static_cast<std::ptrdiff_t>(strides[0] * item);
 }
 
-// Reads the type from NumPy's own character codes where there is one, since each attribute of a dtype costs a
-// microsecond.
+// Returns the type of a NumPy dtype, or nothing if it is not supported. The function reads NumPy's character code if
+// there is one, since reading any other attribute of a dtype takes a microsecond.
 inline std::optional<Dtype> dtype_of(const py::dtype& t) {
     const char order = t.byteorder();
     if (order != '=' && order != '|') return std::nullopt;
@@ -169,7 +170,7 @@ inline RowsView from_numpy(const py::array& a) {
     std::vector<std::int64_t> strides;
     for (py::ssize_t i = 0; i < a.ndim(); ++i) {
         view.shape.push_back(a.shape(i));
-        // A stride that is no multiple of the item counts as no stride of ours.
+        // A stride that is no multiple of the item size is replaced by -1, which no contiguous array has.
         strides.push_back(a.strides(i) % item == 0 ? a.strides(i) / item : -1);
     }
     lay_out(view, strides, item);

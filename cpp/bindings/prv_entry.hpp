@@ -1,4 +1,4 @@
-// A run of the PRV engine as Python writes it.
+// Converts a run of the PRV engine from and to the tuples that Python uses.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ inline prv::Run run(const Entry& entry) {
     throw std::invalid_argument("unknown law " + name);
 }
 
-// The other way; a Gaussian's `spread` is nothing that cells depend on.
+// Converts a run to a tuple. The member `spread` of a Gaussian is left out, since cells do not depend on it.
 inline Entry entry_of(const prv::Run& run) {
     using namespace prv;
     if (const auto* l = std::get_if<GaussianLaw>(&run.law)) return {"gaussian", l->mu, 1, run.count, run.failure};

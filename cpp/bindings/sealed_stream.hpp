@@ -1,4 +1,4 @@
-// A random stream whose key Python cannot read, and which forgets it at the end.
+// A random stream whose key Python cannot read. The key is overwritten when the stream is destroyed.
 #pragma once
 
 #include "tightdp/random/tile.hpp"

@@ -1,4 +1,5 @@
-// The operating system as WebAssembly sees it: one thread, no fork, and no randomness that a release would need.
+// The functions of the operating system for WebAssembly, which has one thread, no fork, and no secure randomness for
+// releases.
 #include <system_error>
 
 #include "runtime/system.hpp"

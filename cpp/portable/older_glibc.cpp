@@ -1,12 +1,13 @@
 // Lets a shared object that was linked against a newer C library load with glibc 2.28 (manylinux_2_28).
 //
-// The linker binds a function to the newest version of its symbol. Those below got a new version after 2.28, although
-// an older one does the same: exp, exp2, log, log2, pow and hypot only stopped setting errno in the old way, the
-// threads and the loader's functions moved from libpthread and libdl into libc. Each is defined here, hidden, and jumps
-// to the older version. Three are younger than 2.28 altogether and are made of older ones. libstdc++ is linked
-// statically and uses them too.
+// The linker binds a function to the newest version of its symbol. The functions below got a new version after 2.28,
+// although an older version does the same. exp, exp2, log, log2, pow and hypot only stopped setting errno in the old
+// way. The functions for threads and of the loader moved from libpthread and libdl to libc. Each function is defined
+// here as a hidden symbol, and jumps to the older version. Three functions are newer than 2.28, and are made of older
+// ones. libstdc++ is linked statically and uses the functions of this file too.
 //
-// Compiled with -fno-builtin, and without the C library's headers, whose declarations carry versions and attributes.
+// The file is compiled with -fno-builtin, and without the headers of the C library, whose declarations have versions
+// and attributes.
 #include <cstddef>
 
 #if defined(__x86_64__)
@@ -21,7 +22,7 @@
 #error "which versions glibc has of these symbols is known for x86-64 and aarch64"
 #endif
 
-// extern "C" result name(parameters), which calls name@version.
+// Defines extern "C" result name(parameters), which calls name@version.
 #define OLDER(version, result, name, parameters, arguments)            \
     extern "C" result older_##name parameters;                         \
     __asm__(".symver older_" #name "," #name "@" version);             \
@@ -34,7 +35,7 @@ OLDER(OLDEST, double, log2, (double x), (x))
 OLDER(OLDEST, double, pow, (double x, double y), (x, y))
 OLDER(OLDEST, double, hypot, (double x, double y), (x, y))
 
-// A thread's handle and a key are integers in glibc; what is pointed to is passed on unseen.
+// The handle of a thread and a key are integers in glibc. Pointers are passed on without reading what they point to.
 using Thread = unsigned long;
 using Key = unsigned;
 OLDER(OLDEST, int, pthread_create, (Thread* t, const void* attr, void* (*run)(void*), void* with), (t, attr, run, with))
@@ -58,8 +59,8 @@ extern "C" int clock_gettime(int clock, Time* now);
 extern "C" int older_timedwait(void* condition, void* mutex, const Time* until);
 __asm__(".symver older_timedwait,pthread_cond_timedwait@" TIMEDWAIT);
 
-// The older function waits by the wall clock: a step of that clock makes a wait end early, or late by the step.
-// Whoever waits with a time limit here looks again when it is over.
+// The older function waits by the wall clock. If that clock is set during a wait, the wait ends early, or late by the
+// size of the step. All callers in this library that wait with a time limit check their condition again after the wait.
 extern "C" __attribute__((visibility("hidden"))) int pthread_cond_clockwait(void* condition, void* mutex, int clock,
                                                                             const Time* until) {
     constexpr int kWall = 0;
@@ -73,7 +74,7 @@ extern "C" __attribute__((visibility("hidden"))) int pthread_cond_clockwait(void
     return older_timedwait(condition, mutex, &at);
 }
 
-// "There may be other threads": then reference counts are always atomic.
+// The value 0 says that there may be other threads. Reference counts are then always atomic.
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier): the name is glibc's
 extern __attribute__((visibility("hidden"))) char __libc_single_threaded;
@@ -81,7 +82,7 @@ char __libc_single_threaded = 0;
 // NOLINTEND(bugprone-reserved-identifier)
 }
 
-// std::random_device's, which nothing here uses; secrets come from getrandom itself (src/random/draws.cpp).
+// A function of std::random_device, which this library does not use. Keys come from getrandom (src/random/draws.cpp).
 extern "C" long getrandom(void* out, std::size_t bytes, unsigned flags);
 extern "C" void abort() __attribute__((noreturn));
 extern "C" __attribute__((visibility("hidden"))) unsigned arc4random() {

@@ -1,4 +1,5 @@
-// Algorithms of C++20 that emscripten's library (libc++ 14) lacks. tools/calculator.py includes it before every file.
+// Algorithms of C++20 that emscripten's library (libc++ 14) lacks. tools/calculator.py includes this header before
+// every file.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -34,7 +35,7 @@ bool equal(One&& one, Other&& other, Equal same = {}) {
     return std::equal(std::begin(one), std::end(one), std::begin(other), std::end(other), same);
 }
 
-// Compares what a projection makes of two elements.
+// Compares the projections of two elements.
 template <class Compare, class Projection>
 auto compare_projected(Compare compare, Projection of) {
     return [=](const auto& a, const auto& b) { return std::invoke(compare, std::invoke(of, a), std::invoke(of, b)); };

@@ -1,5 +1,5 @@
-// The device's clipped sum (clipping/device/clip.hpp) run by the host, so that its formulas are tested
-// where there is no device.
+// Runs the clipped sum of a device (clipping/device/clip.hpp) on the host, so that its formulas are tested on machines
+// without a device.
 #pragma once
 
 #include "clipping/clipped_sum.hpp"

@@ -2,13 +2,13 @@
 
 #include <stdexcept>
 
-// Fibers are the GNU C library's here; a build for another lacks this one test.
+// The fibers are those of the GNU C library. A build for another C library lacks this test.
 #if defined(__GLIBC__)
 
 #include "clipping/device/request.hpp"
 #include "contour/batch/setting.hpp"
 #include "on_host.hpp"
-// After the host's answers to the names of a device.
+// The next includes follow on_host.hpp, which defines the names of a device.
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/one_read.cuh"
 #include "clipping/device/partial_sums.cuh"
@@ -45,7 +45,7 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     } else if (shape.way == Way::sliced) {
         const SliceShape& s = shape.sliced;
         partial.assign(static_cast<std::size_t>(s.teams * clip.columns), kPoison);
-        // No NaN: of one the norm would be taken again.
+        // The initial value is not NaN, since for a NaN the norm would be computed again.
         std::vector<double> exchange(static_cast<std::size_t>(s.exchange()), 1e-20);
         std::vector<unsigned long long> arrived(static_cast<std::size_t>(s.counters()), 0);
         on_host::Launch(static_cast<unsigned>(s.teams * s.blocks), static_cast<unsigned>(s.threads), s.bytes(), [&] {
@@ -69,7 +69,7 @@ std::string emulate(const ClipRequest& r, const SmallDevice& device) {
     return chosen;
 }
 
-// Does the work of clipping/exact_sum.cu, on a device of `blocks` blocks, in groups of `group` rows.
+// Does the work of clipping/exact_sum.cu on a device of `blocks` blocks, in groups of `group` rows.
 template <class T>
 void emulate_exact(const ClipRequest& r, std::int64_t blocks, std::int64_t group) {
     std::vector<DeviceSegment> table;

@@ -1,9 +1,9 @@
-// Kernels of a device run by the host, for tests: each thread of each block is a fiber of one thread of the
-// host, and barriers, shuffles and asynchronous copies do what they do there. Copies arrive no sooner than a
-// thread waits for them, shared memory starts as nonsense and has a fence behind it, and threads that wait
-// for each other for ever are found.
+// Runs the kernels of a device on the host, for tests. Each thread of each block is a fiber of one thread of the host.
+// Barriers, shuffles and asynchronous copies behave as on a device. To find errors, asynchronous copies are made only
+// when a thread waits for them. Shared memory is filled with NaNs at the start, and a fence behind it detects writes
+// beyond its end. Threads that wait for each other for ever are detected.
 //
-// Include before a .cuh; one launch at a time.
+// Include this header before any .cuh file. Only one launch can run at a time.
 #pragma once
 
 #include <ucontext.h>
@@ -49,7 +49,7 @@ struct Fiber {
     std::unique_ptr<char[]> stack;
     Block* block = nullptr;
     Index thread, block_index;
-    double given = 0;  // to a shuffle or a vote
+    double given = 0;  // the argument of a shuffle or a vote
     std::deque<std::vector<Copy>> batches;
     std::vector<Copy> open;
     bool done = false;
@@ -58,8 +58,8 @@ struct Fiber {
 class Launch {
   public:
     static constexpr std::size_t kStack = 64 << 10, kFence = 256;
-    static constexpr int kPatience = 200;             // rounds, longer than a block rests
-    static constexpr unsigned char kNonsense = 0xff;  // a NaN in every type
+    static constexpr int kPatience = 200;             // rounds without progress; more than a block rests
+    static constexpr unsigned char kNonsense = 0xff;  // bytes that are a NaN in each floating-point type
 
     Launch(unsigned blocks, unsigned threads, std::int64_t shared, std::function<void()> kernel)
         : grid{blocks}, threads{threads}, kernel_(std::move(kernel)), blocks_(blocks), fibers_(blocks * threads) {
@@ -87,8 +87,8 @@ class Launch {
         std::vector<unsigned> order(fibers_.size());
         std::iota(order.begin(), order.end(), 0u);
         std::mt19937 random(left);
-        // Threads take turns in an order that changes, warps sit rounds out and blocks rest for a while: they
-        // drift apart.
+        // Threads take turns in a changing order. Warps skip some rounds and blocks rest for a while, so that they are
+        // not in step.
         for (int still = 0; left > 0; still = moved_ ? 0 : still + 1) {
             if (still > kPatience) throw std::logic_error("threads wait for each other for ever");
             moved_ = false;
@@ -139,7 +139,7 @@ class Launch {
     std::string error;
 
   private:
-    // A function of its own: a compiler assumes that getcontext may return twice.
+    // This is a separate function, since compilers assume that getcontext may return twice.
     void prepare(Fiber& f) {
         getcontext(&f.context);
         f.context.uc_stack.ss_sp = f.stack.get();
@@ -171,7 +171,7 @@ inline Launch& here() {
 
 }  // namespace tightdp::on_host
 
-// The names that kernels use.
+// Definitions of the names that kernels use.
 #define __device__
 #define __global__
 #define __launch_bounds__(...)

@@ -1,4 +1,4 @@
-// The vector functions of simd/math.hpp over arrays.
+// Applies the vector functions of simd/math.hpp to arrays.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace tightdp {
 
 struct MathFunction {
     const char* name;
-    void (*apply)(const double* x, double* out, std::ptrdiff_t n);  // n a multiple of 8
+    void (*apply)(const double* x, double* out, std::ptrdiff_t n);  // n is a multiple of 8
 };
 
 TIGHTDP_DECLARE_SIMD(std::span<const MathFunction>, math_functions, ())

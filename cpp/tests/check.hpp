@@ -1,4 +1,4 @@
-// The least of a test framework: CHECK counts failures, and main returns how many there were.
+// A minimal test framework. CHECK counts failures, and main returns their number.
 #pragma once
 
 #include <cmath>

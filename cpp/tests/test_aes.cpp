@@ -1,4 +1,5 @@
-// tightdp/random/aes.hpp and every way to make tiles of AES-256: the answers of the standards, and each other's words.
+// Tests tightdp/random/aes.hpp and all functions that compute tiles of AES-256. They are compared with the examples of
+// the standards and with each other.
 #include <cstdint>
 #include <vector>
 
@@ -10,7 +11,7 @@ using namespace tightdp::random;
 
 namespace {
 
-// Little-endian words of bytes that are written in order.
+// Reads bytes in hexadecimal as little-endian words.
 template <int n>
 void words_of(const char* text, std::uint32_t (&words)[n]) {
     const auto digit = [](char c) { return static_cast<std::uint32_t>(c <= '9' ? c - '0' : c - 'a' + 10); };
@@ -48,7 +49,8 @@ std::vector<Way> ways() {
     return found;
 }
 
-// SP 800-38A, F.5.5: output blocks of four counter blocks, the first the last one of its tile.
+// Tests the output blocks of the four counter blocks of SP 800-38A, F.5.5. The first of them is the last one of its
+// tile.
 void sp_800_38a() {
     const char* const outputs[] = {"0bdf7df1591716335e9a8b15c860c502", "5a6e699d536119065433863c8f657b94",
                                    "1bc12c9c01610d5d0d8bd6a3378eca62", "2956e1c8693536b1bee99c73a31576b6"};

@@ -1,4 +1,4 @@
-// contour/tail_bound/minorant.hpp against the functions it bounds.
+// Tests contour/tail_bound/minorant.hpp against the functions that it bounds.
 #include <cmath>
 
 #include "check.hpp"

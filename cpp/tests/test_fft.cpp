@@ -1,4 +1,4 @@
-// fft/real_fft.hpp against the definition, in long double.
+// Tests fft/real_fft.hpp against the definition of the transform in long double.
 #include <complex>
 #include <initializer_list>
 #include <random>
@@ -81,7 +81,7 @@ void powers() {
         fft->power(p.data(), static_cast<std::uint64_t>(k), power.data());
         for (std::size_t i = 0; i < n; ++i) CHECK(std::fabs(power[i] - product[i]) <= 2 * RealFft::power_bound(9));
     }
-    // The binomial law: p is the square of (1/2, 1/2) centred.
+    // The result is a binomial distribution, since p is the centred square of (1/2, 1/2).
     fft->inverse(product.data(), product.data());
     CHECK(check::near(product[0], 48620.0 / 262144, 1e-13));
     CHECK(check::near(product[9], 1.0 / 262144, 1e-9));

@@ -1,4 +1,4 @@
-// tightdp/accounting/gaussian.hpp: certified on both sides, consistent with itself. Values with 40 digits.
+// Tests that the bounds of tightdp/accounting/gaussian.hpp hold for values with 40 digits, and agree with each other.
 #include <initializer_list>
 
 #include "check.hpp"

@@ -1,4 +1,5 @@
-// dense/product_way.hpp and dense/product_sum.hpp: every way against plain integers, and rows of one output.
+// Tests dense/product_way.hpp and dense/product_sum.hpp. Each way is compared with plain integer arithmetic, as are
+// layers with one output.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -18,7 +19,7 @@ struct Integers {
     std::vector<std::int16_t> q;
 };
 
-// Operands out of those values alone, the first of which are all the same.
+// Makes operands whose entries are random among the given values.
 template <class Values>
 Integers integers(std::int64_t rows, std::int64_t outputs, std::int64_t columns, const Values& weights,
                   const std::vector<std::int16_t>& inputs) {
@@ -38,7 +39,7 @@ std::vector<std::int64_t> by_definition(const Integers& p) {
     return sums;
 }
 
-// Every way on these integers, of which no product exceeds `largest`.
+// Tests each way with these integers, of which no product exceeds `largest`.
 void check_ways(const Integers& p, double largest) {
     const auto expected = by_definition(p);
     for (int i = 0; product_way(i); ++i) {
@@ -54,7 +55,7 @@ constexpr std::int32_t kW = kLargestWeight;
 constexpr std::int16_t kQ = kLargestEntry;
 
 void odd_shapes() {
-    // Digits at their ends, and the values at which a digit carries.
+    // The weights include the smallest and the largest digits, and the values at which a digit carries.
     const std::vector<std::int32_t> weights{0,   1,     -1,    127,   128,    -128,   -129,   255,
                                             256, 32767, 32768, 32895, -32768, -32896, 131071, -131072};
     const std::vector<std::int16_t> inputs{0, 1, -1, 127, 128, -128, -129, kQ, -kQ, 16384, -16384};
@@ -64,7 +65,8 @@ void odd_shapes() {
                 check_ways(integers(rows, outputs, columns, weights, inputs), kLargestIntegerProduct);
 }
 
-// Rows up to the last that 32 bits hold, and beyond, with all sums of parts and digits as long as they get.
+// Tests numbers of rows up to the largest whose sums fit in 32 bits, and beyond. The sums of parts and digits are as
+// large as possible.
 void ends_of_32_bits() {
     for (const std::int64_t rows : {447, 448, 449, 512, 1024})
         for (const int sign : {1, -1}) {
@@ -75,19 +77,20 @@ void ends_of_32_bits() {
         }
 }
 
-// Sums of digits reach their limit after 65,472 records: of those ways alone that take digits.
+// Tests the ways that use digits with more than 65,472 records, which is the limit for sums of digits.
 void ends_of_digits() {
     for (int i = 0; product_way(i); ++i) {
         const ProductWay& way = *product_way(i);
         if (way.parts) continue;
         CHECK(way.limit(0x1p60) == 65472);
-        // -128 in every digit but the highest, and q the same in the lowest: the longest sums there are.
+        // Every digit of w but the highest is -128, and so is the lowest digit of q. This gives the largest possible
+        // sums.
         for (const std::int32_t w : {-126 * 65536 - 128 * 256 - 128, -kW, kW})
             for (const std::int64_t rows : {65472, 65473, 131100}) {
                 const Integers p = integers(rows, 1, 2, std::vector{w}, {static_cast<std::int16_t>(-126 * 256 - 128)});
                 std::vector<std::int64_t> sums(2, 7);
                 choose_product_way(i);
-                // One chunk, however many records: the totals are touched at the limit alone.
+                // The records are all in one chunk, so that the totals are updated only at the limit.
                 add_integer_product({p.w.data(), p.q.data(), p.rows, 1, 2, 0x1p60, sums.data()});
                 CHECK(sums == by_definition(p));
             }
@@ -95,7 +98,7 @@ void ends_of_digits() {
     choose_product_way(-1);
 }
 
-// Limits of sums in parts, from the largest numbers that they are made for.
+// Tests the limits of the ways that use parts, which follow from the largest weights and inputs.
 void limits() {
     for (int i = 0; product_way(i); ++i) {
         const ProductWay& way = *product_way(i);

@@ -1,4 +1,4 @@
-// prv/*.hpp: laws, cells and the composition.
+// Tests prv/*.hpp: privacy-loss distributions ("laws"), their cells, and the composition.
 #include <stdexcept>
 #include <vector>
 
@@ -21,8 +21,8 @@ const std::vector<Law> kLaws = {GaussianLaw{0.7, 0},
                                 SampledLaw{0.5, 1 - 1e-9, true},
                                 SampledLaw{20, 1e-9, false}};
 
-// The cells of the support hold all mass but the tail, none is negative, their mean is E[Y] up to half a
-// cell, and the reversed law is e^{-y} times as likely at -y.
+// Tests that the cells of the support have all mass except for the tail, that none is negative, and that their mean is
+// E[Y] to within half a cell. The probability of -y under the reversed law has to be e^{-y} times that of y.
 void law(const Law& law) {
     const Support s = support(law, 1e-12);
     const double h = (s.high - s.low) / 501;
@@ -60,9 +60,9 @@ void composition() {
     CHECK(epsilon({}, 1e-5, request).upper == 0);
 }
 
-// Half of the mass lies in the upper of two blocks. Each of the others is half a unit in the last place away from what
-// half and so many of them can tell apart, so that adding them one by one to the half errs by the same half unit 511
-// times, 250 u in all. The points are so far apart that nothing is discounted but at the very next one.
+// Half of the mass lies in the upper of two blocks. Each mass in the lower block is half a unit in the last place away
+// from a double that can be added to 1/2 exactly. Adding these masses one by one to 1/2 would err by the same half unit
+// 511 times, which is 250 u in all. The points are so far apart that only the next one above eps is discounted.
 void rounding_of_a_cut_block() {
     constexpr double unit = 0x1p-53, h = 50;
     const double c = (std::floor(0.5 / 511 / unit) + 0.49) * unit;
@@ -91,7 +91,7 @@ void memory() {
     CHECK(refused);
 }
 
-// A cell that gets lost on the way is seen, on whichever machine it was.
+// Tests that a lost cell is detected, whichever of the machines loses it.
 void missing_mass() {
     const Composer lossy = [](const std::vector<Run>& runs, const Circle& circle) {
         Composite made = compose_here(runs, circle);

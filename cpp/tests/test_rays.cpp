@@ -1,4 +1,4 @@
-// contour/rays/rays.hpp: which compositions its statement covers.
+// Tests for which compositions the statement in contour/rays/rays.hpp holds.
 #include <vector>
 
 #include "check.hpp"
@@ -17,12 +17,12 @@ bool serves(double sigma, double q, double count, double mu2 = 0, Direction dire
 
 int main() {
     CHECK(serves(0.8, 1e-4, 2));
-    // A power that is not whole has several branches.
+    // A power with an exponent that is no integer has several branches.
     CHECK(!serves(0.8, 1e-4, 2.5));
     CHECK(!serves(0.8, 1e-4, 0.5));
     CHECK(!serves(0.8, 1e-4, 2, 1));
     CHECK(!serves(0.8, 1e-4, 2, 0, Direction::add));
-    // Paths of so many nodes are not even begun.
+    // Paths that would need too many nodes are not started.
     for (const double sigma : {1e-6, 1e-2, 1e2, 1e12}) CHECK(!serves(sigma, 1e-4, 2));
     CHECK(!serves(0.8, 1e-300, 2));
     return check::failures;

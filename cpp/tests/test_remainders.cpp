@@ -1,5 +1,5 @@
-// contour/rays/remainders.hpp against ln(1 + x) - x and e^x - 1 - x in long double, summed by series where these
-// cancel.
+// Tests contour/rays/remainders.hpp against ln(1 + x) - x and e^x - 1 - x in long double. If these cancel, they are
+// summed as series.
 #include <cmath>
 #include <complex>
 
@@ -49,7 +49,7 @@ int main() {
             const Long x(re, im);
             CHECK(within(log_remainder({re, im}), exact_log(x)));
             CHECK(within(exp_remainder({re, im}), exact_exp(x)));
-            // The errors are small of second order.
+            // The errors are of second order in the argument.
             if (size < 0.2) {
                 CHECK(log_remainder({re, im}).error < 1e-14 * size * size);
                 CHECK(exp_remainder({re, im}).error < 1e-14 * size * size);

@@ -1,4 +1,4 @@
-// tightdp/accounting/sampled_gaussians.hpp: identities that certified bounds must satisfy.
+// Tests identities that the certified bounds of tightdp/accounting/sampled_gaussians.hpp must satisfy.
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -28,31 +28,31 @@ bool refused(Ask ask) {
 }  // namespace
 
 int main() {
-    // Plain Gaussians add up: three and six of sigma = 3 are one of sigma = 1.
+    // Gaussian mechanisms without sampling add up: three and six steps with sigma = 3 equal one step with sigma = 1.
     const SampledGaussians plain[] = {{3, 1, 3}, {3, 1, 6}};
     CHECK(meet(sampled_gaussians_epsilon(plain, 1e-5), gaussian_epsilon(1, 1e-5)));
     CHECK(meet(sampled_gaussians_delta(plain, 2), gaussian_bounds(1, 2).delta));
 
-    // However a run is cut up and ordered.
+    // The result does not depend on how steps are divided into runs and ordered.
     const SampledGaussians whole[] = {{1, 0.01, 1000}, {0.8, 0.02, 50}};
     const SampledGaussians cut[] = {{0.8, 0.02, 50}, {1, 0.01, 300}, {1, 0.01, 700}};
     const Interval epsilon = sampled_gaussians_epsilon(whole, 1e-5);
     CHECK(narrow(epsilon));
     CHECK(meet(epsilon, sampled_gaussians_epsilon(cut, 1e-5)));
-    // Each answer is the other's inverse, and more steps cost more.
+    // epsilon and delta are inverse functions, and more steps cost more.
     CHECK(sampled_gaussians_delta(whole, epsilon.upper).lower <= 1e-5);
     CHECK(sampled_gaussians_delta(whole, epsilon.lower).upper >= 1e-5);
     CHECK(sampled_gaussians_epsilon({whole, 1}, 1e-5).upper < epsilon.lower);
 
-    // One step, where the contour declines: delta = (1-q)(1 - e^eps)_+ + ... is q times the base's delta at
-    // ln(1 + (e^eps - 1)/q) under "remove", the worse direction for eps > 0.
+    // The contour engine declines a single step. Under "remove", the worse direction for eps > 0, delta is q times the
+    // delta of the mechanism without sampling at ln(1 + (e^eps - 1)/q).
     const SampledGaussians once[] = {{1, 0.01, 1}};
     const double base = std::log1p(std::expm1(0.05) / 0.01);
     const Interval delta = sampled_gaussians_delta(once, 0.05), inner = gaussian_bounds(1, base).delta;
     CHECK(narrow(delta));
     CHECK(delta.lower <= 0.01 * inner.upper * (1 + 1e-12) && 0.01 * inner.lower * (1 - 1e-12) <= delta.upper);
 
-    // Hard questions take no more than the budget of 10^9 units and one last piece of work.
+    // Hard questions take no more work than the budget of 10^9 units and one last piece.
     const SampledGaussians many[] = {{1e-6, 0.1, 1}, {1e-4, 0.3, 10}};
     for (const SampledGaussians& hard : many) {
         const std::int64_t before = work::spent();

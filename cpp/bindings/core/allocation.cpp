@@ -1,4 +1,4 @@
-// The law of the mean of likelihood ratios: RandomAllocation.
+// tightdp._core: the distribution of a mean of likelihood ratios, for RandomAllocation.
 #include "../bind.hpp"
 #include "../grid_handle.hpp"
 #include "allocation/mean.hpp"
@@ -22,7 +22,7 @@ void bind_allocation(py::module_& m) {
         "allocation",
         [](const GridLawHandle& h, std::uint64_t steps, double spacing, double floor, std::size_t most_cells) {
             const auto mean = tightdp::bindings::unlocked([&] {
-                const tightdp::work::Aside kept;  // by the caller, for many questions
+                const tightdp::work::Aside kept;  // not charged, since the caller keeps the result for many questions
                 return tightdp::allocation::mean_of_ratios(*h.law, steps, spacing, floor, most_cells);
             });
             return py::make_tuple(atoms(mean.upper), atoms(mean.lower), mean.work);

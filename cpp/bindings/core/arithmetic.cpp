@@ -1,4 +1,4 @@
-// tightdp._core: what every error analysis assumes of arithmetic, checked.
+// tightdp._core: checks of what all error analyses assume about arithmetic.
 #include "runtime/arithmetic.hpp"
 
 #include "../bind.hpp"

@@ -18,7 +18,7 @@ Direction direction(const std::string& name) {
     return name == "replace" ? Direction::replace : tightdp::contour::add_or_remove(name == "add");
 }
 
-// (status, lower, upper, (aliasing, truncation, quadrature, rounding), nodes, abscissae)
+// Returns a result as (status, lower, upper, (aliasing, truncation, quadrature, rounding), nodes, abscissae).
 py::tuple plain(const Result& r) {
     return py::make_tuple(kStatus[static_cast<int>(r.status)], r.lower, r.upper,
                           py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes,
@@ -27,7 +27,7 @@ py::tuple plain(const Result& r) {
 
 using Question = Result (*)(const Composition&, double, double);
 
-// sampled: (sigma, q, count) triples.
+// Binds a question about a composition. Its argument `sampled` is a list of triples (sigma, q, count).
 void def_question(py::module_& m, const char* name, Question question, const char* at_name) {
     using namespace py::literals;
     m.def(

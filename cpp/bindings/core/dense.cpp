@@ -1,4 +1,4 @@
-// tightdp._core: dense layers. Checked by python/tightdp/models/dense.py.
+// tightdp._core: dense layers. The arguments are checked by python/tightdp/models/dense.py.
 #include "../bind.hpp"
 #include "../draw_limits.hpp"
 #include "../sealed_stream.hpp"
@@ -74,7 +74,8 @@ Matrix<T> tanh_of(const Matrix<T>& x) {
                      [&](T* out) { tightdp::tanh_of(x.data(), static_cast<std::int64_t>(x.size()), out); });
 }
 
-// (inputs, errors, steps, squares, bias) and, under a centre and a scale, (center, inverse_scale, column_squares)
+// A layer as (inputs, errors, steps, squares, bias, transform), where `transform` is (center, inverse_scale,
+// column_squares), or nothing if gradients are neither centred nor scaled.
 template <class T>
 using Layer = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector, bool, std::optional<std::tuple<Vector, Vector, Vector>>>;
 
@@ -114,11 +115,12 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
     tightdp::outer_sum<T>(request);
 }
 
-// (inputs, errors, steps, squares)
+// A layer of a product sum as (inputs, errors, steps, squares).
 template <class T>
 using Product = std::tuple<Matrix<T>, Matrix<T>, Vector, Vector>;
 
-// The layers of a sum, its bound and its totals: none, or one a layer.
+// Returns the arguments of add_products: the layers of a sum, its bound, and its totals. `totals` is empty, or has one
+// array for each layer.
 template <class T>
 tightdp::ProductSum product_sum(const std::vector<Product<T>>& layers, double bound, double inverse_grid,
                                 const std::optional<Matrix<std::uint8_t>>& taken, std::vector<Targets>& totals) {

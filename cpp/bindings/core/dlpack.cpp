@@ -1,5 +1,5 @@
-// tightdp._core.dlpack_array: a DLPack capsule of any device, consumed and described. What may be done with
-// it: python/tightdp/release/cuda/arrays.py.
+// tightdp._core.dlpack_array: takes over a DLPack capsule of any device, and describes its array.
+// python/tightdp/release/cuda/arrays.py uses the description.
 #include "../dlpack.hpp"
 
 namespace {

@@ -12,7 +12,7 @@ std::size_t length(const Array& x) {
     return static_cast<std::size_t>(x.size());
 }
 
-// apply(plan, out) does the work.
+// Returns the array that apply(plan, out) computes.
 template <class F>
 py::array_t<double> transformed(const Array& x, F apply) {
     const auto plan = RealFft::plan(length(x));

@@ -6,7 +6,7 @@ namespace {
 
 using namespace tightdp::bindings;
 
-// (shape, dtype name or None, whether each row is one run in memory, whether it can be written)
+// Returns (shape, dtype name or None, whether each row is contiguous in memory, whether the array is writable).
 py::tuple describe(const py::object& array) {
     const RowsView view = rows_view(array);
     const char* const dtype = view.dtype ? name_of(*view.dtype) : nullptr;

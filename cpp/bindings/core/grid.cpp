@@ -1,4 +1,5 @@
-// tightdp._core.GridLaw and the questions to compositions of such laws.
+// tightdp._core.GridLaw (a privacy-loss distribution on a grid), and questions about compositions of such
+// distributions.
 #include <array>
 
 #include "../bind.hpp"
@@ -24,7 +25,7 @@ Handle make_atoms(const Array& losses, const Array& log_masses, const Array& rel
     return {atoms(std::move(list), infinity, minus_infinity, mass_rel, loss_slack, anchor, step, total_rel)};
 }
 
-// make(arguments), as a law for Python.
+// Returns the distribution make(arguments) as an object for Python.
 template <auto make, class... Arguments>
 Handle made(Arguments... arguments) {
     return {make(arguments...)};

@@ -1,4 +1,4 @@
-// The extension module: one line a concept, each bound in its own file.
+// The extension module. Each line binds one concept, which has its own file.
 #include "../bind.hpp"
 #include "runtime/dispatch.hpp"
 
@@ -6,8 +6,8 @@ using Bind = void(py::module_&);
 Bind bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_fixed_size, bind_gradients,
     bind_prv, bind_selection, bind_special, bind_random, bind_grid, bind_allocation, bind_work;
 
-// The module needs no lock of the interpreter: all that it keeps belongs to a thread, is atomic or is behind a lock
-// (tests/processes/test_threads.py, tests/processes/test_races.py).
+// The module does not need the interpreter's lock. All its state belongs to a thread, is atomic, or is protected by a
+// lock (tests/processes/test_threads.py, tests/processes/test_races.py).
 PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
     if (!tightdp::isa_cap_is_known())
         throw py::import_error("TIGHTDP_ISA must be baseline, avx2 or avx512: the most that may be used");

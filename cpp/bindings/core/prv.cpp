@@ -14,8 +14,8 @@ using tightdp::bindings::Entry;
 using tightdp::bindings::entry_of;
 using tightdp::bindings::run;
 
-// compose([(name, parameter, q, count, 0)], h, n, [(first cell, cells)])
-//     -> (n values, [(total, moment, magnitude)], kappa, mass error)
+// Wraps a Python function that composes runs. It is called as compose([(name, parameter, q, count, 0)], h, n,
+// [(first cell, cells)]), and returns (n values, [(total, moment, magnitude)], kappa, mass error).
 Composer composer_of(const py::function& compose) {
     return [&compose](const std::vector<Run>& runs, const Circle& circle) {
         py::gil_scoped_acquire acquire;
@@ -38,7 +38,8 @@ Composer composer_of(const py::function& compose) {
 
 using Question = Bounds (*)(const std::vector<Run>&, double, const Request&, const Composer&);
 
-// `most` is what the quantity may be, where the question's budget is spent before anything is known.
+// Binds a question. `most` is the largest possible value of the quantity. It is the upper bound if the question's
+// budget of work is spent before anything is known.
 void def_question(py::module_& m, const char* name, Question question, double most, const char* at_name,
                   const char* doc) {
     m.def(

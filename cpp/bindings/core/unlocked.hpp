@@ -1,4 +1,4 @@
-// Long computations release the interpreter's lock, and look for signals on the way.
+// Runs long computations without the interpreter's lock, and checks for signals during them.
 #pragma once
 
 #include "../bind.hpp"
@@ -6,13 +6,14 @@
 
 namespace tightdp::bindings {
 
-// Whether a handler of a signal raised an exception; it is left set for this thread. Asks at most every 50 ms.
+// Returns whether a signal handler raised an exception. The exception stays set for this thread. Signals are checked at
+// most every 50 ms.
 bool signalled();
 
-// Raises what a handler raised, or KeyboardInterrupt where another thread asked to stop.
+// Raises the exception of a signal handler, or KeyboardInterrupt if another thread asked to stop.
 [[noreturn]] void raise_interrupt();
 
-// f() without the lock; an interrupt comes out of it as a Python exception.
+// Returns f(), which is called without the interpreter's lock. An interrupt is raised as a Python exception.
 template <class F>
 auto unlocked(F&& f) {
     const work::Scoped<&work::Counter::signalled> asking(signalled);

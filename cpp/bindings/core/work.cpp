@@ -15,7 +15,7 @@ bool signalled() {
     if (now - last < kBetween) return false;
     last = now;
     py::gil_scoped_acquire lock;
-    return PyErr_CheckSignals() != 0;  // handlers run in the main thread alone; elsewhere nothing happens
+    return PyErr_CheckSignals() != 0;  // runs signal handlers in the main thread, and does nothing in other threads
 }
 
 void raise_interrupt() {
@@ -29,7 +29,8 @@ namespace {
 
 namespace work = tightdp::work;
 
-// `with Budget(units):` as work::Budget, for one thread and one use at a time.
+// The context manager `with Budget(units):`, which applies work::Budget. An object serves one thread and one use at a
+// time.
 class Budget {
   public:
     explicit Budget(std::int64_t units) : units_(units) {}
@@ -41,7 +42,7 @@ class Budget {
     std::unique_ptr<work::Budget> scope_;
 };
 
-// A flag that the threads which watch it look at: Python threads that a call waits for.
+// A flag that asks threads to stop. The threads that watch it are Python threads for which a call waits.
 class Stop {
   public:
     void set() { flag_->store(true, std::memory_order_relaxed); }

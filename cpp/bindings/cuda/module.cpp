@@ -1,4 +1,4 @@
-// tightdp._cuda: the kernels for a device. Device memory is passed as addresses, which python/tightdp/cuda/
+// tightdp._cuda: the kernels for a device (GPU). Device memory is passed as addresses, which python/tightdp/cuda/
 // checks.
 #include <vector>
 
@@ -38,14 +38,14 @@ py::tuple describe(int device) {
     return py::make_tuple(py::str(p.name), p.major, p.minor, p.multiProcessorCount);
 }
 
-// The device whose memory an address is in; -1 for memory of the host that CUDA does not know.
+// Returns the device in whose memory an address is, or -1 for host memory that CUDA does not know.
 int device_of(Address address) {
     cudaPointerAttributes found{};
     check(cudaPointerGetAttributes(&found, at<void>(address)), "the owner of an address");
     return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged ? found.device : -1;
 }
 
-// The device becomes the calling thread's current one for the length of the call.
+// Makes a device the current device of the calling thread, and restores the previous one at the end of the scope.
 class OnDevice {
   public:
     explicit OnDevice(int device) {
@@ -64,8 +64,8 @@ Dtype dtype_of(const std::string& name) {
     throw py::type_error("dtype must be float16, bfloat16, float32 or float64");
 }
 
-// arrays: (address, stride in bytes, columns, address of the sums, index of the first column's noise). grid:
-// 0, or the exact form.
+// Computes a clipped sum. `arrays` is a list of (address, stride in bytes, columns, address of the sums, index of the
+// first column's noise). The sums are in doubles if `grid` is 0, and in the exact form otherwise.
 void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_t, Address, std::uint64_t>>& arrays,
                  std::int64_t rows, const std::string& dtype, const std::string& out_dtype, double max_norm,
                  bool normalize, double stability, Address weights, Address center, Address inverse_scale,
@@ -94,7 +94,7 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
     tightdp::cuda::clipped_sum(r, at<CUstream_st>(stream));
 }
 
-// Host arrays in, host arrays out; waits for the result.
+// Computes a batch of epsilons. Arguments and results are arrays on the host. The function waits for the result.
 py::tuple epsilon_batch(Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, int device) {
     const auto n = static_cast<std::size_t>(sigma.size());
     py::array_t<double> lower(sigma.size()), upper(sigma.size());
@@ -133,7 +133,7 @@ void prv_cells(const tightdp::bindings::Entry& entry, double h, long long first,
 PYBIND11_MODULE(_cuda, m) {
     using namespace py::literals;
     m.doc() = "Kernels of tightdp for CUDA devices. Private: use the tightdp package.";
-    py::module_::import("tightdp._core");  // knows the streams
+    py::module_::import("tightdp._core");  // registers the type of streams
     py::register_exception<tightdp::cuda::Error>(m, "CudaError", PyExc_RuntimeError);
     m.def("device_count", &device_count);
     m.def("describe", &describe, "device"_a);

@@ -6,10 +6,11 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// Finds the largest value F of a selection in each cell. Let y = e^{-t}, let s = (y - y_far)/width be the position in
-// the cell, and let p = (1 - e^{-eta}/y)/least. Let low and low' be the values of V at s = 0 and s = 1, and high and
-// high' those at losses that are larger by eta. Then F(s) = p (low + s (low' - low)) + (1 - p)(high + s (high' - high))
-// has the form A + B/y + C y, and it is concave because V is convex. Its maximum is where
+// Finds the largest value F in the cell for each node k (selection_cell.hpp defines t, V and eta). Let y = e^{-t}, let
+// s = (y - y_far)/width be the position in the cell, and let p = (1 - e^{-eta}/y)/least. Let low and low' be the values
+// of V at s = 0 and s = 1, and high and high' those at losses that are larger by eta. Then
+//     F(s) = p (low + s (low' - low)) + (1 - p)(high + s (high' - high))
+// has the form A + B/y + C y, and F is concave because V is convex. The maximum of F is where
 //     y^2 = e^{-eta} (g width - e y_far) / (-(least d + e)),  g = low - high, d = high' - high, e = low' - low - d.
 // F is evaluated at the computed position as a sum of positive terms. A small error of the position changes F only in
 // second order.

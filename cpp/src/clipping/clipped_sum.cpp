@@ -18,16 +18,16 @@
 namespace tightdp {
 namespace {
 
-// Tiles whose sums (64 KB) stay in the second-level cache while a block's rows are added to them, and columns of each
-// row that are read one after another: 32 KB, some pages. Where rows come from memory, single tiles take half as long
-// again.
+// Number of tiles in a run, to which the rows of a block are added together. The sums of a run (64 KB) stay in the
+// second-level cache. A run has 32 KB of each row, some pages, which are read one after another. If rows are read from
+// memory, single tiles would take half as long again.
 constexpr std::size_t kRunTiles = 8;
 constexpr std::size_t kRunColumns = kRunTiles * kTileColumns;
 
-// Rows that add nothing stand for examples that are not finite, so that a NaN never meets a zero factor.
+// A row of zeros, which replaces examples that are not finite, so that a NaN is never multiplied by a factor of 0.
 alignas(64) constexpr double kZeroRow[kTileColumns] = {};
 
-// Sums of doubles, or of integers: the exact form.
+// Computes the sums in doubles or, for the exact form, in integers.
 template <class Sum>
 class Clipper {
     static constexpr bool kExact = std::is_same_v<Sum, std::int64_t>;
@@ -47,20 +47,20 @@ class Clipper {
         }
     }
 
-    // State of a team of threads that share the columns of one range of rows.
+    // The state of a team of threads that share the columns of one range of rows.
     struct Team {
         SpinBarrier barrier;
         // Sums of squares of a block's rows in each stripe, for two blocks in turn: [block
         // parity][stripe][row].
         AlignedArray squares;
-        bool stopped[2] = {};  // by parity of the block, as the caller saw it
+        bool stopped[2] = {};  // [block parity]: whether worker 0, the calling thread, was asked to stop
         explicit Team(std::size_t stripes) : squares(2 * kBlockRows * stripes) {}
     };
 
-    // Rows [begin, end), begin at the start of a chunk, in blocks of `rows`, and the stripes of `worker`. Each chunk of
-    // rows has sums of its own in `sums`, one a column. With `finish` the rows are one chunk and the last block's tiles
-    // go to the output; where all rows are also one block, `sums` has room for kRunColumns: then a run's sums are not
-    // kept.
+    // Adds the rows [begin, end) in blocks of `rows` rows, for the stripes of `worker`. `begin` is the start of a
+    // chunk. Each chunk of rows has its own sums in `sums`, one for each column. With `finish` the rows are one chunk,
+    // and the sums are written to the output after the last block. If there is also only one block, `sums` has room for
+    // the kRunColumns columns of one run, since the sums of a run are not kept.
     void run(Team& team, std::size_t begin, std::size_t end, std::size_t rows, int worker, int workers, Sum* sums,
              bool finish) const noexcept {
         const Range stripes = share(plan_.stripe_count(), 1, worker, workers);
@@ -71,8 +71,8 @@ class Clipper {
             block.follow(begin, rows, plan_.chunk_rows, end);
             double* const squared = team.squares.data() + parity * plan_.stripe_count() * kBlockRows;
             norms(block, stripes, squared);
-            // The caller decides for all whether to go on, so that none waits for one that left. Two places, since a
-            // slow thread may still read of the block before.
+            // Worker 0 decides for all workers whether to go on, so that no worker waits for one that has left. There
+            // are two places for the decision, since a slow thread may still read that of the block before.
             if (worker == 0) team.stopped[parity] = stop_.raised(0);
             team.barrier.wait(workers);
             if (team.stopped[parity]) return;
@@ -83,7 +83,8 @@ class Clipper {
         } while (begin < end);
     }
 
-    // The tile's sums, with noise, to the output. Leaves integers with their noise in `sums`.
+    // Writes the sums of a tile, with noise, to the output. In the exact form `sums` then holds the integers with
+    // noise.
     void write(const ClipTile& tile, Sum* sums) const noexcept {
         const ClipSegment& segment = r_.segments[tile.segment];
         const std::uint64_t noise_index = segment.noise_index + tile.column;
@@ -104,14 +105,14 @@ class Clipper {
         }
     }
 
-    // Whether the job is to stop early: called before the sums of a tile over `rows` rows, and before their noise if
-    // they are to be written.
+    // Returns whether the job has to stop early. It is called before `rows` rows are added to the sums of a tile, which
+    // includes the noise if `finish` says that the sums are then written.
     bool stopped(const ClipTile& tile, std::size_t rows, bool finish) const noexcept {
         return stop_.raised(tile.columns * static_cast<std::int64_t>(rows + (finish ? kNoise : 0)));
     }
     void rethrow() const { stop_.rethrow(); }
 
-    // to[j] = (add ? to[j] : 0) + sums[j]; integers modulo 2^64.
+    // Computes to[j] = (add ? to[j] : 0) + sums[j], modulo 2^64 for integers.
     static void add_up(Sum* to, const Sum* sums, std::int64_t n, bool add) noexcept {
         using Wrapping = std::conditional_t<kExact, std::uint64_t, double>;
         for (std::int64_t j = 0; j < n; ++j)
@@ -119,15 +120,16 @@ class Clipper {
     }
 
   private:
-    // Noise of a column, in units of work.hpp: up to a few microseconds.
+    // Units of work (runtime/work.hpp) for the noise of a column, which takes up to a few microseconds.
     static constexpr std::size_t kNoise = 1024;
 
-    // Rows of one chunk, at most kBlockRows.
+    // A block of at most kBlockRows rows of one chunk.
     struct Block {
         std::size_t begin = 0, end = 0;
-        bool fresh = true;  // the first of its chunk
+        bool fresh = true;  // true for the first block of a chunk
         double factors[kBlockRows];
-        // Exact form: rows whose integers 32 bits might not hold, which are added one by one.
+        // Has a bit for each row of the exact form whose integers may not fit in 32 bits. Such rows are added one by
+        // one.
         std::uint64_t heavy = 0;
         static_assert(kBlockRows <= 64);
 
@@ -139,8 +141,8 @@ class Clipper {
         }
     };
 
-    // The pieces of up to kSweepRows rows in a tile, from row `first` of the block on; rows that are not there, or not
-    // wanted, are zero.
+    // Returns the sweep over the columns of a tile of up to kSweepRows rows, from row `first` of the block on. Rows
+    // that are missing or not wanted are replaced by rows of zeros.
     template <class Wanted>
     Sweep sweep(const Block& block, std::size_t first, const ClipTile& tile, const void* (&rows)[kSweepRows],
                 Wanted&& wanted) const noexcept {
@@ -153,7 +155,8 @@ class Clipper {
         return {block.count() - first > kGroup ? 2 : 1, tile.columns, transform, rows};
     }
 
-    // Eight rows at a time, which hide each other's page ends.
+    // Computes the sums of squares of a block's rows, eight rows at a time, so that waiting at the end of a page of one
+    // row is hidden by the other rows.
     void norms(const Block& block, Range stripes, double* squared) const noexcept {
         const void* rows[kSweepRows];
         for (std::size_t first = 0; first < block.count(); first += kSweepRows)
@@ -177,9 +180,9 @@ class Clipper {
         }
     }
 
-    // Adds a run of tiles to `sums`, which begin at the run's first column. Eight rows at a time go over all of the
-    // run, because it takes long to come back to a row that was left: the processor prefetches the bytes that follow
-    // the last read.
+    // Adds a run of tiles to `sums`, which begin at the run's first column. Eight rows at a time are added over the
+    // whole run. Returning to a row later would be slow, because the processor prefetches the bytes that follow the
+    // last read.
     void add_run(const Block& block, std::span<const ClipTile> run, Sum* sums, bool finish) const noexcept {
         const auto of = [&](const ClipTile& tile) { return sums + (tile.first - run.front().first); };
         const void* rows[kSweepRows];
@@ -240,11 +243,11 @@ class Clipper {
     const FinishKernels finish_;
     const bool single_;  // whether rows are multiplied in float32
     clipping::Rounding rounding_;
-    double lane_weight_ = 0;  // rows up to this weight fit the lanes of a sweep
+    double lane_weight_ = 0;  // largest weight of rows whose integers fit in the 32-bit lanes of a sweep
     mutable StopFlag stop_;
 };
 
-// Memory for the sums of either kind: 8 bytes each.
+// Returns the memory as an array of sums, which are doubles or integers of 8 bytes.
 template <class Sum>
 Sum* sums_in(AlignedArray& memory) noexcept {
     static_assert(sizeof(Sum) == sizeof(double));
@@ -252,17 +255,17 @@ Sum* sums_in(AlignedArray& memory) noexcept {
 }
 
 int useful_workers(std::size_t elements, std::size_t pieces) noexcept {
-    // About 10 microseconds of work each, below which waking a thread costs more than it saves.
+    // Each worker gets at least about 10 microseconds of work. With less, waking a thread costs more than it saves.
     const std::size_t by_work = elements / (std::size_t{1} << 17) + 1;
     return static_cast<int>(std::min({static_cast<std::size_t>(max_threads()), by_work, pieces}));
 }
 
-// Threads share the columns and wait for each other once a block.
+// Computes the sums with threads that share the columns, and wait for each other once in each block of rows.
 template <class Sum>
 void by_columns(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
     const int wanted = useful_workers(request.rows * plan.columns + plan.columns, plan.stripe_count());
     typename Clipper<Sum>::Team team(plan.stripe_count());
-    // The pool may grant fewer workers: that changes no block.
+    // The thread pool may grant fewer workers. The blocks stay the same.
     const std::size_t rows = block_rows(plan.row_bytes / static_cast<std::size_t>(wanted));
     const bool one_block = request.rows <= rows;
     const std::size_t own = one_block ? std::min(kRunColumns, plan.columns) : 0;
@@ -274,7 +277,7 @@ void by_columns(const ClipRequest& request, const ClipPlan& plan, const Clipper<
     clipper.rethrow();
 }
 
-// Threads share the chunks of rows; the chunks' sums are added in order.
+// Computes the sums with threads that share the chunks of rows. The sums of the chunks are added in order.
 template <class Sum>
 void by_rows(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
     const std::size_t chunks = plan.chunk_count(request.rows);

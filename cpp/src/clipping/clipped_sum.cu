@@ -1,8 +1,9 @@
-// Three ways to the sums. Short rows: a block holds some between their norms and their sums. Longer ones: a
-// team of blocks holds them, each block its columns. Both read a row from memory once (device/one_read.cuh). What is
-// too long for the shared memory of all multiprocessors, or too little to be worth it, goes through in groups
-// that fit half the second-level cache where they can: the second reading is from there. Formulas:
-// clipping/device/clip.hpp; the choice: device/shape.hpp.
+// Computes clipped sums on a device in one of three ways. If rows are short, a thread block holds some rows in shared
+// memory between the computation of their norms and of their sums. If rows are longer, a team of blocks holds them, and
+// each block holds its own columns. Both ways read a row from memory once (device/one_read.cuh). The third way is for
+// rows that are too long for the shared memory of all multiprocessors, or for too few data. It reads groups of rows
+// twice. A group fits in half the second-level cache if possible, so that its second reading is from there. The
+// formulas are in device/clip.hpp, and the choice of the way is in device/shape.hpp.
 #include <algorithm>
 #include <vector>
 
@@ -23,13 +24,14 @@ constexpr int kAddThreads = 1024;
 Machine machine_here(std::int64_t& cache) {
     cache = attribute(cudaDevAttrL2CacheSize);
     const std::int64_t alone = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    // A block's own kilobyte, and a little for the runtime.
+    // Subtracts the kilobyte that is reserved for each block, and a little for the runtime.
     const std::int64_t half = std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - 2048, alone);
     const bool grid = attribute(cudaDevAttrCooperativeLaunch) != 0;
     return {attribute(cudaDevAttrMultiProcessorCount), half, alone - 1024, grid};
 }
 
-// Rows [begin, begin + count): squares[row - begin][piece], a warp a piece.
+// Computes squares[row - begin][piece], the sums of squares of the pieces of the rows [begin, begin + count). Each
+// piece is computed by one warp.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     squares_kernel(DeviceClip clip, std::int64_t begin, std::int64_t count, std::int64_t pieces, double* squares) {
@@ -52,7 +54,7 @@ __global__ void factors_kernel(DeviceClip clip, std::int64_t begin, std::int64_t
     factors[i] = row_factor<T>(clip, begin + i, square);
 }
 
-// sums[column] += the group's clipped rows, a thread a column.
+// Adds the clipped rows of the group to sums[column]. Each column is added by one thread.
 template <class T>
 __global__ void __launch_bounds__(kThreads) sums_kernel(DeviceClip clip, std::int64_t begin, std::int64_t count,
                                                         const double* factors, double* sums, bool fresh) {
@@ -118,7 +120,8 @@ class Launch {
         finish_partial(partial, s.blocks);
     }
 
-    // False where the device cannot hold all blocks at once (it is shared with others, say): nothing was queued then.
+    // Returns false, with nothing queued, if the device cannot hold all blocks at once. This may happen if the device
+    // is shared with others.
     template <class T>
     bool sliced_rows(const SliceShape& s) {
         allow(sliced_kernel<T>, s.bytes());
@@ -156,7 +159,8 @@ class Launch {
         const std::int64_t pieces = ceiling(clip_.columns, kDevicePiece);
         const std::int64_t fitting =
             cache_ / 2 / std::max<std::int64_t>(1, clip_.columns * static_cast<std::int64_t>(sizeof(T)));
-        // Rows too long for the cache are read twice; 64 at a time keep the traffic of the sums small.
+        // Rows that are too long for the cache are read twice from memory. With groups of 64 rows, reading and writing
+        // the sums takes little time.
         const std::int64_t group = std::max<std::int64_t>(fitting, 64);
         const Scratch squares(static_cast<std::size_t>(group * pieces) * 8, stream_);
         const Scratch factors(static_cast<std::size_t>(group) * 8, stream_);

@@ -1,4 +1,4 @@
-// Clip, add up, add noise on a device. The twin of clipping/clipped_sum.hpp.
+// Clips examples, adds them up, and adds noise on a device (GPU). This is the counterpart of clipping/clipped_sum.hpp.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,12 +7,13 @@
 
 namespace tightdp::cuda {
 
-// Computes tightdp::clipped_sum with every pointer of the request in device memory, the stream's key excepted. Returns
-// once the work is queued on `stream`: no wait by the host. The result depends on the device's number of
-// multiprocessors and on the shape alone. Throws Error.
+// Computes tightdp::clipped_sum. All pointers of the request point to device memory, except that to the random stream.
+// The function returns when the work is queued on `stream`, without waiting for the result. Apart from the data, the
+// result depends only on the shape of the request and on the device's number of multiprocessors. Throws Error.
 void clipped_sum(const ClipRequest& request, cudaStream_t stream);
 
-// Computes the exact form of tightdp::clipped_sum, request.grid > 0: the same integers, and with noise the same bits.
+// Computes the exact form of tightdp::clipped_sum, for request.grid > 0. The integers are the same as on the CPU, and
+// so are the bits of the result with noise.
 void exact_sum(const ClipRequest& request, cudaStream_t stream);
 
 }  // namespace tightdp::cuda

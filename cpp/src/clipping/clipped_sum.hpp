@@ -1,10 +1,10 @@
-// Clip every example, add them up, add noise: one call, one read of the data from memory where a few examples
-// fit the second-level cache. In doubles, or exactly: then what is added are integers
-// (docs/theory/clipping.md, section 7).
+// Clips every example, adds the examples up, and adds noise in one call. If a few examples fit in the second-level
+// cache, the data are read from memory only once. The sums are computed in doubles, or in the exact form: then integers
+// are added (docs/theory/clipping.md, section 7).
 //
-// The result does not depend on the number of threads or on the instruction set: norms are summed in a fixed
-// order of columns, columns in a fixed order of rows or in integers, whose order does not matter
-// (docs/theory/clipping.md, section 3).
+// The result does not depend on the number of threads or on the instruction set. The squares of a row are added in a
+// fixed order of columns. The columns are added in a fixed order of rows, or in integers, for which the order does not
+// matter (docs/theory/clipping.md, section 3).
 #pragma once
 
 #include <cstddef>
@@ -17,43 +17,49 @@
 
 namespace tightdp {
 
-// Some columns of every row: one parameter's per-example gradients. Columns are contiguous; rows are `stride`
-// bytes apart. `out` takes the columns' sums.
+// A range of columns of every row, such as the per-example gradients of one parameter. Columns are contiguous, and rows
+// are `stride` bytes apart. The sums of the columns are written to `out`.
 struct ClipSegment {
     const void* data;
     std::ptrdiff_t stride;
     std::size_t columns;
     void* out;
-    std::uint64_t noise_index = 0;  // of the first column's noise in the stream
+    std::uint64_t noise_index = 0;  // index in the random stream of the noise of the first column
 };
 
+// The arguments of clipped_sum.
 struct ClipRequest {
     std::vector<ClipSegment> segments;
     std::size_t rows = 0;
     Dtype dtype = Dtype::float32;
-    bool out_double = false;    // out is float64, else float32
-    bool out_integers = false;  // out is int64, in steps of the grid: exact form alone
-    bool accumulate = false;    // adds to what out holds: integers, in the exact form
+    bool out_double = false;    // true if `out` is float64, false if it is float32
+    bool out_integers = false;  // true if `out` is int64, in steps of the grid; in the exact form only
+    bool accumulate = false;    // true if the sums are added to the values in `out`; exact form: these are integers
 
-    double max_norm = 1;  // > 0
+    double max_norm = 1;  // the clipping norm, > 0
     clipping::Rule rule = clipping::Rule::flat;
     double stability = 0;                   // >= 1e-100 under Rule::normalize
-    const double* weights = nullptr;        // one a row, finite and >= 0; null: all 1
-    const double* center = nullptr;         // one a column over all segments, finite; null with inverse_scale
-    const double* inverse_scale = nullptr;  // finite and > 0
+    const double* weights = nullptr;        // for each row, a finite number >= 0; null if all are 1
+    const double* center = nullptr;         // for each column of all segments, a finite number; null if not centred
+    const double* inverse_scale = nullptr;  // for each column of all segments, finite and > 0; null if `center` is
 
-    // Step of the exact form, a power of two, if above 0: sums are multiples of it; weight * max_norm / grid < 2^62.
+    // Step of the exact form, a power of two, or 0 for sums in doubles. In the exact form the sums are multiples of the
+    // grid, and weight * max_norm / grid has to be below 2^62.
     double grid = 0;
 
-    double deviation = 0;  // of the normal noise added to each column; exact: in grid steps, at most 2^39
-    const random::RandomStream* stream = nullptr;  // null: no noise
+    // Standard deviation of the normal noise that is added to each column. In the exact form it is in steps of the grid
+    // and at most 2^39.
+    double deviation = 0;
+    const random::RandomStream* stream = nullptr;  // source of the noise; null for no noise
 
-    double* norms =
-        nullptr;  // one a row: norms before clipping, +inf for examples that are not finite; may be null
+    // Output: for each row its norm before clipping, which is +inf for examples that are not finite. Null if not
+    // wanted.
+    double* norms = nullptr;
 };
 
-// Throws std::bad_alloc before anything is written, and Interrupted where the calling thread is asked to stop: then
-// the outputs' contents are unspecified, but no sum of a release is there without its noise.
+// Computes the clipped sum of a request. Throws std::bad_alloc before anything is written. Throws Interrupted if the
+// calling thread is asked to stop. The contents of the outputs are then unspecified, but no sum of a release is written
+// without its noise.
 void clipped_sum(const ClipRequest& request);
 
 }  // namespace tightdp

@@ -1,5 +1,6 @@
-// The exact form: squares, factors, integer sums, in groups of rows that fit half the second-level cache
-// where they can, so that the second reading is from there; then the noise. Compile without contraction.
+// Computes the exact form on a device: squares, factors and integer sums of one group of rows after the other, and then
+// the noise. A group fits in half the second-level cache if possible, so that its second reading is from there. Compile
+// without contraction of a * b + c to fused multiply-adds.
 #include "clipped_sum.cuda.hpp"
 #include "clipping/device/exact_kernels.cuh"
 #include "clipping/device/request.hpp"

@@ -1,5 +1,5 @@
-// One row of a request at a time, where speed does not matter: rows of extreme size or weight. By the formulas that the
-// threads of a device use (device/clip.hpp).
+// Handles single rows of extreme size or weight, for which speed does not matter. The formulas are those of the threads
+// of a device (device/clip.hpp).
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,14 @@ class ClipRows {
         return clipping::row_of<char>(segments_[tile.segment], static_cast<std::int64_t>(row)) + tile.column * size_;
     }
 
-    // The norm of a row whose sum of squares overflowed or met a NaN.
+    // Returns the norm of a row whose sum of squares is infinite or NaN.
     double norm_of_large(std::size_t row) const noexcept {
         return with_dtype(dtype_,
                           [&]<class T> { return clipping::norm_of_large<T>(clip_, static_cast<std::int64_t>(row)); });
     }
 
-    // sums[j] += trunc(factor * row_j) modulo 2^64, multiplied in double; the integers are under 2^62.
+    // Computes sums[j] += trunc(factor * row_j) modulo 2^64 for the columns j of a tile. The products are computed in
+    // double, and the integers are below 2^62.
     void add_integers(std::size_t row, const ClipTile& tile, double factor, std::int64_t* sums) const noexcept {
         with_dtype(dtype_, [&]<class T> {
             const auto* const p = reinterpret_cast<const T*>(at(row, tile));

@@ -8,14 +8,14 @@
 namespace tightdp {
 namespace {
 
-// Largest number of stripes: enough to share out evenly over 2, 4, 8, ... threads, but few, because at each block
-// every thread reads the others' sums.
+// Largest number of stripes. There have to be enough to share them out evenly over 2, 4, 8, ... threads. There should
+// be few, because in each block of rows every thread reads the sums of the others.
 constexpr std::size_t kMostStripes = 64;
 constexpr std::size_t kTilesPerStripe = 2;
-// Largest number of columns for which threads share out rows; they share out the columns if there are more.
+// Largest number of columns for which threads share the rows among them. If there are more, they share the columns.
 constexpr std::size_t kNarrowColumns = 8192;
-// Number of elements in a chunk of rows: a thread's work of some 20 microseconds, and 64 or more rows, so that the
-// chunks' own sums are at most a thirtieth of the data.
+// Number of elements in a chunk of rows, some 20 microseconds of work, and smallest number of rows in a chunk. With 64
+// rows or more, the chunks' own sums are at most a thirtieth of the data.
 constexpr std::size_t kChunkElements = std::size_t{1} << 18;
 constexpr std::size_t kChunkRows = 64;
 
@@ -39,7 +39,7 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
     }
     row_bytes = columns * element_size(request.dtype);
     const std::size_t count = std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
-    // Each stripe ends with the tile whose middle is the last before its share of the columns.
+    // Each stripe ends with the last tile whose middle is before the end of the stripe's share of the columns.
     std::size_t most_tiles = 0;
     stripes.push_back(0);
     for (std::size_t s = 1; s <= count; ++s) {
@@ -50,7 +50,8 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
         most_tiles = std::max(most_tiles, t - stripes.back());
         stripes.push_back(t);
     }
-    // 64 squares a sum of 16 in a tile, 4 levels to add the 16, the tiles of a stripe, the stripes.
+    // A tile has 16 running sums of 64 squares each, which are added in 4 levels. Then come the tiles of a stripe, and
+    // the stripes.
     longest_chain = static_cast<double>(kTileColumns / 16 + 4 + most_tiles + count);
 
     chunk_rows = std::max<std::size_t>(1, request.rows);
@@ -61,14 +62,15 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
 }
 
 std::size_t block_rows(std::size_t bytes_per_row) noexcept {
-    // .45 of the cache: their sums take half as much for every four rows, and pages that fall on the same sets some.
+    // Rows get .45 of the cache. For every four rows their sums take half as much, and some space is lost to pages that
+    // fall on the same sets of the cache.
     const std::size_t rows = second_level_cache * 45 / 100 / std::max<std::size_t>(1, bytes_per_row);
     if (rows >= kSweepRows) return std::min(rows / kSweepRows * kSweepRows, kBlockRows);
-    // Four rows that fit beside their sums, which take as much as two of float32, gain more than their sums' way to
-    // and fro costs: a tenth at 142 KB a row.
+    // Takes four rows if they fit in the cache beside their sums, which take as much space as two rows of float32. This
+    // gains more than reading and writing the sums again costs: a tenth of the time at 142 KB for each row.
     if (kGroup * 3 / 2 * bytes_per_row <= second_level_cache * 85 / 100) return kGroup;
-    // Rows of up to the cache's size still come faster from the next one than from memory. Longer rows are read twice
-    // from memory: then the more of them a block has, the fewer times their sums are.
+    // Rows of up to the cache's size are still read faster from the next cache than from memory. Longer rows are read
+    // twice from memory. A block then has as many rows as possible, so that the sums are read fewer times.
     return bytes_per_row <= second_level_cache ? kSweepRows : kBlockRows;
 }
 

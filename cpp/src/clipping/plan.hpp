@@ -1,5 +1,5 @@
-// Plan of a call of clipped_sum: tiles of columns, stripes of tiles, blocks of rows. It depends on shapes alone,
-// except for the number of rows in a block, which no result depends on.
+// Divides the work of a call of clipped_sum into tiles of columns, stripes of tiles, and blocks of rows. The division
+// depends on the shapes alone, except for the number of rows in a block. No result depends on this number.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,29 @@
 
 namespace tightdp {
 
+// A range of columns of one segment.
 struct ClipTile {
     std::size_t segment;
-    std::size_t column;  // in the segment
-    std::size_t first;   // over all segments
+    std::size_t column;  // index of the tile's first column in its segment
+    std::size_t first;   // index of the tile's first column among those of all segments
     std::int64_t columns;
 };
 
-// Largest number of rows of a block: the state of these rows that one thread keeps is small, and 64 streams still
-// prefetch well.
+// Largest number of rows in a block. The state of 64 rows that a thread keeps is small, and the processor still
+// prefetches 64 rows well.
 inline constexpr std::size_t kBlockRows = 64;
 
 struct ClipPlan {
     std::vector<ClipTile> tiles;
-    // A stripe is a run of tiles; norms are summed stripe by stripe, and threads get whole stripes.
-    std::vector<std::size_t> stripes;  // first tile of each, then the number of tiles
+    // A stripe is a run of tiles. Norms are summed stripe by stripe, and threads get whole stripes. The vector has the
+    // index of the first tile of each stripe, and then the number of tiles.
+    std::vector<std::size_t> stripes;
     std::size_t columns = 0;
     std::size_t row_bytes = 0;
-    // Rows are cut into chunks of this many, each with sums of its own, where the columns are too few to
-    // share out.
+    // Number of rows in a chunk. Each chunk has its own sums. There is more than one chunk only if there are too few
+    // columns to share out over threads.
     std::size_t chunk_rows = 0;
-    // Additions that one entry's square goes through on its way to the norm.
+    // Largest number of successive additions after an entry's square is added to the sum of squares.
     double longest_chain = 0;
 
     explicit ClipPlan(const ClipRequest& request);
@@ -40,8 +42,8 @@ struct ClipPlan {
     }
 };
 
-// Number of rows in a block for threads that hold so many bytes of each row, a multiple of kGroup: as many as stay in
-// the second-level cache between their norms and their sum.
+// Returns the number of rows in a block, a multiple of kGroup, for threads that each work on `bytes_per_row` bytes of a
+// row. As many rows are taken as stay in the second-level cache between the computation of their norms and their sum.
 std::size_t block_rows(std::size_t bytes_per_row) noexcept;
 
 std::size_t element_size(Dtype dtype) noexcept;

@@ -1,5 +1,5 @@
-// Norms and weighted sums of a tile of columns, in doubles or in integers. Orders of summation and rounding
-// errors: docs/theory/clipping.md.
+// Computes sums of squares and weighted sums over a tile of columns, in doubles or in integers. The orders of summation
+// and the rounding errors are in docs/theory/clipping.md.
 #include "tile.hpp"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace tightdp::TIGHTDP_ISA {
 
 namespace {
 
-// Rows that are squared exactly in double and added in float32, four at a time; the others are all double.
+// True for rows of float32 or a narrower type without a transform. They are squared exactly in double, and four of them
+// are added in float32 at a time. All other rows are computed in double.
 template <class T, bool transformed>
 inline constexpr bool kSingle = sizeof(T) <= 4 && !transformed;
 
@@ -23,17 +24,17 @@ TIGHTDP_CLIP_INLINE Wide entries(const T* p, [[maybe_unused]] Transform t, [[may
         return load_wide(p + j);
 }
 
-// Factors, in the precision that they multiply in.
+// The type of a clip factor, which is the precision in which a row is multiplied.
 template <class T, bool transformed>
 using Factor = std::conditional_t<kSingle<T, transformed>, float, double>;
 
-// Sixteen columns at a time, and the sixteen running sums of squares that they belong to whatever the width
-// of the registers.
+// Number of columns that are processed at a time, and of running sums of squares. It is the same for all widths of the
+// registers, so that a column always belongs to the same sum.
 constexpr int kColumns = 16;
 constexpr int kVecs = kColumns / kWidth;
 
-// Bytes ahead in each row. Eight rows side by side hide each other's page ends, where the processor's own
-// prefetching stops; a single row is read a third slower.
+// Number of bytes by which each row is prefetched. The processor's own prefetching stops at the end of a page. With
+// eight rows side by side this is hidden by the other rows. A single row is read a third slower.
 constexpr std::int64_t kAhead = 512;
 
 template <class T>
@@ -61,7 +62,7 @@ struct Squares {
         }
     }
 
-    // Halves are added to halves.
+    // Returns the sum of the running sums: the second half is added to the first, and so on down to one number.
     TIGHTDP_CLIP_INLINE double total(Squares& s) {
         for (int half = kVecs / 2; half > 0; half /= 2)
             for (int v = 0; v < half; ++v) s.sums[v] = s.sums[v] + s.sums[v + half];
@@ -73,7 +74,7 @@ struct Squares {
     }
 };
 
-// sum_r factors[r] * row_r over kWidth columns of one group.
+// Returns sum_r factors[r] * row_r over the rows r of one group, for kWidth columns.
 template <class T, bool transformed>
 TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
                                    std::int64_t j) {
@@ -88,7 +89,8 @@ TIGHTDP_CLIP_INLINE Wide group_sum(const T* const* rows, const Factor<T, transfo
     }
 }
 
-// sum_r trunc(factors[r] * row_r) over kWidth columns of all rows of a sweep, each product rounded first.
+// Returns sum_r trunc(factors[r] * row_r) over all rows r of a sweep, for kWidth columns. Each product is rounded to
+// floating point before it is truncated.
 template <class T, bool transformed, int count>
 TIGHTDP_CLIP_INLINE IntVec integer_sum(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
                                        std::int64_t j) {
@@ -102,22 +104,23 @@ TIGHTDP_CLIP_INLINE IntVec integer_sum(const T* const* rows, const Factor<T, tra
     return total;
 }
 
-// The last n < kColumns columns of rows, padded with zeros.
+// Copies the last n < kColumns columns of a row, and pads them with zeros.
 template <class T>
 TIGHTDP_CLIP_INLINE const T* padded(T (&to)[kColumns], const T* p, std::int64_t n) {
     for (int i = 0; i < kColumns; ++i) to[i] = i < n ? p[i] : T{};
     return to;
 }
 
-// Copy of the last columns. It is separate from the rows; otherwise the variables beside them would not stay in
-// registers.
+// A copy of the last columns of the rows. It is separate from the struct Rows, since other variables in the same struct
+// would not stay in registers.
 template <class T, int groups>
 struct Tail {
     T rows[groups * kGroup][kColumns];
     double center[kColumns], inverse[kColumns];
 };
 
-// Rows of a sweep, in variables of its own, so that nothing it writes to can be among them.
+// The rows of a sweep. The pointers are copied to variables of this struct, so that the compiler knows that no output
+// overwrites them.
 template <class T, bool transformed, int groups>
 struct Rows {
     static constexpr int count = groups * kGroup;
@@ -128,7 +131,7 @@ struct Rows {
         for (int r = 0; r < count; ++r) s.rows[r] = static_cast<const T*>(given.rows[r]);
         s.t = given.transform;
     }
-    // The columns from j on become the first.
+    // Makes the rows start with the columns from j on, which are the last `left` columns.
     TIGHTDP_CLIP_INLINE void pad(Rows& s, Tail<T, groups>& to, std::int64_t j, std::int64_t left) {
         for (int r = 0; r < count; ++r) s.rows[r] = padded(to.rows[r], s.rows[r] + j, left);
         if constexpr (transformed)
@@ -141,7 +144,7 @@ struct Squarer {
     Rows<T, transformed, groups> of;
     Squares<T, transformed> running[groups * kGroup];
 
-    // kColumns columns from j on.
+    // Adds the squares of kColumns columns, from column j on.
     TIGHTDP_CLIP_INLINE void columns(Squarer& s, std::int64_t j) {
 #pragma GCC unroll 8  // so that the running sums of all rows are in registers
         for (int r = 0; r < s.of.count; ++r) {
@@ -173,7 +176,7 @@ struct Adder {
     Sum* sums;
     bool fresh;
 
-    // kColumns columns from j on.
+    // Adds kColumns columns of the rows, from column j on.
     TIGHTDP_CLIP_INLINE void columns(Adder& s, std::int64_t j) {
         for (int v = 0; v < kVecs; ++v) {
             const std::int64_t at = j + v * kWidth;

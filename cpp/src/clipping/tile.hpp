@@ -1,5 +1,5 @@
-// The loops of clipping over one tile of columns, one copy an instruction set. All variants return the same
-// bits.
+// The loops of clipping over one tile (a range of columns), compiled once for each instruction set. All copies return
+// the same bits.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tightdp {
 enum class Dtype : int { float16, bfloat16, float32, float64 };
 inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64"};
 
-// f.template operator()<T>() for the type T that a dtype names.
+// Calls f.template operator()<T>() for the type T that `dtype` names.
 template <class F>
 [[gnu::always_inline]] inline auto with_dtype(Dtype dtype, const F& f) {
     switch (dtype) {
@@ -27,41 +27,45 @@ template <class F>
     }
 }
 
-// Number of columns in a tile: its sums (8 KB) and the rows added to them stay in the first-level cache. Half as many
-// cost a tenth of the time for starting and ending sweeps.
+// Number of columns in a tile. Its sums (8 KB) and the rows that are added to them stay in the first-level cache. With
+// half as many columns, a tenth of the time would go to starting and ending sweeps.
 inline constexpr std::int64_t kTileColumns = 1024;
-// Number of rows that are added in the row's own precision before the sum in double takes them.
+// Number of rows that are added in their own precision before their sum is added to the sum in double.
 inline constexpr int kGroup = 4;
-// Number of groups in one sweep: more than eight rows at once are more streams than a core follows.
+// Largest number of groups in one sweep over the columns of a tile. With more than eight rows at once, the processor
+// would not prefetch all of them.
 inline constexpr int kMostGroups = 2;
 inline constexpr int kSweepRows = kMostGroups * kGroup;
-// Bound on the integers of a row in exact sums: the integers of a sweep then fit 32 bits.
+// Bound on the integers of a row in exact sums. With this bound the sums of a sweep's integers fit in 32 bits.
 inline constexpr double kLaneLimit = 0x1p31 / kSweepRows;
 
-// A centre and the inverse of a scale, at the tile's first column; null where rows are taken as they are.
+// Pointers to the centre and to the inverse of the scale at the tile's first column. Both are null if rows are neither
+// centred nor scaled.
 struct Transform {
     const double* center;
     const double* inverse_scale;
 };
 
-// Some columns of some rows. Rows that are not there are rows of zeros.
+// A range of columns of a few rows, over which a kernel goes at once. Missing rows are replaced by rows of zeros.
 struct Sweep {
-    int groups;      // of kGroup rows, at most kMostGroups
-    std::int64_t n;  // columns, at most kTileColumns
+    int groups;      // number of groups of kGroup rows, at most kMostGroups
+    std::int64_t n;  // number of columns, at most kTileColumns
     Transform transform;
     const void* const* rows;
 };
 
+// The loops over a sweep.
 struct ClipKernels {
-    // squares[r] += sum_j rows[r][j]^2, or ((g - a) / b)^2 under a transform.
+    // Computes squares[r] += sum_j x^2, where x is rows[r][j], or (rows[r][j] - center[j]) * inverse_scale[j] under a
+    // transform.
     void (*square)(const Sweep& s, double* squares);
-    // sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * rows[r][j], group after group, in doubles; exact:
-    // + sum_r trunc(factors[r] * rows[r][j]), in 64-bit integers modulo 2^64.
+    // Computes sums[j] = (fresh ? 0 : sums[j]) + sum_r factors[r] * x in doubles, group after group, with x as above.
+    // In the exact form the terms are trunc(factors[r] * x), and the sums are 64-bit integers modulo 2^64.
     void (*add)(const Sweep& s, const double* factors, void* sums, bool fresh);
 };
 
-// out[j] = (add ? out[j] : 0) + sums[j] + deviation * noise[j]; noise may be null. `of_integers`: out[j] =
-// grid * integers[j], rounded.
+// The loops that write the output. `single` and `full` compute out[j] = (add ? out[j] : 0) + sums[j] + deviation *
+// noise[j], where `noise` may be null. The loops of integers compute out[j] = grid * integers[j], rounded.
 struct FinishKernels {
     void (*single)(float* out, const double* sums, const float* noise, double deviation, std::int64_t n, bool add);
     void (*full)(double* out, const double* sums, const double* noise, double deviation, std::int64_t n, bool add);

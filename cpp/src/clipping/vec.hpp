@@ -1,4 +1,4 @@
-// A register of floats and the two registers of doubles of the same columns. For .simd.cpp files only.
+// Vectors of floats, and pairs of vectors of doubles for the same columns. Only .simd.cpp files include this header.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ inline constexpr int kWidth = 4;
 
 using FloatVec = float __attribute__((vector_size(4 * kWidth)));
 using DoubleVec = double __attribute__((vector_size(4 * kWidth)));
-// Registers read from memory at any alignment.
+// Vectors that are read from memory at any alignment.
 using FloatsAt = float __attribute__((vector_size(4 * kWidth), aligned(4), may_alias));
 using DoublesAt = double __attribute__((vector_size(4 * kWidth), aligned(8), may_alias));
 
 using IntVec = std::int32_t __attribute__((vector_size(4 * kWidth)));
 using HalfIntVec = std::int32_t __attribute__((vector_size(2 * kWidth)));
-// Unsigned, so that sums wrap.
+// A vector of unsigned integers, so that sums wrap around.
 using LongVec = std::uint64_t __attribute__((vector_size(4 * kWidth)));
 using LongsAt = std::uint64_t __attribute__((vector_size(4 * kWidth), aligned(8), may_alias));
 
-// kWidth columns as doubles.
+// kWidth columns as doubles, in two vectors.
 struct Wide {
     DoubleVec low, high;
 };
@@ -68,9 +68,9 @@ TIGHTDP_CLIP_INLINE FloatVec load(const clipping::BFloat16* p) {
     return load_narrow(p);
 }
 
-// Floats as doubles, exactly. Intrinsics, since GCC 12 takes a detour through halves for
-// __builtin_convertvector; the masked ones with a full mask, since it warns of the undefined pass-through of
-// the others.
+// Converts floats to doubles, exactly. The function uses intrinsics, since GCC 12 splits the vector into halves for
+// __builtin_convertvector. They are the masked ones with a full mask, since GCC 12 warns of an undefined operand in the
+// others.
 TIGHTDP_CLIP_INLINE Wide widen(FloatVec x) {
 #if defined(TIGHTDP_ISA_avx512)
     const auto low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -85,7 +85,7 @@ TIGHTDP_CLIP_INLINE Wide widen(FloatVec x) {
 #endif
 }
 
-// Floats straight from memory as doubles: the conversion itself reads them.
+// Loads floats and converts them to doubles in one instruction.
 TIGHTDP_CLIP_INLINE Wide load_wide(const float* p) {
 #if defined(TIGHTDP_ISA_avx512)
     return {(DoubleVec)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)),
@@ -114,7 +114,7 @@ TIGHTDP_CLIP_INLINE void store(double* p, const Wide& x) {
     at[1] = x.high;
 }
 
-// a + x * x where x * x is exact (24-bit x), so that fusing changes no bit.
+// Returns a + x * x for x of 24 bits. The product x * x is exact, so that a fused multiply-add returns the same bits.
 TIGHTDP_CLIP_INLINE DoubleVec add_exact_square(DoubleVec a, DoubleVec x) {
 #if defined(TIGHTDP_ISA_avx512)
     return (DoubleVec)_mm512_fmadd_pd((__m512d)x, (__m512d)x, (__m512d)a);
@@ -125,7 +125,7 @@ TIGHTDP_CLIP_INLINE DoubleVec add_exact_square(DoubleVec a, DoubleVec x) {
 #endif
 }
 
-// Toward zero; |x| < 2^31.
+// Rounds toward zero. Precondition: |x| < 2^31.
 TIGHTDP_CLIP_INLINE IntVec truncated(FloatVec x) {
     return __builtin_convertvector(x, IntVec);
 }
@@ -143,7 +143,7 @@ TIGHTDP_CLIP_INLINE IntVec truncated(const Wide& x) {
 #endif
 }
 
-// p[i] = (fresh ? 0 : p[i]) + x[i] modulo 2^64.
+// Computes p[i] = (fresh ? 0 : p[i]) + x[i] modulo 2^64.
 TIGHTDP_CLIP_INLINE void add_integers(std::int64_t* p, IntVec x, bool fresh) {
     auto* const at = reinterpret_cast<LongsAt*>(p);
 #if defined(TIGHTDP_ISA_avx512)

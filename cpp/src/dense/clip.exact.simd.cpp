@@ -1,7 +1,8 @@
-// Turns residuals into integers w_k with |w_k (x) q_k| <= C / grid. docs/theory/exact-products.md, sections 3 and 5.
+// Turns the errors r_k of records into integers w_k with |w_k (x) q_k| <= C / grid, where q_k are the integers of the
+// record's inputs and C is the clipping norm. docs/theory/exact-products.md, sections 3 and 5.
 //
-// Whatever the floats below do, the last step of each kernel compares integers with the bound, and a record that fails
-// contributes nothing. The guarantee rests on that step alone.
+// The last step of each kernel compares the norm of the integers with the bound. A record that exceeds the bound
+// contributes nothing. The guarantee rests on this step alone, whatever rounding errors occur before.
 #include "layers.simd.hpp"
 #include "vec.hpp"
 
@@ -11,15 +12,16 @@ namespace {
 constexpr std::int64_t kBlock = kDenseBlock;
 using Lanes = double[kBlock];
 
-// Kept between the bound and what is aimed at, beside twice the comparison's slack: more than the roundings of the
-// norm, so that the comparison never has anything to do.
+// Relative distance that is kept between the bound and the norm that clipping aims at, in addition to twice
+// DenseClip::slack. It exceeds the rounding errors of the norm, so that the last step never drops a record.
 constexpr double kSlack = 0x1p-36;
 
-// Largest double under 2^1023: beyond it a residual is as good as infinite.
+// Largest absolute value of an error in units of h |x|. Larger ones are treated as infinite.
 constexpr double kFinite = 0x1p1022;
 
-// v = r / (step grid), in units in which the gradient is v (x) q; 0 beyond the last record and where q = 0. `top` is
-// the largest entry of a record, infinite where one is not finite or the record contributes nothing.
+// Computes v = r / (step grid) from the errors r, so that v (x) q is the gradient in units of the grid. v is 0 beyond
+// the last record, and where q = 0. `top` is the largest |v| of each record. It exceeds kFinite if an entry is not
+// finite or if the record does not contribute.
 template <class T>
 TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
     for (std::int64_t k = 0; k < kBlock; ++k)
@@ -34,8 +36,8 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
             units[k] = moves ? c.inverse_grid / step : 0.0;
             if (!(step > 0)) top[k] = 2 * kFinite;
         }
-        // A line of each record's errors at a time: those of one output are far apart, and often in one set of the
-        // cache.
+        // Reads one cache line of each record's errors at a time. The errors of a single output would be far apart, and
+        // often in the same set of the cache.
         constexpr std::int64_t kRun = 64 / sizeof(T);
         for (std::int64_t o = 0; o < layer.outputs; o += kRun) {
             const std::int64_t run = layer.outputs - o < kRun ? layer.outputs - o : kRun;
@@ -54,7 +56,8 @@ TIGHTDP_VINLINE void load_errors(const DenseClip& c, double* v, double* top) {
     }
 }
 
-// sums[k] = sum over layers of Q_k sum over outputs of v^2 (v in units of 1 / scale[k]).
+// Computes for each record k the sum over layers of Q_k times the sum over outputs of (v scale[k])^2, where Q_k =
+// |q_k|^2 is the layer's squares[k].
 TIGHTDP_VINLINE void add_squares(const DenseClip& c, const double* v, const double* scale, double* sums) {
     for (std::int64_t k = 0; k < kBlock; ++k) sums[k] = 0;
     for (std::int64_t l = 0; l < c.layer_count; ++l) {
@@ -69,7 +72,8 @@ TIGHTDP_VINLINE void add_squares(const DenseClip& c, const double* v, const doub
     }
 }
 
-// A power of two that brings the largest entry into [1, 2), 0 where the record is not to contribute.
+// Computes a power of two that brings the largest entry of each record into [1, 2), or 0 if the record does not
+// contribute.
 TIGHTDP_VINLINE void shrink(const double* top, double* scale) {
     for (std::int64_t k = 0; k < kBlock; ++k) {
         const double power = power_below(top[k] > 0x1p-1000 ? top[k] : 0x1p-1000);
@@ -90,7 +94,8 @@ void plain(const DenseClip& c) {
         for (std::int64_t k = 0; k < c.count; ++k) margin[k] += outputs * c.layers[l].squares[c.first + k];
     }
     const double reach = c.bound * (1 - (kSlack + 2 * c.slack)), longest = c.normalize ? __builtin_inf() : 1.0;
-    // Loops without a branch, which vectorise. Rounding moves w (x) q by at most half of |q| for each output.
+    // The next loops have no branches, so that they vectorise. Rounding changes w (x) q by at most |q| / 2 for each
+    // output.
     for (std::int64_t k = 0; k < kBlock; ++k) goal[k] = reach - 0.5 * __builtin_sqrt(margin[k]);
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = goal[k] / __builtin_sqrt(sums[k]);
     for (std::int64_t k = 0; k < kBlock; ++k) {
@@ -113,7 +118,7 @@ void plain(const DenseClip& c) {
             if (c.layers[l].formed) continue;
             for (std::int64_t k = 0; k < kBlock; ++k) row[k] = nearest(row[k]);
         }
-    // Squares and sums of numbers that are held exactly: at most a rounding each.
+    // The numbers are exact, and each square and each addition has at most one rounding.
     add_squares(c, v, ones, sums);
     const double most = c.bound * c.bound * (1 - c.slack);
     for (std::int64_t k = 0; k < kBlock; ++k) factor[k] = sums[k] <= most ? 1.0 : 0.0;
@@ -121,7 +126,7 @@ void plain(const DenseClip& c) {
         for (std::int64_t k = 0; k < kBlock; ++k) v[i * kBlock + k] = factor[k] > 0 ? v[i * kBlock + k] : 0.0;
 }
 
-// Sixteen running sums, so that the order does not depend on the width of the registers.
+// Sixteen running sums, so that the order of the additions does not depend on the width of the registers.
 struct Sixteen {
     Vec part[16 / kLanes];
 };
@@ -134,7 +139,8 @@ TIGHTDP_VINLINE double total(const Sixteen& s) {
     return lanes[0];
 }
 
-// sum over layers and entries of ((v q - f A) grid / b)^2 of record k.
+// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k, where A is the centre in integers
+// and b the scale.
 TIGHTDP_VINLINE double scaled_square(const DenseClip& c, const double* v, double f, std::int64_t k) {
     Sixteen sums = {};
     const double* q = c.scratch;
@@ -155,7 +161,7 @@ TIGHTDP_VINLINE double scaled_square(const DenseClip& c, const double* v, double
     return total(sums);
 }
 
-// The rows q of record k to the scratch, and the sum of (q grid / b)^2 over all layers and entries.
+// Writes the integers q of record k to the scratch, and returns the sum of (q grid / b)^2 over all layers and entries.
 template <class T>
 TIGHTDP_VINLINE double scaled_rows(const DenseClip& c, std::int64_t k) {
     Sixteen sums = {};
@@ -197,7 +203,7 @@ void scaled(const DenseClip& c) {
             f = factor > 0 ? nearest(factor * kCenterUnit) : 0.0;
             for (std::int64_t i = 0; i < rows; ++i)
                 v[i * kBlock + k] = factor > 0 ? nearest(v[i * kBlock + k] * factor) : 0.0;
-            // Integers below 2^53, exact, and then sums of positive terms.
+            // The integers are below 2^53, hence exact, and all terms of the sums are positive.
             if (!(scaled_square(c, v, f, k) <= c.bound * c.bound * (1 - c.slack))) scale[k] = 0;
         } else if (c.norms) {
             c.norms[k] = 0;

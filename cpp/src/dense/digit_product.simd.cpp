@@ -1,9 +1,9 @@
-// Integer outer products in digits of eight bits, by tiles of 16 rows of 64 bytes. docs/theory/exact-products.md,
-// section 8.
+// Integer outer products in digits of eight bits, computed in tiles of 16 rows of 64 bytes.
+// docs/theory/exact-products.md, section 8.
 //
-// tdpbssd adds the products of a tile of 16 outputs by 64 records and one of 64 records by 16 columns. Weights are
-// packed as [tile][64 records][digit][output][record], inputs as [tile][64 records][digit][group of 4 records][column]
-// [record of the group].
+// The instruction tdpbssd multiplies a tile of 16 outputs by 64 records with a tile of 64 records by 16 columns, and
+// adds the products to a third tile. Weights are packed as [tile][64 records][digit][output][record]. Inputs are packed
+// as [tile][64 records][digit][group of 4 records][column][record of the group].
 #include "pack.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
@@ -13,7 +13,7 @@ constexpr int kOutputs = 16, kColumns = 16, kTileBytes = 1024, kRowBytes = 64;
 constexpr int kWeightDigits = 3, kInputDigits = 2, kSums = kWeightDigits + kInputDigits - 1;
 static_assert(kDenseBlock == kRowBytes);
 
-// Tiles in memory: what the instructions of TileRegisters do, one number at a time.
+// Emulates TileRegisters with tiles in memory, one number at a time.
 class TilesInMemory {
   public:
     template <int tile>
@@ -28,7 +28,7 @@ class TilesInMemory {
     void store(std::int32_t* to) const {
         __builtin_memcpy(to, tiles_[tile], kTileBytes);
     }
-    // Row m, column n of `sums` takes the products of four bytes of row m of `left` and row k of `right`, for all k.
+    // Adds to sums[m][n], for all k, the products of four bytes of row m of `left` and four bytes of row k of `right`.
     template <int sums, int left, int right>
     void multiply() {
         const auto* const a = reinterpret_cast<const signed char*>(tiles_[left]);
@@ -45,8 +45,8 @@ class TilesInMemory {
 };
 
 #if defined(TIGHTDP_ISA_avx512)
-// The tile registers of AMX, all eight of 16 rows of 64 bytes. In assembler, which no compiler flag gates. The process
-// must have asked for them (system::grant_tiles).
+// The eight tile registers of AMX, each with 16 rows of 64 bytes. The instructions are written in assembler, so that no
+// compiler flag is needed. The process must first have requested the registers with system::grant_tiles.
 class TileRegisters {
   public:
     TileRegisters() {
@@ -81,7 +81,7 @@ class TileRegisters {
 };
 #endif
 
-// Adds the four sums of a tile, each 2^8 times the one before, to the totals.
+// Adds the four sums of a tile to the totals. Each sum has 2^8 times the unit of the one before.
 TIGHTDP_VINLINE void add_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4], const PackedProduct& p, std::int64_t o,
                               std::int64_t j) {
     const std::int64_t outputs = p.outputs - o < kOutputs ? p.outputs - o : kOutputs;

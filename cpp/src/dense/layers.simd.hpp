@@ -1,5 +1,5 @@
-// The loops of dense layers and of the losses on top, one copy an instruction set, all with the same bits. What is
-// computed of one record is a function of that record alone: docs/theory/exact-products.md.
+// The loops of dense layers and of the losses. They are compiled once for each instruction set, and all copies return
+// the same bits. What is computed for one record depends on that record alone. docs/theory/exact-products.md.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct ForBothTypes {
     }
 };
 
-// Columns of one line of the affine map: 64 bytes, whatever the width of the registers.
+// Number of columns in one line of the affine map. A line is 64 bytes, whatever the width of the registers.
 template <class T>
 inline constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
 
-// scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o], in T, in the order of section 1. Where columns
-// >= kLine<T>, an output's weights are ceil(columns / kLine<T>) lines: the last holds those of the last
-// kLine<T> columns, 0 for the columns that the line before has; else they are `columns` numbers. bias may be
-// null.
+// The arguments of RowKernels::affine, which computes scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o] in T,
+// added in the order of section 1. `bias` may be null. If columns < kLine<T>, the weights of an output are `columns`
+// numbers. Otherwise they are ceil(columns / kLine<T>) lines. The last line covers the last kLine<T> columns, with
+// weight 0 for the columns that the line before it covers as well.
 template <class T>
 struct Affine {
     const T* inputs;
@@ -40,7 +40,8 @@ struct Affine {
     T* scores;
 };
 
-// q[k * stride + j] = round(x[k * x_stride + j] steps[k]) for j < columns, and after them round(steps[k]) with a bias.
+// The arguments of RowKernels::quantize, which computes q[k * stride + j] = round(x[k * x_stride + j] steps[k]) for
+// j < columns. With a bias, round(steps[k]) follows as the entry j = columns.
 template <class T>
 struct QuantizedRows {
     const T* x;
@@ -54,9 +55,9 @@ struct QuantizedRows {
 template <class T>
 struct RowKernels {
     void (*affine)(const Affine<T>& a);
-    // Section 2: steps[k] = 2^e_k and squares[k] = |q_k|^2; a step of 0 means that the record contributes nothing.
-    // |q_k| lies in about [least, 2 least), a power of two. Where `least` is 0 a row is left as it is: steps are 1 or
-    // 0, squares at least |x_k|^2.
+    // Computes steps[k] = 2^e_k and squares[k] = |q_k|^2 of section 2, where q_k are the integers of row k. A step of 0
+    // means that the record contributes nothing. `least` is a power of two, and |q_k| lies in about [least, 2 least).
+    // If `least` is 0, rows are not rounded to integers: steps are 1 or 0, and squares[k] >= |x_k|^2.
     void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least, double* steps,
                   double* squares);
     void (*quantize)(const QuantizedRows<T>& r);
@@ -66,7 +67,8 @@ TIGHTDP_DECLARE_SIMD(ForBothTypes<RowKernels>, row_kernels, ())
 
 enum class LossKind : int { logistic, multinomial, hinge };
 
-// Scores z, rows x outputs, and a class each. `width` is the Huberised hinge's h.
+// The arguments of the loss kernels: the scores z, an array [rows][outputs], and for each row its class in `targets`.
+// `width` is the half-width h of the quadratic part of the Huberised hinge loss.
 template <class T>
 struct LossRequest {
     LossKind kind;
@@ -78,54 +80,56 @@ struct LossRequest {
 
 template <class T>
 struct LossKernels {
-    // The derivative of the loss by z; NaN in the whole row where a score is not finite.
+    // Computes the derivative of the loss by z. If a score of a row is not finite, the whole row is NaN.
     void (*residual)(const LossRequest<T>& r, T* out);
-    // The loss; NaN where a score is not finite.
+    // Computes the loss of each row. It is NaN if a score of the row is not finite.
     void (*value)(const LossRequest<T>& r, double* out);
     void (*tanh)(const T* x, std::int64_t n, T* out);
 };
 
 TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, loss_kernels, ())
 
-// Records that are clipped side by side, one a lane.
+// Number of records in a block. The records of a block are clipped side by side, one in each lane.
 inline constexpr std::int64_t kDenseBlock = 64;
-// f_k = round(F_k 2^22) multiplies a centre.
+// Unit of the integer factor of the centre: f_k = round(F_k 2^22) for the clip factor F_k of record k (section 5).
 inline constexpr double kCenterUnit = 0x1p22;
-// Rows of doubles under a centre and a scale are zero up to a multiple of this.
+// Length to a multiple of which rows of doubles are padded with zeros, if there are a centre and a scale.
 inline constexpr std::int64_t kScaledPad = 16;
 
-// One layer of a batch: record k's gradient is the outer product of errors[k] and (inputs[k], 1).
+// One layer of a batch. The gradient of record k is the outer product of errors[k] and inputs[k], where 1 is appended
+// to inputs[k] if the layer has a bias.
 struct DenseLayer {
-    const void* inputs;  // rows x columns
-    const void* errors;  // rows x outputs
+    const void* inputs;  // array [rows][columns]
+    const void* errors;  // array [rows][outputs]
     std::int64_t columns, outputs;
     bool bias;
-    const double* steps;
-    const double* squares;
-    // Centre and scale: `outputs` rows of `padded` numbers, or null if gradients are neither centred nor scaled.
-    const double* center;          // A, integers
+    const double* steps;    // for each row, its step (RowKernels::units)
+    const double* squares;  // for each row, the square of its norm in integers (RowKernels::units)
+    // The centre a and the scale b, each as `outputs` rows of `padded` numbers. Null if gradients have neither.
+    const double* center;          // the centre in integers, A = round(a / (2^22 grid))
     const double* inverse_scale;   // grid / b, rounded up
-    const double* column_squares;  // one row: sum over outputs of inverse_scale^2
+    const double* column_squares;  // for each column, the sum over outputs of inverse_scale^2
     std::int64_t padded;
-    // True if the weights stay floats and the products are truncated (section 7), as for layers with one output.
+    // True if the weights stay floats and the products are truncated to integers (section 7). Layers with one output
+    // are treated in this way.
     bool formed = false;
 };
 
-// The records [first, first + count), count <= kDenseBlock.
+// The arguments of the clipping kernels, for the records [first, first + count), count <= kDenseBlock.
 struct DenseClip {
     const DenseLayer* layers;
     std::int64_t layer_count, first, count;
-    double bound;               // C / grid; under a scale C
-    double inverse_grid;        // a power of two
-    double slack;               // of the square of a norm: more than the roundings of the comparison with the bound
-    bool normalize;             // bring short records to the bound as well
-    const std::uint8_t* taken;  // which records contribute; null: all
-    const double* shares;       // weight of a record over the largest one, in [0, 1]; null: all 1
-    double* weights;            // integers w_k, or of a formed layer numbers, [outputs of all layers][kDenseBlock]
-    double* norms;              // |g_k| / grid, rounded up; null where nobody asks
+    double bound;               // the clipping norm C if gradients are scaled, otherwise C / grid
+    double inverse_grid;        // 1 / grid, a power of two
+    double slack;               // exceeds the relative rounding error of a squared norm that is compared with the bound
+    bool normalize;             // true if shorter gradients are stretched to the bound
+    const std::uint8_t* taken;  // for each record, whether the record contributes; null if all do
+    const double* shares;       // for each record, its weight divided by the largest one, in [0, 1]; null if all are 1
+    double* weights;            // output [outputs of all layers][kDenseBlock]: integers w_k, or floats in formed layers
+    double* norms;              // output: norm of each gradient divided by the grid, rounded up; null if not wanted
     // The next members are used only if gradients are scaled.
-    double* factors;     // integers f_k
-    double* scratch;     // the padded widths of all layers
+    double* factors;     // output: the integers f_k
+    double* scratch;     // working memory for one row of each layer: `padded` numbers for each
     double center_norm;  // |A kCenterUnit grid / b|, rounded up
 };
 
@@ -137,8 +141,9 @@ struct DenseClipKernels {
 
 TIGHTDP_DECLARE_SIMD(ForBothTypes<DenseClipKernels>, dense_clip_kernels, ())
 
-// sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for j < width, a multiple of kSumTile.
-// Products and sums are integers below 2^53: neither order nor contraction matters (section 4).
+// Computes sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for j < width, where `width` is
+// a multiple of kSumTile. Products and sums are integers below 2^53, so that neither the order of the additions nor
+// fused multiply-adds change the result (section 4).
 inline constexpr std::int64_t kSumTile = 8;
 TIGHTDP_DECLARE_SIMD(void, dense_accumulate,
                      (const double* q, std::int64_t stride, std::int64_t rows, const double* w, std::int64_t outputs,

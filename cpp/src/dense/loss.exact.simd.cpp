@@ -1,11 +1,11 @@
-// Losses of scores and their derivatives, record by record. docs/theory/exact-products.md, section 1.
+// Computes losses of scores and their derivatives for each record. docs/theory/exact-products.md, section 1.
 #include "layers.simd.hpp"
 #include "simd/math.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// kLanes numbers that follow each other, as doubles and back.
+// Functions that load kLanes consecutive numbers as doubles, and store doubles as numbers of type float or double.
 using Floats = float __attribute__((vector_size(4 * kLanes)));
 
 TIGHTDP_VINLINE Vec run_of(const float* p) {
@@ -25,7 +25,7 @@ TIGHTDP_VINLINE void put_run(double* p, Vec v) {
     store(p, v);
 }
 
-// Column o of kLanes rows; the last row stands in for those that are not there.
+// Returns column o of `count` rows, one row in each lane. If count < kLanes, the last row fills the remaining lanes.
 template <class T>
 TIGHTDP_VINLINE Vec column(const T* rows, std::int64_t stride, std::int64_t o, std::int64_t count) {
     if (stride == 1 && count == kLanes) return run_of(rows);
@@ -45,7 +45,7 @@ TIGHTDP_VINLINE Vec nan_unless_finite(Vec z, Vec value) {
     return select(abs(z) <= 0x1.fffffffffffffp1023, value, splat(__builtin_nan("")));
 }
 
-// 1 where the record's class is `one`, else 0.
+// Returns 1 in the lanes of records whose class is `one`, and 0 in the others.
 TIGHTDP_VINLINE Vec indicator(const std::int64_t* targets, std::int64_t one, std::int64_t count) {
     if (count == kLanes) {
         Mask t;
@@ -57,7 +57,8 @@ TIGHTDP_VINLINE Vec indicator(const std::int64_t* targets, std::int64_t one, std
     return v;
 }
 
-// The value and the derivative of log(1 + exp(-y z)), or of the hinge, at one score z with y = 2 own - 1.
+// The value and the derivative of the logistic loss log(1 + exp(-y z)), or of the hinge loss, at one score z. The label
+// is y = 2 own - 1, where `own` is 1 if the score belongs to the record's class and 0 otherwise.
 struct OneScore {
     Vec derivative, value;
 };
@@ -83,10 +84,10 @@ TIGHTDP_VINLINE OneScore one_score(LossKind kind, Vec z, Vec own, double h) {
 template <class T>
 struct Softmax {
     Vec top, sum;
-    Vec finite;  // NaN where a score is not finite
+    Vec finite;  // 0, or NaN if a score of the row is not finite
 };
 
-// Computes the softmax of kLanes rows z. The exponentials are written to `powers` unless that is null.
+// Computes the softmax of kLanes rows of scores z. The exponentials are written to `powers` unless `powers` is null.
 template <class T>
 TIGHTDP_VINLINE Softmax<T> softmax(const T* z, std::int64_t outputs, std::int64_t count, T* powers) {
     Softmax<T> s{column(z, outputs, 0, count), splat(0.0), splat(0.0)};
@@ -151,7 +152,7 @@ void value(const LossRequest<T>& r, double* out) {
     }
 }
 
-// tanh x = e / (e + 2) with e = e^{2x} - 1; past |x| = 20 it is 1 to the last bit.
+// Computes tanh x = e / (e + 2) with e = exp(2x) - 1. For |x| > 20 the result is 1 or -1 to the last bit.
 template <class T>
 void tanh(const T* x, std::int64_t n, T* out) {
     for (std::int64_t k = 0; k < n; k += kLanes) {

@@ -1,4 +1,4 @@
-// Entries of rows in integers, for the files that pack them. For .simd.cpp files only.
+// Rounds the entries of rows to integers, for the files that pack them. Only .simd.cpp files include this header.
 #pragma once
 
 #include "product_way.hpp"
@@ -6,8 +6,8 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// The integers of `width` columns from column j on of row k, zeros beyond the last column, beyond the last row, and
-// where the step is 0, since such a row may hold what is not finite.
+// Computes the integers of `width` columns of row k, from column j on. They are zeros beyond the last column and beyond
+// the last row. They are also zeros if the row's step is 0, since such a row may have entries that are not finite.
 template <int width, class T>
 TIGHTDP_VINLINE void row_integers(const InputBlock<T>& b, std::int64_t k, std::int64_t j,
                                   std::int32_t* __restrict out) {
@@ -33,7 +33,7 @@ TIGHTDP_VINLINE std::int32_t confine_weight(double w) {
     return static_cast<std::int32_t>(up < most ? up : most);
 }
 
-// The lowest digit of eight bits, in [-2^7, 2^7), and what is left in units of 2^8.
+// Return the lowest signed digit of x, which is in [-2^7, 2^7), and the rest of x in units of 2^8.
 TIGHTDP_VINLINE std::int32_t low_digit(std::int32_t x) {
     return ((x + 128) & 255) - 128;
 }
@@ -41,8 +41,8 @@ TIGHTDP_VINLINE std::int32_t without_low_digit(std::int32_t x) {
     return (x - low_digit(x)) >> 8;
 }
 
-// Fetches the totals of a tile while its products are made: they are far from each other, and take longer to come than
-// to add to.
+// Prefetches the totals of a tile while its products are computed. The totals are far apart in memory, and loading them
+// takes longer than adding to them.
 TIGHTDP_VINLINE void prefetch_totals(const PackedProduct& p, std::int64_t o, std::int64_t j, std::int64_t outputs,
                                      std::int64_t columns) {
     for (std::int64_t i = 0; i < outputs && o + i < p.outputs; ++i)

@@ -1,7 +1,8 @@
-// Integer outer products with weights in two parts of 16 bits. docs/theory/exact-products.md, section 8.
+// Integer outer products with weights that are split into two parts of 16 bits. docs/theory/exact-products.md,
+// section 8.
 //
-// One instruction multiplies the inputs of two records by their weights and adds both products, so that both operands
-// are packed in pairs of records: inputs as [tile][pair][column], weights as [tile][pair][output][low, high].
+// One instruction multiplies the inputs of two records by their weights and adds both products. Both operands are
+// therefore packed in pairs of records: inputs as [tile][pair][column], weights as [tile][pair][output][low, high].
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -14,15 +15,15 @@ namespace {
 constexpr int kOutputs = 4, kColumns = 32, kParts = 2 * kOutputs;
 constexpr int kWords = 2 * kLanes;
 using Words = std::int32_t __attribute__((vector_size(8 * kLanes)));
-// Registers of columns side by side. With four outputs of two parts that makes sixteen sums; with more, GCC 12 keeps
-// some of them in memory, which takes twice as long.
+// Number of registers of columns that are added side by side. With two of them, four outputs of two parts make sixteen
+// sums. With more sums, GCC 12 keeps some of them in memory, which takes twice as long.
 #if defined(TIGHTDP_ISA_avx512)
 constexpr int kVecs = 2;
 #else
 constexpr int kVecs = 1;
 #endif
 
-// s + x0 w0 + x1 w1 in each lane of 32 bits, x0 the lower half of x.
+// Adds x0 w0 + x1 w1 to s in each lane of 32 bits, where x0 is the lower half of x and x1 the upper half.
 struct MultiplyAdd {
     TIGHTDP_VINLINE void add(Words& s, Words x, Words w) {
 #if defined(TIGHTDP_ISA_avx512)
@@ -37,7 +38,8 @@ struct MultiplyAdd {
     }
 };
 
-// The same in one instruction. In assembler, so that the rest of the file needs no more than its instruction set.
+// Does the same as MultiplyAdd in one instruction. The instruction is written in assembler, so that the rest of the
+// file is compiled for its instruction set without extensions.
 struct DotProduct {
     TIGHTDP_VINLINE void add([[maybe_unused]] Words& s, [[maybe_unused]] Words x, [[maybe_unused]] Words w) {
 #if defined(TIGHTDP_ISA_avx512)
@@ -48,7 +50,7 @@ struct DotProduct {
     }
 };
 
-// Sums of a tile over `pairs` pairs of records: [output][low, high][column].
+// Computes the sums of a tile over `pairs` pairs of records, as an array [output][low, high][column].
 template <class Step>
 TIGHTDP_VINLINE void sum_tile(const std::uint8_t* inputs, const std::uint8_t* weights, std::int64_t pairs,
                               std::int32_t* sums) {

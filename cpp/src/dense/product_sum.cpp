@@ -12,13 +12,13 @@
 namespace tightdp {
 namespace {
 
-// A thread takes outputs of a layer at a time, with as many columns as fit, so that the sums stay in the
-// second-level cache (512 KB) from the first record to the noise.
+// A thread works on a piece of a layer at a time: some outputs and as many columns as fit. The sums of a piece then
+// stay in the second-level cache (512 KB) from the first record until the noise is added.
 constexpr std::int64_t kSumsHeld = 1 << 16, kStripColumns = 1 << 12, kStripOutputs = 32, kRowStrip = 1 << 14;
-// Bytes of operands that are packed at once where totals are kept.
+// Size in bytes of the packed operands of one chunk of records, if there are running totals.
 constexpr std::int64_t kPackedBytes = 1 << 25;
 
-// Pieces 0, 1, ... of work, which threads take as they come free.
+// Calls body(worker, i) for the pieces i = 0, 1, ... of work. Each thread takes the next piece when it is free.
 template <class Body>
 void in_turn(int wanted, std::int64_t pieces, const Body& body) {
     std::atomic<std::int64_t> next{0};
@@ -31,7 +31,7 @@ constexpr std::int64_t whole_blocks(std::int64_t records) {
     return (records + kDenseBlock - 1) / kDenseBlock * kDenseBlock;
 }
 
-// Bytes on a cache line, uninitialised.
+// An uninitialised array of bytes that starts on a cache line.
 class Bytes {
   public:
     explicit Bytes(std::int64_t size) : held_(static_cast<std::size_t>((size + 7) / 8)) {}
@@ -55,7 +55,8 @@ class Adder {
                 record_bytes += way_.weights_size(layer.outputs, 1) + way_.inputs_size(layer.columns, 1);
             held = std::max(held, cut(l));
         }
-        // A rounding for each term of the sums that are compared, at most, and some more; each at most 2^-53.
+        // The sums that are compared with the bound have at most one rounding for each term, and a few more. Each
+        // rounding is at most 2^-53 of the sum.
         slack_ = (static_cast<double>(outputs_) + static_cast<double>(r.layers.size()) + 16) * 0x1p-52;
         workers_ = workers_for(work * static_cast<double>(r.rows));
         const std::int64_t least =
@@ -87,13 +88,13 @@ class Adder {
     }
 
   private:
-    // Some columns of some outputs of a layer.
+    // A piece of work: a range of columns of a range of outputs of one layer.
     struct Piece {
         std::size_t layer;
         std::int64_t column, columns, output, outputs;
     };
 
-    // Cuts a layer into pieces, and returns the sums of the largest.
+    // Cuts layer l into pieces, and returns the number of sums in the largest piece.
     std::int64_t cut(std::size_t l) {
         const DenseLayer& layer = r_.layers[l];
         const std::int64_t columns = std::min(layer.columns, layer.outputs > 1 ? kStripColumns : kRowStrip);
@@ -106,7 +107,8 @@ class Adder {
         return std::min(outputs, layer.outputs) * columns;
     }
 
-    // Packs the integers w and q of a block of records, from record first + at of `count`.
+    // Packs the integers w and q (product_sum.hpp) of one block of records. The block starts `at` records into the
+    // current chunk, which has `count` records and starts at record `first`.
     void pack(int worker, std::int64_t first, std::int64_t at, std::int64_t count) {
         const std::int64_t here = std::min(kDenseBlock, count - at);
         double* w = clipped_.data() + worker * outputs_ * kDenseBlock;
@@ -133,7 +135,8 @@ class Adder {
         const std::int64_t begin = p.output * layer.columns + p.column;
         std::int64_t* const total = r_.totals.empty() ? nullptr : r_.totals[p.layer] + begin;
         const bool last = r_.release && first + count == r_.rows;
-        // The totals themselves, or a copy that is released.
+        // Before the last chunk of a release the sums are the totals themselves. The last chunk adds to a copy, which
+        // is released.
         std::int64_t* const sums = last ? sums_.data() + worker * held_ : total;
         const std::int64_t stride = last ? p.columns : layer.columns;
         const bool fresh = first == 0 && (r_.fresh || !total);
@@ -160,7 +163,8 @@ class Adder {
         for (std::int64_t o = 0; total && o < p.outputs; ++o) std::fill_n(total + o * layer.columns, p.columns, 0);
     }
 
-    // Adds the noise of entries `begin` and on of a layer to their sums, and writes them as floats.
+    // Adds the noise to the sums of `count` entries of a layer, from entry `begin` on, and writes the results as
+    // floats.
     void release(std::size_t layer, std::int64_t begin, std::int64_t* sums, std::int64_t count) const {
         const SumRelease& to = *r_.release;
         if (to.stream)
@@ -183,7 +187,7 @@ class Adder {
     std::int64_t outputs_ = 0, chunk_ = 0, held_ = 0;
     double slack_ = 0;
     std::vector<Piece> pieces_;
-    std::vector<Bytes> weights_, inputs_;  // packed, a layer each
+    std::vector<Bytes> weights_, inputs_;  // packed operands, for each layer
     std::vector<double> clipped_, row_weights_;
     std::vector<std::int64_t> sums_;
 };

@@ -1,5 +1,5 @@
-// Sums of clipped outer products of few digits over threads, added where the totals are, and their release in the same
-// pass. docs/theory/exact-products.md, sections 7 and 8.
+// Adds clipped outer products, as integers of few digits, to running totals on several threads. The same pass can add
+// the noise and write the release. docs/theory/exact-products.md, sections 7 and 8.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,30 @@
 
 namespace tightdp {
 
-// Largest bound, in units of the grid: with it the sums of some hundred records' parts fit in 32 bits.
+// Largest clipping norm, in units of the grid. With this limit the partial sums of some hundred records fit in 32 bits.
 inline constexpr double kLargestProductBound = 0x1p30;
 
-// Release of the sums: out = scale * (sum + a rounded normal of that deviation), a function of integers alone.
+// The release of sums: out = scale * (sum + noise), where the noise is a normal of standard deviation `deviation`,
+// rounded to an integer. The result depends on integers alone, hence not on the order of additions.
 struct SumRelease {
-    const random::RandomStream* stream;  // null: no noise
-    double deviation;                    // in units of the grid, at most 2^39
+    const random::RandomStream* stream;  // source of the noise; null for no noise
+    double deviation;                    // standard deviation of the noise in units of the grid, at most 2^39
     double scale;
-    bool full;                         // out is float64, else float32
-    std::vector<void*> out;            // one a layer, [outputs][columns]
-    std::vector<std::uint64_t> first;  // index of the first draw of each layer
+    bool full;                         // true if `out` is float64, false if it is float32
+    std::vector<void*> out;            // for each layer, an array [outputs][columns]
+    std::vector<std::uint64_t> first;  // for each layer, the index of its first random draw
 };
 
+// The arguments of add_products.
 struct ProductSum {
-    std::vector<DenseLayer> layers;  // of one element type; no bias, no centre; formed if outputs == 1
-    std::int64_t rows;
-    double bound, inverse_grid;  // bound <= kLargestProductBound
-    const std::uint8_t* taken;   // null: all
-    // One a layer; none of them if all records of a release are here.
+    std::vector<DenseLayer> layers;  // all of one element type, without bias and centre; `formed` if outputs == 1
+    std::int64_t rows;               // number of records
+    double bound, inverse_grid;      // clipping norm over grid, at most kLargestProductBound; and 1 / grid
+    const std::uint8_t* taken;       // for each record, whether the record contributes; null if all do
+    // The running totals [outputs][columns] of each layer. Empty if this call has all records of a release.
     std::vector<std::int64_t*> totals;
-    bool fresh = false;                   // what the totals hold does not count
-    const SumRelease* release = nullptr;  // null: sums stay in the totals
+    bool fresh = false;                   // true if the totals start from 0, whatever they hold before the call
+    const SumRelease* release = nullptr;  // null if the sums stay in the totals
 };
 
 // totals[l][o][j] += sum_k m_k modulo 2^64, with integers m_k = w_k (x) q_k, or of a formed layer trunc(w_k x_k), whose
@@ -40,8 +42,8 @@ struct ProductSum {
 template <class T>
 void add_products(const ProductSum& request);
 
-// sums[o][j] += sum_k w[k][o] q[k][j] modulo 2^64 of integers that are given, |q| <= kLargestEntry, |w| <=
-// kLargestWeight, and |w q| <= largest_product <= kLargestIntegerProduct. On the calling thread.
+// Adds given integer products on the calling thread: sums[o][j] += sum_k w[k][o] q[k][j] modulo 2^64. Precondition:
+// |q| <= kLargestEntry, |w| <= kLargestWeight, and |w q| <= largest_product <= kLargestIntegerProduct.
 inline constexpr double kLargestIntegerProduct = 0x1p32;
 struct IntegerProduct {
     const std::int32_t* w;  // [rows][outputs]

@@ -1,4 +1,4 @@
-// Sums of weighted rows, truncated. docs/theory/exact-products.md, section 7.
+// Sums of weighted rows whose entries are truncated to integers. docs/theory/exact-products.md, section 7.
 #include "product_sum.simd.hpp"
 
 #include "vec.hpp"
@@ -6,12 +6,12 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// The integer that a double below 2^51 is.
+// Converts a double that holds an integer, |x| < 2^51, to that integer modulo 2^64.
 TIGHTDP_VINLINE std::uint64_t integer(double x) {
     return __builtin_bit_cast(std::uint64_t, x + kNearest) - __builtin_bit_cast(std::uint64_t, kNearest);
 }
 
-// One row after the other into sums that stay in the first-level cache.
+// Adds one row after the other to sums that stay in the first-level cache.
 template <class T>
 void add(const RowBlock<T>& b) {
     constexpr std::int64_t kStrip = 1024;

@@ -1,16 +1,16 @@
-// Loops that add rows of layers with one output, one copy an instruction set, all with the same bits.
-// docs/theory/exact-products.md, section 7.
+// The loop that adds the gradients of layers with one output. It is compiled once for each instruction set, and all
+// copies return the same bits. docs/theory/exact-products.md, section 7.
 #pragma once
 
 #include "layers.simd.hpp"
 
 namespace tightdp {
 
-// Records whose sums a double holds: each adds less than 2^31 to an entry.
+// Number of records whose sum a double holds exactly, since each record adds less than 2^31 to an entry.
 inline constexpr std::int64_t kRowRecords = 1 << 14;
 
-// totals[j] += sum_k trunc(weights[k] x[k][j]) modulo 2^64, where steps[k] > 0. Every |weights[k] x[k][j]| is below
-// 2^31.
+// The arguments of RowSum::add, which computes totals[j] += sum_k trunc(weights[k] x[k][j]) modulo 2^64 over the
+// records k with steps[k] > 0. Precondition: every |weights[k] x[k][j]| is below 2^31.
 template <class T>
 struct RowBlock {
     const T* x;

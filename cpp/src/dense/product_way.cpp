@@ -19,7 +19,7 @@ namespace {
 constexpr double kMost32 = 0x7fffffff;
 
 #if defined(TIGHTDP_X86_DISPATCH)
-// Bit `bit` of register `which` (0 to 3: eax to edx) of leaf 7 of cpuid.
+// Returns bit `bit` of register `which` (0 to 3: eax to edx) of leaf 7 of cpuid.
 bool processor_has(unsigned subleaf, int which, int bit) noexcept {
     unsigned r[4];
     return __get_cpuid_count(7, subleaf, &r[0], &r[1], &r[2], &r[3]) && (r[which] >> bit & 1);
@@ -56,7 +56,7 @@ class Ways {
   private:
     void add(const ProductWay& way) noexcept { ways_[count_++] = way; }
 
-    // The way that took the least time for a small product: some 20 microseconds each time.
+    // Returns the way that needs the least time for a small product, which takes some 20 microseconds.
     int fastest() const {
         if (tried_ == 1) return 0;
         std::vector<std::int64_t> times(static_cast<std::size_t>(tried_), std::numeric_limits<std::int64_t>::max());
@@ -92,7 +92,7 @@ std::int64_t ProductWay::limit(double largest_product) const noexcept {
         constexpr double low = 128.0 * kLargestEntry, most = static_cast<double>(kLargestWeight) * kLargestEntry;
         each = std::max(low, (std::min(largest_product, most) + low) / 256);
     } else {
-        each = 2 * 128.0 * 128.0;  // two products of digits go to one sum
+        each = 2 * 128.0 * 128.0;  // each record adds up to two products of digits to one sum
     }
     return static_cast<std::int64_t>(kMost32 / each) / kDenseBlock * kDenseBlock;
 }

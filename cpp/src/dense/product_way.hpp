@@ -1,8 +1,9 @@
-// Ways to add integer outer products, all with the same bits, and the choice among those that this machine has.
-// docs/theory/exact-products.md, section 8.
+// Ways to add integer outer products (implementations for different instructions), and the choice among those that this
+// machine supports. All ways return the same bits. docs/theory/exact-products.md, section 8.
 //
-// A way packs weights and inputs as its instructions read them, in tiles of outputs and of columns, and adds the
-// products of packed tiles to totals. Records are packed in blocks of kDenseBlock; those that are missing are zeros.
+// A way packs weights and inputs in the order in which its instructions read them, in tiles of outputs and of columns.
+// It then adds the products of packed tiles to totals. Records are packed in blocks of kDenseBlock, and the last block
+// is filled up with zeros.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,13 @@
 
 namespace tightdp {
 
-// Largest weights and inputs, to which larger ones are confined: three and two signed digits of eight bits hold them.
+// Largest absolute values of weights and inputs. Larger ones are confined to these limits. They are the largest numbers
+// of three and of two signed digits of eight bits.
 inline constexpr std::int64_t kLargestWeight = 0x7f7f7f, kLargestEntry = 0x7f7f;
 
-// Inputs of up to kDenseBlock records: q[k][j] = x[k][j] steps[k], rounded to the nearest and confined; 0 where the
-// step is 0. T is float, double, or std::int16_t for inputs that are integers already (then `steps` is null).
+// The inputs of up to kDenseBlock records. Their integers are q[k][j] = x[k][j] steps[k], rounded to the nearest and
+// confined to kLargestEntry, and 0 if steps[k] is 0. T is float or double, or std::int16_t for inputs that are integers
+// already; `steps` is then null.
 template <class T>
 struct InputBlock {
     const T* x;
@@ -23,17 +26,19 @@ struct InputBlock {
     const double* steps;
 };
 
-// Place of a block among the packed operands of `records` records, a multiple of kDenseBlock.
+// The place of a block of records in a packed operand.
 struct PackedPlace {
-    std::uint8_t* first;       // of the packed operand
-    std::int64_t at, records;  // `at` is a multiple of kDenseBlock
+    std::uint8_t* first;  // first byte of the packed operand
+    // Index of the block's first record, and number of records of the operand; both are multiples of kDenseBlock.
+    std::int64_t at, records;
 };
 
-// Sums of products of packed operands: sums[o * stride + j] += sum_k w[k][o] q[k][j] modulo 2^64.
+// The arguments of ProductWay::add, which computes sums[o * stride + j] += sum_k w[k][o] q[k][j] modulo 2^64 from
+// packed weights w and packed inputs q.
 struct PackedProduct {
-    const std::uint8_t *weights, *inputs;  // at the first tile
-    std::int64_t records;                  // for which both are packed
-    std::int64_t limit;                    // records whose sums 32 bits hold (ProductWay::limit)
+    const std::uint8_t *weights, *inputs;  // first tile of each operand
+    std::int64_t records;                  // number of packed records
+    std::int64_t limit;                    // number of records whose sums fit in 32 bits (ProductWay::limit)
     std::int64_t outputs, columns;
     std::int64_t* sums;
     std::int64_t stride;
@@ -42,10 +47,10 @@ struct PackedProduct {
 struct ProductWay {
     const char* name;
     std::int64_t tile_outputs, tile_columns;
-    std::int64_t weight_bytes;  // of a packed weight; an input takes two
-    // Whether weights are two parts of 16 bits; else they are three digits of eight.
+    std::int64_t weight_bytes;  // size of a packed weight in bytes; a packed input has two bytes
+    // True if weights are split into two parts of 16 bits, false if into three digits of eight bits.
     bool parts;
-    // Packs integers w[o][kDenseBlock], confined, of all outputs.
+    // Packs the integers w[o][kDenseBlock] of all outputs, confined to kLargestWeight.
     void (*pack_weights)(const double* w, std::int64_t outputs, PackedPlace place);
     void (*pack_floats)(const InputBlock<float>& block, PackedPlace place);
     void (*pack_doubles)(const InputBlock<double>& block, PackedPlace place);
@@ -56,10 +61,10 @@ struct ProductWay {
     void pack_inputs(const InputBlock<double>& block, PackedPlace place) const { pack_doubles(block, place); }
     void pack_inputs(const InputBlock<std::int16_t>& block, PackedPlace place) const { pack_integers(block, place); }
 
-    // Records, in whole blocks, whose sums 32 bits hold if no |w q_j| exceeds `largest_product` and no weight or input
-    // what they are confined to. 0 if those of one block could exceed them.
+    // Returns the number of records, in whole blocks, whose sums fit in 32 bits. Weights and inputs are within the
+    // limits above, and no |w q_j| exceeds `largest_product`. Returns 0 if the sums of a single block may not fit.
     std::int64_t limit(double largest_product) const noexcept;
-    // Bytes of packed operands.
+    // Return the sizes of the packed operands in bytes.
     std::int64_t weights_size(std::int64_t outputs, std::int64_t records) const noexcept {
         return (outputs + tile_outputs - 1) / tile_outputs * tile_outputs * records * weight_bytes;
     }
@@ -73,12 +78,12 @@ TIGHTDP_DECLARE_SIMD(ProductWay, dot_product_way, ())   // vpdpwssd: AVX512-VNNI
 TIGHTDP_DECLARE_SIMD(ProductWay, tile_way, ())          // tdpbssd: AMX, beside AVX-512 alone
 TIGHTDP_DECLARE_SIMD(ProductWay, plain_tile_way, ())    // the same with tiles in memory, for tests
 
-// Ways that this machine has, by number from 0 on; null past the last.
+// Returns the way with this number among those that this machine supports, or null if there are fewer. The first is 0.
 const ProductWay* product_way(int number);
-// The way that serves: the one that was chosen last, or the fastest of a short trial at first use.
+// Returns the way in use: the one that was chosen last, or else the fastest one of a short trial at first use.
 const ProductWay& serving_way();
-// Lets a way serve from now on, by its number; with -1 the trial decides. All ways give
-// the same bits. A forked child tries anew.
+// Chooses the way in use by its number. With -1 the trial decides. All ways return the same bits. A forked child
+// process makes its own trial.
 void choose_product_way(int number);
 
 }  // namespace tightdp

@@ -1,4 +1,5 @@
-// Scores and integer forms of rows, each a function of its own row. docs/theory/exact-products.md, sections 1 and 2.
+// Computes the scores and the integers of rows. The results of a row do not depend on other rows.
+// docs/theory/exact-products.md, sections 1 and 2.
 #include <utility>
 
 #include "clipping/vec.hpp"
@@ -8,14 +9,15 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Reads that jump between rows, or pause between blocks, are not what the machine foresees: a plain pass over rows of
-// 108 floats in memory takes 2.3 times as long without this. 8 to 32 KB ahead do alike.
+// Prefetches the data 16 KB ahead. The processor's own prefetching fails if reads jump between rows or pause between
+// blocks: a plain pass over rows of 108 floats in memory takes 2.3 times as long without this function. Distances from
+// 8 to 32 KB are equally fast.
 template <class T>
 TIGHTDP_VINLINE void fetch_ahead(const T* x) {
     __builtin_prefetch(reinterpret_cast<const char*>(x) + 16384);
 }
 
-// Sixteen or eight running sums, lane j mod kLine for column j.
+// Sixteen (float) or eight (double) running sums. Column j is added to the sum in lane j mod kLine<T>.
 template <class T>
 struct Line {
     static constexpr int kParts = 64 / kRegisterBytes;
@@ -30,7 +32,7 @@ TIGHTDP_VINLINE T folded(Register<T> v, std::integer_sequence<int, lanes...> all
         return folded<T, half / 2>(v + __builtin_shufflevector(v, v, (lanes ^ half)...), all);
 }
 
-// Halves are added to halves.
+// Returns the sum of a line's lanes: the second half is added to the first, and so on down to one lane.
 template <class T>
 TIGHTDP_VINLINE T total(Line<T> line) {
     constexpr int kParts = Line<T>::kParts, width = kRegisterBytes / static_cast<int>(sizeof(T));
@@ -39,7 +41,7 @@ TIGHTDP_VINLINE T total(Line<T> line) {
     return folded<T, width / 2>(line.part[0], std::make_integer_sequence<int, width>());
 }
 
-// Rows and outputs whose sums fit the registers.
+// Numbers of rows and outputs that are computed side by side, such that their sums fit in the registers.
 #if defined(TIGHTDP_ISA_avx512)
 constexpr int kRows = 4, kOutputs = 4, kSingleRows = 8;
 #elif defined(TIGHTDP_ISA_avx2)
@@ -106,7 +108,7 @@ void affine(const Affine<T>& a) {
     for (; k < a.rows; ++k) outputs_of<T, 1>(a, k);
 }
 
-// Sixteen columns, the last ones of a row padded with zeros.
+// Sixteen columns of a row. If a row ends before, the remaining columns are zeros.
 constexpr std::int64_t kColumns = 16;
 constexpr int kWides = kColumns / kWidth;
 struct Columns {
@@ -125,7 +127,8 @@ TIGHTDP_VINLINE Columns columns_at(const T* x, std::int64_t left) {
     return c;
 }
 
-// Lane i is column i mod 16; halves are added to halves.
+// Returns the sum of all lanes. Lane i holds column i mod 16. The second half of the lanes is added to the first, and
+// so on down to one lane.
 TIGHTDP_VINLINE double total(const Columns& c) {
     double lanes[kColumns];
     for (int i = 0; i < kWides; ++i) store(lanes + i * kWidth, c.wide[i]);
@@ -138,7 +141,8 @@ TIGHTDP_VINLINE DoubleVec nearest_of(DoubleVec x, double step) {
     return (x * step + kNearest) - kNearest;
 }
 
-// Exceeds what rounding can take from a sum of 2^32 squares.
+// Factor that makes up for the rounding errors of a sum of up to 2^32 squares, so that the product is at least the true
+// sum.
 constexpr double kRoundedUp = 1 + 0x1p-24;
 
 template <class T>
@@ -153,7 +157,7 @@ void units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, doubl
         }
         const double square = total(sums) + (bias ? 1.0 : 0.0);
         if (!(square <= kLargestSquare)) continue;  // NaN too
-        if (square < kLeastSquare) {                // as good as zeros, which any step leaves what they are
+        if (square < kLeastSquare) {                // the row counts as zeros, for which any step serves
             steps[k] = 1;
             continue;
         }

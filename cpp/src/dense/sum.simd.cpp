@@ -1,11 +1,12 @@
-// Integer outer products, added in doubles that hold them exactly. docs/theory/exact-products.md, section 4.
+// Adds integer outer products in doubles, which hold the sums exactly. docs/theory/exact-products.md, section 4.
 #include "layers.simd.hpp"
 #include "vec.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Outputs side by side: with four registers of columns as many sums as the registers hold.
+// Number of outputs that are added side by side. Together with four registers of columns for each output, the sums fill
+// the registers.
 #if defined(TIGHTDP_ISA_avx512)
 constexpr int kOutputs = 4;
 #else

@@ -1,4 +1,4 @@
-// Vector functions that the loops of dense layers share. Only .simd.cpp files include this.
+// Vector functions that the loops of dense layers share. Only .simd.cpp files include this header.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,9 @@ TIGHTDP_VINLINE Register<T> load_register(const T* p) {
     return v;
 }
 
-// Rows whose |x|^2 is larger contribute nothing, smaller ones count as zeros: between, no square that matters has
-// underflowed, and no power of two in what follows leaves the doubles.
+// Rows with |x|^2 above kLargestSquare contribute nothing, and rows with |x|^2 below kLeastSquare count as zeros.
+// Between the two limits no square that matters has underflowed, and all powers of two in the computations are normal
+// doubles.
 inline constexpr double kLeastSquare = 0x1p-800, kLargestSquare = 0x1p800;
 
 // Adding and taking away 1.5 * 2^52 rounds to the nearest integer, ties to even, for |x| < 2^51.
@@ -38,13 +39,13 @@ TIGHTDP_VINLINE double nearest(double x) {
     return (x + kNearest) - kNearest;
 }
 
-// The power of two at or below a finite x > 0; 0 for what is subnormal.
+// Returns the largest power of two that is at most x, for a finite x > 0. Returns 0 if x is subnormal.
 TIGHTDP_VINLINE double power_below(double x) {
     return __builtin_bit_cast(double, __builtin_bit_cast(std::int64_t, x) & 0x7ff0000000000000LL);
 }
 
-// `step` is a power of two, so that the product is exact, or so small that it rounds to 0; a row whose step is 0 may
-// hold what is not finite, and becomes zeros.
+// Computes q[j] = round(x[j] step). `step` is a power of two, so that the product is exact, or so small that it rounds
+// to 0. If the step is 0, the row may have entries that are not finite, and all q[j] are 0.
 template <class T>
 TIGHTDP_VINLINE void quantize(const T* __restrict x, std::int64_t columns, double step, double* __restrict q) {
     if (step > 0)

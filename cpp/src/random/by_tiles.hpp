@@ -1,4 +1,4 @@
-// A range of values as whole tiles and the ragged ends of others.
+// Divides a range of values into whole tiles, and parts of tiles at the two ends.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 namespace tightdp {
 
-// Tiles whose words stay in the first-level cache between drawing and use: 8 KB.
+// Number of tiles that are drawn at once. Their words are 8 KB and stay in the first-level cache until they are used.
 inline constexpr std::int64_t kTilesAtOnce = 8;
 
 // Divides the values [first, first + n) into tiles. Calls whole(tile, tiles, at) for runs of up to kTilesAtOnce whole
-// tiles, and part(tile, skip, count, at) for `count` values of one tile after its first `skip`. `at` is the place of
-// the first of them, counted from `first`.
+// tiles. Calls part(tile, skip, count, at) for a part of a tile, which has `count` values after the tile's first `skip`
+// values. `at` is the index of the first value of the call, counted from `first`.
 template <class Whole, class Part>
 void by_tiles(std::uint64_t first, std::size_t n, Whole whole, Part part) noexcept {
     constexpr std::size_t kValues = random::kTileValues;

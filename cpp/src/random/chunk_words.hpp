@@ -1,5 +1,5 @@
-// The words of exact samplers, which take a random number of them. A chunk of draws has a part of the stream
-// to itself, so that values do not depend on the number of threads.
+// Random words for exact samplers, which use a random number of words for each draw. Each chunk of draws has its own
+// part of the stream, so that the values do not depend on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,13 @@
 
 namespace tightdp {
 
+// Number of draws in a chunk.
 inline constexpr std::size_t kChunkDraws = 256;
 // Tiles a chunk may use: 2^32 words and more, where some 10^4 are needed. 2^34 chunks of 64 blocks a tile
 // then still have 64-bit block numbers.
 inline constexpr int kTilesPerChunkLog2 = 24;
 
-// The words of one chunk, a few tiles at a time.
+// The random words of one chunk. They are computed a few tiles at a time.
 class ChunkWords {
   public:
     ChunkWords(const random::RandomStream& stream, std::uint64_t chunk) noexcept

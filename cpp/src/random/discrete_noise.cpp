@@ -10,7 +10,7 @@ namespace {
 using exact::Uint128;
 using random::RandomStream;
 
-constexpr std::int64_t kDrawUnits = 1000;  // of work: a microsecond
+constexpr std::int64_t kDrawUnits = 1000;  // units of work (runtime/work.hpp) of one draw, which takes a microsecond
 template <class Draw>
 void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw) {
     parallel_pieces(n, kChunkDraws, kChunkDraws * kDrawUnits, [&](std::size_t begin, std::size_t end) {
@@ -19,8 +19,8 @@ void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw
     });
 }
 
-// Whether all of discrete.hpp's integers stay below 2^127, and its denominators below 2^100 so that the
-// rounds of an exponential coin may multiply them.
+// Returns whether 128 bits are enough for the sampler in discrete.hpp with t = floor(sigma) + 1. Its integers must stay
+// below 2^127. Its denominators must stay below 2^100, since sampling from Bernoulli(e^-x) multiplies them.
 bool fits_128_bits(double numerator, double denominator, double t) noexcept {
     const double difference = static_cast<double>(exact::kMostUnits + 1) * t * t * denominator * denominator;
     const double scale = 2 * numerator * numerator * denominator * denominator * t * t;
@@ -38,7 +38,7 @@ void add_discrete_gaussian(const RandomStream& stream, std::uint64_t numerator, 
                                                    floor_sigma);
         add(stream, n, out, [&](ChunkWords& words) { return exact::discrete_gaussian(p, words); });
     } else {
-        // 384 bits: differences reach (1025 * 2^126)^2 < 2^273, denominators 2^234.
+        // Uses 384 bits, since differences reach (1025 * 2^126)^2 < 2^273 and denominators reach 2^234.
         using Int = exact::WideInt<6>;
         const exact::GaussianParameters<Int> p(Int(numerator) * Int(numerator), Int(denominator) * Int(denominator),
                                                floor_sigma);

@@ -1,5 +1,5 @@
-// Arrays of discrete noise, sampled exactly. A chunk of 256 draws has a part of the stream to itself, so that the
-// values do not depend on the number of threads. Sampling takes a random time, as every exact method of this kind does.
+// Adds exactly sampled discrete noise to arrays. Each chunk of 256 draws has its own part of the stream, so that the
+// values do not depend on the number of threads. The time of sampling is random, as in all exact methods of this kind.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,13 @@
 
 namespace tightdp {
 
-// sigma = numerator / denominator in [2^-10, 2^40], numerator < 2^53, denominator <= 2^63. out[i] += n.
+// Adds discrete Gaussian noise with sigma = numerator / denominator to each out[i], i < n. Preconditions: sigma is in
+// [2^-10, 2^40], numerator < 2^53, and denominator <= 2^63.
 void add_discrete_gaussian(const random::RandomStream& stream, std::uint64_t numerator, std::uint64_t denominator,
                            std::size_t n, std::int64_t* out);
 
-// scale = numerator / denominator in [2^-10, 2^40], with the same limits.
+// Adds discrete Laplace noise with the scale numerator / denominator to each out[i], i < n. The preconditions are those
+// of add_discrete_gaussian, with the scale in place of sigma.
 void add_discrete_laplace(const random::RandomStream& stream, std::uint64_t numerator, std::uint64_t denominator,
                           std::size_t n, std::int64_t* out);
 

@@ -13,10 +13,12 @@ using namespace random;
 
 namespace {
 
-// Values a thread takes at a time, and should have before it is worth waking: about 30 microseconds of work.
+// Number of values that a thread takes at a time, about 30 microseconds of work. For fewer values another thread is not
+// worth waking.
 constexpr std::size_t kGrain = 1u << 14;
 
-// Calls tiles(first_tile, count, out) on runs of whole tiles, and on a buffer for the ragged ends.
+// Calls tiles(first_tile, count, out) for runs of whole tiles. A part of a tile is computed as a whole tile in a
+// buffer, from which the part is copied.
 template <class T, class Tiles>
 void write(std::uint64_t first, std::size_t n, T* out, Tiles tiles) noexcept {
     by_tiles(
@@ -34,7 +36,7 @@ void fill(std::uint64_t first, std::size_t n, T* out, Tiles tiles) {
                     [&](std::size_t begin, std::size_t end) { write(first + begin, end - begin, out + begin, tiles); });
 }
 
-// Tiles of values that are a function of each tile's words.
+// Returns a function that draws the words of tiles and applies `transform` to them.
 template <class T, class Transform>
 auto value_tiles(const RandomStream& stream, Transform transform) {
     return

@@ -1,6 +1,6 @@
-// Random numbers by index, on as many threads as pay. Which value has which index: tightdp/random/tile.hpp.
+// Random numbers by index (tightdp/random/tile.hpp), computed on several threads if there are enough of them.
 //
-// Every function gives the values of indices [first, first + n), the same whatever the number of threads, the
+// Each function writes the values with the indices [first, first + n). They do not depend on the number of threads, the
 // instruction set, or the split of a range over calls.
 #pragma once
 
@@ -11,23 +11,26 @@
 
 namespace tightdp {
 
-// A stream with a key drawn from the operating system now: of AES-256 where this processor has instructions for it,
-// else of ChaCha20. So is a stream for a device, which has none either.
+// Returns a stream with a new key from the operating system. The generator is AES-256 if this processor has
+// instructions for AES, and ChaCha20 otherwise. A stream for a device (GPU) is always ChaCha20, since devices have no
+// such instructions.
 random::RandomStream secure_stream(bool on_device);
 
+// Returns stream number `stream` of Philox with the key `seed`. It is not for releases.
 random::RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept;
 
-// 64-bit integers.
+// Writes random 64-bit integers.
 void fill_integers(const random::RandomStream& stream, std::uint64_t first, std::size_t n, std::uint64_t* out);
 
-// Uniform on the odd multiples of 2^-53 in (0, 1): symmetric, never 0 or 1.
+// Writes numbers that are uniform on the odd multiples of 2^-53 in (0, 1). Their distribution is symmetric about 1/2,
+// and they are never 0 or 1.
 void fill_uniform(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out);
 
-// Standard normals: tightdp/random/normal.hpp.
+// Write standard normals (tightdp/random/normal.hpp).
 void fill_normal(const random::RandomStream& stream, std::uint64_t first, std::size_t n, float* out);
 void fill_normal(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out);
 
-// The same on the calling thread alone, for kernels that are parallel already.
+// Write standard normals on the calling thread alone, for callers that use several threads already.
 void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n, float* out) noexcept;
 void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out) noexcept;
 

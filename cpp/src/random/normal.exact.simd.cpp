@@ -1,4 +1,4 @@
-// Box and Muller over tiles of words.
+// Turns tiles of random words into normals by the transform of Box and Muller.
 #include "tightdp/random/normal.hpp"
 
 #include "tiles.simd.hpp"

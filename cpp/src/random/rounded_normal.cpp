@@ -14,19 +14,21 @@ using namespace random;
 
 namespace {
 
-// Values a thread takes at a time, and should have before it is worth waking: some 50 microseconds of work.
+// Number of values that a thread takes at a time, some 50 microseconds of work. For fewer values another thread is not
+// worth waking.
 constexpr std::size_t kGrain = 1u << 14;
-// Units of work of one settled draw by draw, as are most of a large deviation: a look at whether to stop is
-// cheap beside that.
+// Units of work (runtime/work.hpp) of kGrain values if most draws have to be settled one by one, as with a large
+// deviation.
 constexpr std::int64_t kUnits = kGrain * 64;
-constexpr int kGroups = 4;  // of 32 draws a tile
+constexpr int kGroups = 4;  // number of groups in a tile
 constexpr int kGroupDraws = kTileValues / kGroups;
 
 void add_one(std::int64_t drawn, std::int64_t& value) noexcept {
     value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(drawn));
 }
 
-// A group with a draw in doubt, pair by pair. `pair` is its first.
+// Adds the draws of a group in which some draw is in doubt, pair by pair. `pair` is the number of the group's first
+// pair.
 void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uint32_t* words, Deviations sigma,
                   std::int64_t* values) noexcept {
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -39,7 +41,7 @@ void add_doubtful(const RandomStream& stream, std::uint64_t pair, const std::uin
     }
 }
 
-// Whole tiles, at most kTilesAtOnce of them.
+// Adds the draws of `count` whole tiles, at most kTilesAtOnce.
 void add_tiles(const RandomStream& stream, std::uint64_t tile, std::int64_t count, Deviations sigma,
                std::int64_t* values) noexcept {
     alignas(64) std::uint32_t words[kTilesAtOnce * kTileWords];

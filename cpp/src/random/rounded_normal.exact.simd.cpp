@@ -1,4 +1,4 @@
-// Rounded normals over tiles of words, where floats leave no doubt.
+// Computes rounded normals from tiles of words in floating point, and marks the groups in which some draw is in doubt.
 #include "rounded_normal.simd.hpp"
 #include "tightdp/random/rounding.hpp"
 #include "tightdp/random/tile.hpp"

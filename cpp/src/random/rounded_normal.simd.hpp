@@ -1,4 +1,4 @@
-// The loop of rounded normals, one copy an instruction set.
+// The loop that adds rounded normals, compiled once for each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,10 @@
 
 namespace tightdp {
 
-// Adds to values, modulo 2^64, the integers of groups of 32 draws (4 a tile), whose 64 words are the tiles'.
-// Of a group with a draw in doubt nothing is added and doubt[group] is not 0. sigma: one, or with `each` one
-// a value.
+// Adds rounded normals to `values`, modulo 2^64, in groups of 32 draws. A group uses 64 words, and a tile has four
+// groups. A draw is in doubt if its first digits do not decide how it rounds (tightdp/random/rounding.hpp). If a group
+// has such a draw, nothing is added for the group, and doubt[group] is not 0. `sigma` is one number, or with `each` one
+// number for each value.
 TIGHTDP_DECLARE_SIMD(void, rounded_groups,
                      (const std::uint32_t* words, std::int64_t groups, const double* sigma, bool each,
                       std::int64_t* values, unsigned char* doubt))

@@ -1,4 +1,5 @@
-// The loops of random numbers, one copy an instruction set. Layout of a tile: tightdp/random/tile.hpp.
+// The loops that compute random numbers, compiled once for each instruction set. All copies return the same bits. The
+// layout of a tile is described in tightdp/random/tile.hpp.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +9,17 @@
 
 namespace tightdp {
 
-// The words of `count` tiles from tile `first`. The same integers from every variant.
+// Computes the words of `count` tiles, starting with tile `first`.
 TIGHTDP_DECLARE_SIMD(void, random_tiles,
                      (const random::RandomStream& stream, std::uint64_t first, std::int64_t count, std::uint32_t* out))
 
-// The same of AES-256 alone, with the processor's instructions for it (which it must have), or with none.
+// Does the same for a stream of AES-256. `unit` says which AES instructions are used, if any. The processor must have
+// them.
 TIGHTDP_DECLARE_SIMD(void, aes256_tiles,
                      (const random::RandomStream& stream, AesUnit unit, std::uint64_t first, std::int64_t count,
                       std::uint32_t* out))
 
-// 256 words a tile become 128 normals a tile. The same bits from every variant.
+// Turn the 256 words of each of `count` tiles into 128 standard normals.
 TIGHTDP_DECLARE_SIMD(void, normal_tiles_f32, (const std::uint32_t* words, std::int64_t count, float* out))
 TIGHTDP_DECLARE_SIMD(void, normal_tiles_f64, (const std::uint32_t* words, std::int64_t count, double* out))
 

@@ -1,5 +1,6 @@
-// ChaCha20 and Philox, a lane of the vector to each lane of the tile, and AES-256 by the processor's instructions or,
-// in the baseline, in planes of bits.
+// Computes the random words of tiles (tightdp/random/tile.hpp). ChaCha20 and Philox use one lane of a vector for each
+// lane of a tile. AES-256 uses the processor's AES instructions if it has them, and otherwise planes of bits
+// (tightdp/random/aes.hpp).
 #include "tiles.simd.hpp"
 
 #if defined(__AVX2__)
@@ -31,7 +32,7 @@ void chacha_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) 
     for (int lane = 0; lane < kLanes; lane += kWidth) {
         Words state[kChaChaWords];
         chacha20_setup(state, s.key, s.stream);
-        // The 16 blocks of a tile share the high counter word: their numbers start at a multiple of 16.
+        // The 16 blocks of a tile have the same high counter word, because the first number is a multiple of 16.
         const std::uint64_t block = tile * kLanes + static_cast<std::uint64_t>(lane);
         state[12] = lane_numbers() + static_cast<std::uint32_t>(block);
         state[13] = Words{} + static_cast<std::uint32_t>(block >> 32);
@@ -57,8 +58,8 @@ void philox_tile(const RandomStream& s, std::uint64_t tile, std::uint32_t* out) 
 }
 
 #if defined(__AVX2__)
-// AES instructions on registers of so many bytes. In assembler, which needs no compiler flag: whether the processor has
-// them is AesUnit's to say.
+// The types and functions for AES on registers of `bytes` bytes. The AES instructions below are written in assembler,
+// which needs no compiler flag. The caller checks with AesUnit that the processor has them.
 template <int bytes>
 struct AesRegister;
 template <>
@@ -83,7 +84,7 @@ struct AesRegister<32> {
 };
 #if defined(TIGHTDP_ISA_avx512)
 template <>
-struct AesRegister<64> {  // with masks of ones, since GCC 12 warns of what a mask would leave
+struct AesRegister<64> {  // uses the masked forms with full masks, since GCC 12 gives false warnings for the others
     using Word = __m512i;
     static inline __attribute__((always_inline)) Word repeat(__m128i block) {
         return _mm512_maskz_broadcast_i32x4(0xffff, block);
@@ -122,8 +123,9 @@ inline __attribute__((always_inline)) void aes_last_round(Word& x, const Word& k
     }
 }
 
-// The numbers of a tile's 64 blocks, at their places in the counter blocks of one register after the other. Register i
-// of four has block 4 p + i at place p of the tile's rows, which the transposition brings into order.
+// The numbers of a tile's 64 blocks, as words to be combined by exclusive or with the counter blocks in the registers.
+// Of each four registers, register i has the blocks 4 p + i for successive places p. The transposition in aes_tiles
+// brings the encrypted words into the order of the tile.
 template <int blocks>
 struct BlockNumbers {
     alignas(64) std::uint32_t words[64 / blocks][4 * blocks] = {};
@@ -136,7 +138,8 @@ struct BlockNumbers {
 template <int blocks>
 constexpr BlockNumbers<blocks> kNumbers;
 
-// Eight registers at a time, since a round takes three or four cycles until its result can be used.
+// Computes the words of `count` tiles by AES instructions. It encrypts eight registers at a time, since the result of a
+// round is available only after three or four cycles.
 template <int bytes>
 void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, std::uint32_t* out) {
     using Register = AesRegister<bytes>;
@@ -174,7 +177,7 @@ void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, s
                 const Word c = Register::high32(y[0], y[1]), d = Register::high32(y[2], y[3]);
                 const Word rows[4] = {Register::low64(a, b), Register::high64(a, b), Register::low64(c, d),
                                       Register::high64(c, d)};
-                const int place = p + q * kBlocks;  // of 16 blocks each four places
+                const int place = p + q * kBlocks;  // in rows of a tile: each four places hold 16 blocks
                 std::uint32_t* const to = out + place / 4 * 4 * kLanes + place % 4 * 4;
                 for (int w = 0; w < 4; ++w) __builtin_memcpy(to + w * kLanes, &rows[w], sizeof rows[w]);
             }
@@ -183,10 +186,12 @@ void aes_tiles(const RandomStream& s, std::uint64_t first, std::int64_t count, s
 }
 #endif
 
-// A tile is 64 blocks, one for each bit of a word: plane i of byte p holds bit i of byte p of all of them.
+// The 64 blocks of a tile, with one bit of a 64-bit word for each block: word [p][i], called a plane, holds bit i of
+// byte p of all blocks.
 using Planes = std::uint64_t[16][8];
 
-// Turns 32 planes, those of one word of the blocks, into 32 of their words, in the places of the planes.
+// Transposes a matrix of 32 x 32 bits in place. The input is the 32 planes of one word of 32 blocks; the output is that
+// word of each block.
 inline void transpose_words(std::uint32_t (&a)[32]) {
     std::uint32_t mask = 0x0000ffff;
     for (int j = 16; j != 0; j >>= 1, mask ^= mask << j)
@@ -202,7 +207,7 @@ void aes_tile_in_planes(const RandomStream& s, std::uint64_t tile, std::uint32_t
     const auto whole = [](std::uint32_t word, int bit) { return std::uint64_t{0} - (word >> bit & 1); };
     std::uint32_t counter[4];
     aes_counter(s.stream, 64 * tile, counter);
-    // Bit i of the number of a block within the tile, for all 64.
+    // The planes of the block numbers 0..63 within the tile: word i holds bit i of all numbers.
     constexpr std::uint64_t kNumbers[6] = {0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, 0xf0f0f0f0f0f0f0f0,
                                            0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000};
     for (int p = 0; p < 16; ++p)
@@ -215,7 +220,7 @@ void aes_tile_in_planes(const RandomStream& s, std::uint64_t tile, std::uint32_t
         for (int c = 0; c < 4; ++c)
             for (int r = 0; r < 4; ++r) {
                 const auto byte = [&](int row) -> const std::uint64_t (&)[8] {
-                    return x[4 * ((c + row % 4) % 4) + row % 4];  // of the column after ShiftRows
+                    return x[4 * ((c + row % 4) % 4) + row % 4];  // the byte of this row in column c after ShiftRows
                 };
                 const auto &a = byte(r), &b = byte(r + 1), &d = byte(r + 2), &e = byte(r + 3);
                 for (int i = 0; i < 8; ++i) {

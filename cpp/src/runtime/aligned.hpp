@@ -8,8 +8,9 @@
 
 namespace tightdp {
 
-// Owns `size` doubles aligned to 64 bytes (a cache line, and the widest vector register). Uninitialised
-// unless `zeroed` makes it. Throws std::bad_alloc; moves, does not copy.
+// Owns `size` doubles that are aligned to 64 bytes (a cache line, and the widest vector register). They are
+// uninitialised unless the array is made by `zeroed`. The constructor throws std::bad_alloc. An array can be moved but
+// not copied.
 class AlignedArray {
   public:
     AlignedArray() noexcept = default;

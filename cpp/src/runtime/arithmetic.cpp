@@ -13,7 +13,7 @@ namespace tightdp {
 namespace {
 
 #if !defined(__x86_64__)
-// Not known to the compiler, which would compute what follows under the usual mode.
+// Constants that the compiler does not know. Otherwise it would evaluate the tests below itself, in the usual mode.
 volatile double one = 1, half_ulp = 0x1p-53, smallest = 0x1p-1022, subnormal = 0x1p-1074, half = 0.5;
 #endif
 
@@ -22,7 +22,8 @@ struct Hard {
     double found, value, rest, units;
 };
 
-// found - value is exact next to it (Sterbenz), and where it is not the difference is far too large in any case.
+// Returns whether the error of a function's value is larger than allowed. The difference found - value is exact if the
+// two are close (Sterbenz). If it is not exact, it is far too large in any case.
 bool off(const Hard& h) {
     return !(std::abs((h.found - h.value) - h.rest) <= h.units * 0x1p-53 * std::abs(h.value) + DBL_TRUE_MIN);
 }
@@ -45,7 +46,8 @@ const char* arithmetic_fault() noexcept {
 }
 
 std::string library_fault() {
-    // Arguments go through a volatile, so that no compiler evaluates the functions itself.
+    // The arguments are copied through a volatile variable, so that the compiler does not evaluate the functions
+    // itself.
     const auto at = [](double x) {
         volatile double hidden = x;
         return double(hidden);

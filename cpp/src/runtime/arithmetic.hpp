@@ -1,16 +1,16 @@
-// Whether arithmetic is what every error analysis of this library assumes (docs/theory/closed-forms.md, section 1).
+// Tests whether arithmetic is as all error analyses of this library assume (docs/theory/closed-forms.md, section 1).
 #pragma once
 
 #include <string>
 
 namespace tightdp {
 
-// Tests the arithmetic of the calling thread: it rounds to nearest, and subnormal numbers are neither flushed to zero
-// nor taken for zero. Returns null, or words for what is wrong. Takes some nanoseconds.
+// Tests whether the arithmetic of the calling thread rounds to nearest, and whether subnormal numbers are neither
+// flushed to zero nor taken for zero. Returns null, or a description of what is wrong. The test takes some nanoseconds.
 const char* arithmetic_fault() noexcept;
 
-// Tests the functions of the C library at the arguments in hard_arguments.hpp. Names the first one whose error is
-// larger than the proofs assume, or returns an empty string. Takes some microseconds.
+// Tests the functions of the C library at the arguments in hard_arguments.hpp. Returns the name of the first function
+// whose error is larger than the proofs assume, or an empty string. The test takes some microseconds.
 std::string library_fault();
 
 }  // namespace tightdp

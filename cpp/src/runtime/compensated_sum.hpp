@@ -1,10 +1,11 @@
-// Sums whose roundings are kept.
+// Compensated summation, which also adds up the rounding errors of a sum.
 #pragma once
 
 namespace tightdp {
 
-// A sum beside what its n additions round away (Knuth's two-sum): within u of the sum and (n u)^2 of the sum of
-// magnitudes (Ogita, Rump and Oishi 2005), hence within 3u of the sum of positive numbers.
+// A sum, together with the sum of the rounding errors of its n additions (Knuth's two-sum). Let u = 2^-53. The error of
+// the result is at most u times the sum plus (n u)^2 times the sum of magnitudes (Ogita, Rump and Oishi 2005). For
+// positive numbers the relative error is hence at most 3u.
 class CompensatedSum {
   public:
     CompensatedSum& operator+=(double x) {

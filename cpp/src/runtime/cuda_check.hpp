@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime as C++ exceptions: the host checks after each call; device code never throws.
+// Turns errors of the CUDA runtime into C++ exceptions. The host checks after each call. Device code never throws.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,7 +19,7 @@ inline void check(cudaError_t status, const char* what) {
     throw Error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-// An attribute of the current device.
+// Returns an attribute of the current device.
 inline std::int64_t attribute(cudaDeviceAttr what) {
     int device = 0, value = 0;
     check(cudaGetDevice(&device), "the current device");

@@ -1,4 +1,4 @@
-// Device memory that lives as long as the work queued on a stream, without a wait by the host.
+// Device memory that is freed after the work queued on a stream, without a wait by the host.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,14 @@
 
 namespace tightdp::cuda {
 
-// The library's own pool of a device's memory. Unlike the default one, which users may have set up for
-// themselves, it keeps what was freed: else each wait of the host would return it to the driver, and the next
-// call would map it anew.
+// Returns the library's own memory pool of the current device. Freed memory stays in the pool. Otherwise each wait of
+// the host would return it to the driver, and the next call would map it again. The default pool is not used, since
+// users may have changed its settings.
 inline cudaMemPool_t pool_here() {
     static std::mutex mutex;
     static std::map<int, cudaMemPool_t> pools;
-    // Enough for the sums of a call; what is beyond goes back when the host waits.
+    // Size of the freed memory that the pool keeps, which is enough for the sums of a call. Memory beyond this size is
+    // returned to the driver when the host waits.
     constexpr std::uint64_t kept = 256u << 20;
     int device = 0;
     check(cudaGetDevice(&device), "the current device");
@@ -40,7 +41,7 @@ class Scratch {
     }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
-    // Freed in the order of the stream: kernels launched before are not disturbed.
+    // Frees the memory in the order of the stream, so that kernels launched before can still use it.
     ~Scratch() {
         if (data_) cudaFreeAsync(data_, stream_);
     }

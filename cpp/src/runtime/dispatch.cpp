@@ -30,8 +30,8 @@ Isa detect() noexcept {
     return best;
 }
 
-// Found when the library is loaded: in a child that was forked while another thread initialised a static of a function,
-// the child would wait for that thread for ever.
+// The instruction set is determined when the library is loaded, and not in a static variable of a function. If a
+// process is forked while another thread initialises such a variable, the child waits for that thread for ever.
 const Isa active = detect();
 
 AesUnit detect_aes([[maybe_unused]] Isa isa) noexcept {

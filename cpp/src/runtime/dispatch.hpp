@@ -1,26 +1,27 @@
-// Run-time choice among the instruction sets that cmake/simd.cmake compiled.
+// Chooses at run time among the instruction sets for which cmake/simd.cmake compiled the library.
 //
-// TIGHTDP_ISA=baseline|avx2|avx512 in the environment caps the choice (tests do, to compare the variants).
+// The environment variable TIGHTDP_ISA=baseline|avx2|avx512 sets the largest instruction set that may be chosen. Tests
+// use it to compare the instruction sets.
 #pragma once
 
 namespace tightdp {
 
 enum class Isa { baseline = 0, avx2 = 1, avx512 = 2 };
 
-// The widest instruction set that was compiled, that this processor has and that the environment allows.
-// Decided when the library is loaded.
+// Returns the widest instruction set that was compiled, that this processor has, and that the environment allows. It is
+// determined when the library is loaded.
 Isa active_isa() noexcept;
 
 const char* isa_name(Isa isa) noexcept;
-// Whether TIGHTDP_ISA, which caps what is used, is unset or names an instruction set.
+// Returns whether the environment variable TIGHTDP_ISA is unset or names an instruction set.
 bool isa_cap_is_known() noexcept;
 
-// Instructions of the processor for AES: none, on one block at a time, or on as many as a register holds. None with the
-// baseline alone.
+// The AES instructions that the library uses: none, those for one block at a time, or those for as many blocks as a
+// register holds. The baseline uses none.
 enum class AesUnit { none, narrow, wide };
 AesUnit aes_unit() noexcept;
 
-// Picks one of three function pointers. On platforms with the baseline alone all three are the same.
+// Returns one of three function pointers. On platforms that have only the baseline, all three are the same.
 template <class F>
 F* select_isa(F* baseline, [[maybe_unused]] F* avx2, [[maybe_unused]] F* avx512) noexcept {
     switch (active_isa()) {
@@ -35,8 +36,8 @@ F* select_isa(F* baseline, [[maybe_unused]] F* avx2, [[maybe_unused]] F* avx512)
 
 }  // namespace tightdp
 
-// Declares the variants of one kernel: TIGHTDP_DECLARE_SIMD(void, scale, (double* x, int n))
-// and selects among them:              TIGHTDP_SELECT_SIMD(scale)(x, n)
+// TIGHTDP_DECLARE_SIMD(void, scale, (double* x, int n)) declares a kernel for each instruction set.
+// TIGHTDP_SELECT_SIMD(scale)(x, n) calls the kernel for the active one.
 #if defined(TIGHTDP_X86_DISPATCH)
 #define TIGHTDP_DECLARE_SIMD(ret, name, args) \
     namespace baseline {                      \

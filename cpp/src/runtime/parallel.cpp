@@ -24,11 +24,13 @@ void pause() noexcept {
 #endif
 }
 
-// A few hundred microseconds (a pause takes 10 to 50 ns): longer than the gap between two steps of training
-// on small batches, and a fiftieth of what OpenMP spins.
+// Number of pauses after which a helper that waits for a job goes to sleep. They take a few hundred microseconds (10 to
+// 50 ns each). This is longer than the gap between two steps of training on small batches, and a fiftieth of the time
+// for which OpenMP spins.
 constexpr int kSpins = 6000;
 
-// A few microseconds: past that the other thread has most likely lost its processor.
+// Number of pauses at a barrier, a few microseconds, after which a thread yields. After this time the other thread has
+// most likely lost its processor.
 constexpr int kBarrierSpins = 200;
 
 int processors() noexcept {
@@ -43,14 +45,14 @@ int processors() noexcept {
 
 std::atomic<int> thread_limit{processors()};
 
-// The time that a job waits for threads that sleep, or whose processor is taken, before it starts without them. It is
-// longer than a thread takes to wake (30 to 210 microseconds on a virtual machine whose processor slept too), and a
-// tenth of a scheduler's time slice.
+// The time for which a job waits for threads that sleep, or whose processor is taken, before it starts without them.
+// This is longer than a thread takes to wake: 30 to 210 microseconds on a virtual machine whose processor slept as
+// well. It is a tenth of a scheduler's time slice.
 constexpr std::chrono::microseconds kJoin{250};
 
 class Pool {
   public:
-    // False where another caller holds the pool.
+    // Runs a job as run_parallel does. Returns false, without a call of the body, if another caller uses the pool.
     bool run(int wanted, void (*body)(void*, int, int), void* context) {
         std::unique_lock lock(busy_, std::try_to_lock);
         if (!lock) return false;
@@ -84,11 +86,11 @@ class Pool {
                 thread.detach();
                 avoided_ = -1;
             }
-        } catch (const std::system_error&) {  // the system grants no more: the team is smaller
+        } catch (const std::system_error&) {  // the system grants no more threads, and the team is smaller
         }
     }
 
-    // Bars the helpers from the caller's processor, where the system would wake them beside the caller.
+    // Keeps the helpers off the caller's processor, on systems that would wake them there.
     void leave_processor() noexcept {
         const int here = system::processor_to_leave();
         if (here < 0 || here == avoided_) return;
@@ -96,10 +98,10 @@ class Pool {
         system::keep_off(here, helpers_);
     }
 
-    // A helper takes the next place in the team, waits until the team is closed, and works. One that comes
-    // too late, or finds all places taken, waits for the next job.
+    // The loop of a helper. It takes the next place in the team, waits until the team is closed, and works. A helper
+    // that is too late, or finds all places taken, waits for the next job.
     void serve() {
-        std::fesetenv(FE_DFL_ENV);  // whatever mode the thread that started this one was in
+        std::fesetenv(FE_DFL_ENV);  // the thread that started this one may have been in another mode
         for (unsigned seen = 0;;) {
             for (int spin = 0; epoch_.load() == seen; ++spin) spin < kSpins ? pause() : epoch_.wait(seen);
             seen = epoch_.load();
@@ -119,7 +121,7 @@ class Pool {
     std::atomic<unsigned> epoch_{0};
     std::atomic<int> team_{kClosed}, finished_{0}, places_{0};
     std::vector<std::thread::native_handle_type> helpers_;
-    int avoided_ = -1;  // the processor that helpers stay off
+    int avoided_ = -1;  // the processor that helpers are kept off
     std::atomic<void (*)(void*, int, int)> body_{nullptr};
     std::atomic<void*> context_{nullptr};
 };

@@ -1,7 +1,7 @@
-// Threads for kernels that take microseconds: those that PyTorch's operations run in (openmp.hpp), or a pool of our
-// own.
+// Runs kernels that take microseconds on several threads. These are the threads in which PyTorch's operations run
+// (openmp.hpp), or those of a pool of our own.
 //
-// The kernels' results do not depend on how many threads run: see the files that use it.
+// The results of the kernels do not depend on the number of threads. The files of the kernels say why.
 #pragma once
 
 #include <atomic>
@@ -17,11 +17,11 @@ namespace tightdp {
 int max_threads() noexcept;
 void set_max_threads(int count) noexcept;  // count >= 1
 
-// Calls body(context, worker, workers) once for each worker in [0, workers), all at the same time; worker 0
-// is the calling thread. Returns when all have returned. `workers` is `wanted`, or fewer where threads
-// are slow to come (their processors are taken), or 1 where the pool serves another caller just now. The body
-// must not throw and must not call run_parallel. Within a parallel loop of PyTorch's runtime, the calling thread works
-// alone. Safe after fork: the child starts its own pool.
+// Calls body(context, worker, workers) once for each worker in [0, workers), all at the same time. Worker 0 is the
+// calling thread. The function returns when all calls have returned. `workers` is `wanted`, or smaller if threads are
+// slow to start because their processors are taken, or 1 if the pool serves another caller. The body must not throw and
+// must not call run_parallel. Within a parallel loop of PyTorch's runtime, the calling thread works alone. The function
+// may be called after fork, since the child starts its own pool.
 void run_parallel(int wanted, void (*body)(void*, int, int), void* context);
 
 template <class Body>
@@ -29,8 +29,8 @@ void parallel(int wanted, Body&& body) {
     run_parallel(wanted, [](void* f, int worker, int workers) { (*static_cast<Body*>(f))(worker, workers); }, &body);
 }
 
-// Makes the workers of a job wait for each other. It spins, since the wait takes microseconds, and yields when the wait
-// is longer, as on a machine with more threads than processors.
+// Makes the workers of a job wait for each other. A worker spins, since the wait takes microseconds. It yields its
+// processor if the wait is longer, as on a machine with more threads than processors.
 class SpinBarrier {
   public:
     void wait(int workers) noexcept;
@@ -40,17 +40,18 @@ class SpinBarrier {
     std::atomic<unsigned> generation_{0};
 };
 
-// A flag for the threads of a job: the calling thread, worker 0, raises it when it is asked to stop, and the
-// others see it.
+// A flag that tells the threads of a job to stop. The calling thread, worker 0, raises the flag when it is asked to
+// stop, and the others read it.
 class StopFlag {
   public:
-    // Asked once a piece of work of so many units (work.hpp).
+    // Returns whether the job has to stop. Each thread calls this once for each piece of work of `units` units
+    // (work.hpp).
     bool raised(std::int64_t units) noexcept {
         if (raised_.load(std::memory_order_relaxed)) return true;
         if (work::asked_to_stop(units)) raised_.store(true, std::memory_order_relaxed);
         return raised_.load(std::memory_order_relaxed);
     }
-    // After the job: Interrupted if it was cut short.
+    // Throws Interrupted if the flag was raised. It is called after the job.
     void rethrow() const {
         if (raised_.load(std::memory_order_relaxed)) throw Interrupted{};
     }
@@ -59,9 +60,10 @@ class StopFlag {
     std::atomic<bool> raised_{false};
 };
 
-// Calls body(begin, end) on pieces of [0, total) of at most `grain`, which threads take as they come free:
-// the caller is at work, and can be asked to stop, to the end. `units` of work a piece, or more. Throws
-// Interrupted once the pieces that were begun are done. The body must not throw.
+// Calls body(begin, end) on pieces of [0, total) of at most `grain` items. Each thread takes the next piece when it is
+// free. The caller thus works to the end, and can be asked to stop until then. `units` is the work for a piece, or more
+// (work.hpp). Throws Interrupted if the caller was asked to stop, after all pieces that were begun are done. The body
+// must not throw.
 template <class Body>
 void parallel_pieces(std::size_t total, std::size_t grain, std::int64_t units, Body&& body) {
     const std::size_t pieces = total / grain + (total % grain != 0);
@@ -79,7 +81,7 @@ void parallel_pieces(std::size_t total, std::size_t grain, std::int64_t units, B
     stop.rethrow();
 }
 
-// The share of worker `worker` in [0, total), in multiples of `grain`.
+// share returns the part of [0, total) that belongs to worker `worker`. Its ends are multiples of `grain`, or `total`.
 struct Range {
     std::size_t begin, end;
 };

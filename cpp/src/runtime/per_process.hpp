@@ -1,4 +1,4 @@
-// Objects of which each process has one of its own, also after fork.
+// Objects of which each process has its own, also after a fork.
 #pragma once
 
 #include <atomic>
@@ -7,12 +7,14 @@
 
 namespace tightdp {
 
-// The one T of this process, made when first asked for and never destroyed, for threads may outlive main.
+// Holds the one T of this process. It is made at the first use, and never destroyed, since threads may outlive main.
 //
-// A forked child gets another one: it has only the thread that called fork, and what another thread was changing at
-// that moment would stay half changed, and its locks locked, for ever. The parent's T is leaked in the child.
+// A forked child makes another T. The child has only the thread that called fork. If another thread was changing the
+// parent's T at that moment, the copy in the child would stay half changed for ever, and its locks locked. The copy is
+// leaked.
 //
-// Without a lock of its own, and without a static whose first use takes one: those could be found locked as well.
+// The class uses no lock, and no static variable whose first use takes a lock. The child could find these locked as
+// well.
 template <class T>
 class PerProcess {
   public:
@@ -22,7 +24,7 @@ class PerProcess {
         if (found) return *found;
         T* const made = new T;
         if (current_.compare_exchange_strong(found, made)) return *made;
-        delete made;  // another thread was first
+        delete made;  // another thread has made its T before
         return *found;
     }
 

@@ -1,8 +1,8 @@
-// The lanes that share one curve. docs/theory/contour.md, section 7.
+// Teams of lanes that compute one curve together. docs/theory/contour.md, section 7.
 //
-// A team has lane(), size(), sync(), and collectives that every lane calls and that return the same bits to
-// all of them: sum, largest, smallest, votes. Lanes therefore take the same branches. This header has the
-// team of one, that of the host; a device's team is a warp (runtime/warp_team.cuh).
+// A team has lane(), size(), sync(), and the collective functions sum, largest, smallest and votes. Every lane calls a
+// collective function, and all lanes get the same bits. Therefore all lanes take the same branches. This header has the
+// team of one lane, which the host uses. A team on a device is a warp or a part of one (runtime/warp_team.cuh).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tightdp::contour {
 
-// One lane: collectives are the identity.
+// A team of one lane, whose collective functions return their arguments.
 struct SoloTeam {
     TIGHTDP_HD int lane() const noexcept { return 0; }
     TIGHTDP_HD int size() const noexcept { return 1; }
@@ -19,7 +19,7 @@ struct SoloTeam {
     TIGHTDP_HD double sum(double x) const noexcept { return x; }
     TIGHTDP_HD double largest(double x) const noexcept { return x; }
     TIGHTDP_HD double smallest(double x) const noexcept { return x; }
-    // Bit l is lane l's answer.
+    // Returns a number whose bit l is the vote of lane l.
     TIGHTDP_HD std::uint32_t votes(bool yes) const noexcept { return yes ? 1u : 0u; }
 };
 

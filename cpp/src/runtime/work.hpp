@@ -1,8 +1,9 @@
-// A budget of work for a question, and the way out of a long computation when somebody asks it to stop.
+// Budgets of work for a question (the computation of an epsilon, delta or similar quantity), and the interruption of
+// long computations.
 //
-// Work is counted in units of about a nanosecond of one core, by what is done and not by a clock: whether a budget
-// suffices is a function of the question alone, and so is the answer. What is found in a store or a cache is charged
-// with what it took to make. Counters belong to a thread.
+// Work is counted in units of about a nanosecond of one core. It is counted by operations, and not measured by a clock.
+// Whether a budget suffices therefore depends on the question alone, and so does the answer. A result that is found in
+// a store or cache is charged with the work that computed it. Each thread has its own counter.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,7 @@
 
 namespace tightdp {
 
-// Thrown by work::spend.
+// Exceptions that work::spend throws.
 struct OutOfWork : std::exception {
     const char* what() const noexcept override { return "the question's budget of work is spent"; }
 };
@@ -23,16 +24,16 @@ struct Interrupted : std::exception {
 namespace work {
 
 inline constexpr std::int64_t kUnlimited = INT64_MAX / 4;
-// Units between looks at whether to stop: some milliseconds.
+// Units of work between two checks whether to stop. They take some milliseconds.
 inline constexpr std::int64_t kBetweenLooks = 4'000'000;
 
 struct Counter {
     std::int64_t spent = 0, limit = kUnlimited;
-    std::int64_t passed = 0;  // as spent, but what is done aside counts as well
-    std::int64_t looked = 0;  // passed at the last look
-    bool aside = false;
-    bool (*signalled)() = nullptr;            // whether a signal asks this thread to stop
-    const std::atomic<bool>* stop = nullptr;  // whether another thread does
+    std::int64_t passed = 0;  // units spent, including work that is not charged (Aside)
+    std::int64_t looked = 0;  // value of `passed` at the last check whether to stop
+    bool aside = false;       // true while work is not charged
+    bool (*signalled)() = nullptr;            // returns whether a signal asks this thread to stop
+    const std::atomic<bool>* stop = nullptr;  // true if another thread asks this thread to stop
 };
 
 inline Counter& counter() noexcept {
@@ -40,16 +41,18 @@ inline Counter& counter() noexcept {
     return mine;
 }
 
-// Looks whether to stop: Interrupted.
+// Checks whether this thread is asked to stop, and throws Interrupted if it is.
 void look(Counter& c);
 
-// Units that all threads of this process had passed at their last looks: how much is done after a signal.
+// Returns the sum over all threads of this process of the units that had passed at their last checks. Tests use it to
+// find how much work is done after a signal.
 std::int64_t passed_by_all() noexcept;
 
 inline std::int64_t spent() noexcept { return counter().spent; }
 
-// OutOfWork beyond the limit, of which one unit more is then spent; Interrupted where that is asked. Called where the
-// next piece of work of so many units begins, a piece being some milliseconds at most.
+// Charges a piece of work of `units` units. It is called before the piece begins, which takes some milliseconds at
+// most. Throws OutOfWork if the limit is exceeded; `spent` is then the limit plus one. Throws Interrupted if the thread
+// is asked to stop.
 inline void spend(std::int64_t units) {
     Counter& c = counter();
     c.passed += units;
@@ -57,16 +60,16 @@ inline void spend(std::int64_t units) {
     if (c.aside) return;
     c.spent += units;
     if (c.spent <= c.limit) return;
-    // The same count whatever piece it ended with: one piece, or all that something kept took to make.
+    // The count is the same whether the limit was exceeded by a single piece or by all work for a stored result.
     c.spent = c.limit + 1;
     throw OutOfWork{};
 }
 
-// Whether more was spent than the limit allows: spend would throw.
+// Returns whether more was spent than the limit allows, so that spend would throw.
 inline bool exhausted() noexcept { return counter().spent > counter().limit; }
 
-// Whether this thread is asked to stop, looked at once in so many units: for loops that must not throw, and
-// whose work is not charged.
+// Returns whether this thread is asked to stop, for loops that must not throw and whose work is not charged. `units` is
+// the work between two calls. The check is made once every kBetweenLooks units.
 inline bool asked_to_stop(std::int64_t units) noexcept {
     Counter& c = counter();
     c.passed += units;
@@ -79,7 +82,7 @@ inline bool asked_to_stop(std::int64_t units) noexcept {
     }
 }
 
-// Sets a field of this thread's counter for the length of a scope.
+// Sets a field of this thread's counter, and restores it at the end of the scope.
 template <auto field>
 class Scoped {
   public:
@@ -94,7 +97,7 @@ class Scoped {
     const Value before_;
 };
 
-// Allows at most this many units of work within its scope, and no more than a scope around it allows.
+// Allows at most `units` units of work within its scope, and no more than an enclosing scope allows.
 struct Budget : Scoped<&Counter::limit> {
     explicit Budget(std::int64_t units) noexcept : Scoped(limit_of(counter(), units)) {}
 
@@ -104,13 +107,14 @@ struct Budget : Scoped<&Counter::limit> {
     }
 };
 
-// Marks work that is not charged, but can be interrupted: tables that are made once for many questions, and the last
-// steps of a question that ran out of units. The work within its scope has to be of bounded size.
+// Marks work within its scope that is not charged, but can be interrupted. This is used for tables that are computed
+// once for many questions, and for the last steps of a question whose budget is spent. Such work has to be of bounded
+// size.
 struct Aside : Scoped<&Counter::aside> {
     Aside() noexcept : Scoped(true) {}
 };
 
-// Makes the calling thread stop, within its scope, when the flag is set.
+// Makes the calling thread stop when the given flag is set, within its scope.
 using StopsOn = Scoped<&Counter::stop>;
 
 }  // namespace work

@@ -1,8 +1,8 @@
-// Branch-free exp, expm1, log and e^{ix} - 1 over eight lanes.
+// Vector functions exp, expm1, log and e^{ix} - 1 without branches.
 //
-// Each comment states the largest relative error found against 50-digit values
-// (tests/accounting/numerics/test_simd_math.py); the error analyses of docs/theory/ assume kMathUlp = 4 units of 2^-53,
-// half as much again as the worst of them. NaN gives NaN in exp and expm1.
+// Each comment states the largest relative error that was found in a comparison with values of 50 digits
+// (tests/accounting/numerics/test_simd_math.py). The error analyses of docs/theory/ assume kMathUlp = 4 units of 2^-53,
+// which is half as much again as the largest of these errors. exp and expm1 of NaN are NaN.
 #pragma once
 
 #include "vec.hpp"
@@ -11,19 +11,20 @@ namespace tightdp::TIGHTDP_ISA {
 
 inline constexpr double kMathUlp = 4.0;
 
-// Adding 1.5 * 2^52 rounds to an integer, which then sits in the low bits of the sum.
+// Adding 1.5 * 2^52 to a number rounds the number to an integer, which is then in the low bits of the sum.
 inline constexpr double kRound = 6755399441055744.0;
 inline constexpr double kLog2e = 1.4426950408889634074;
-// ln 2 in two parts; the first has 21 trailing zero bits, so n * kLn2Hi is exact for |n| < 2^21.
+// ln 2 in two parts. The first part has 21 trailing zero bits, so that n * kLn2Hi is exact for |n| < 2^21.
 inline constexpr double kLn2Hi = 0x1.62e42feep-1;
 inline constexpr double kLn2Lo = 0x1.a39ef35793c76p-33;
 
-// 2^n from the low bits of n + kRound, n in [-1022, 1023].
+// Returns 2^n from n_plus_round = n + kRound, for integers n in [-1022, 1023].
 TIGHTDP_VINLINE Vec exp2_from_rounded(Vec n_plus_round) {
     return from_bits((bits(n_plus_round) + 1023) << 52);
 }
 
-// (e^r - 1 - r) / r^2 by Taylor to r^13 / 13!: the remainder is below 2^-57 of e^r - 1 for |r| <= .347.
+// Returns (e^r - 1 - r) / r^2 by the Taylor series of e^r up to r^13 / 13!. For |r| <= .347 the remainder is below
+// 2^-57 times |e^r - 1|.
 TIGHTDP_VINLINE Vec taylor_of_exp(Vec r) {
     return horner(r, 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0,
                   1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5);
@@ -34,7 +35,7 @@ struct ExpParts {
     Vec m1;     // e^r - 1, |r| <= ln(2)/2
 };
 
-// x in [-708, 709]; the caller clamps.
+// Splits e^x into 2^n e^r. Precondition: x is in [-708, 709].
 TIGHTDP_VINLINE ExpParts exp_parts(Vec x) {
     const Vec shifted = x * kLog2e + kRound;
     const Vec n = shifted - kRound;
@@ -42,51 +43,53 @@ TIGHTDP_VINLINE ExpParts exp_parts(Vec x) {
     return {exp2_from_rounded(shifted), r + r * r * taylor_of_exp(r)};
 }
 
-// NaN stays what it is, as both comparisons are false.
+// Limits x to [-708, 709]. NaN stays NaN, since both comparisons are false.
 TIGHTDP_VINLINE Vec clamp_exp(Vec x) { return min(splat(709.0), max(splat(-708.0), x)); }
 
-// e^x. Relative error <= 1.4 * 2^-53 on [-708, 709]; x under -708 gives 0, x over 709 gives e^709.
+// Returns e^x. The relative error is at most 1.4 * 2^-53 for x in [-708, 709]. The result is 0 for x < -708, and e^709
+// for x > 709.
 TIGHTDP_VINLINE Vec exp(Vec x) {
     const ExpParts e = exp_parts(clamp_exp(x));
     return select(x < -708.0, splat(0.0), e.scale + e.scale * e.m1);
 }
 
-// e^x - 1. Relative error <= 2.3 * 2^-53 for x in [-708, 709].
+// Returns e^x - 1. The relative error is at most 2.3 * 2^-53 for x in [-708, 709].
 TIGHTDP_VINLINE Vec expm1(Vec x) {
     const ExpParts e = exp_parts(clamp_exp(x));
     return (e.scale - 1.0) + e.scale * e.m1;
 }
 
-// ln(y) + quotient, y a positive normal number, |quotient| <= 2^-53. Relative error <= 1.3 * 2^-53.
+// Returns ln(y) + quotient for a positive normal number y and |quotient| <= 2^-53. The relative error is at most
+// 1.3 * 2^-53.
 TIGHTDP_VINLINE Vec log_plus(Vec y, Vec quotient) {
     // y = 2^e m with m in [sqrt(1/2), sqrt(2)).
     const Mask shift = bits(y) - 0x3fe6a09e667f3bcdLL;
     const Mask e_bits = shift >> 52;
     const Vec m = from_bits(bits(y) - (e_bits << 52));
     const Vec e = from_bits(e_bits + bits(splat(kRound))) - kRound;
-    // ln m = 2 atanh(s), s = f / (2 + f), f = m - 1 exact.
+    // ln m = 2 atanh(s) with s = f / (2 + f), where f = m - 1 is exact.
     const Vec f = m - 1.0;
     const Vec s = f / (2.0 + f);
     const Vec z = s * s;
-    // Taylor of atanh to s^21: |s| <= .1716, so the remainder is below 2^-58.
+    // The Taylor series of atanh up to s^21. Since |s| <= .1716, the remainder is below 2^-58.
     const Vec p = z * horner(z, 2.0 / 21.0, 2.0 / 19.0, 2.0 / 17.0, 2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0,
                              2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0);
-    // ln m = f - f^2/2 + s (f^2/2 + p): the largest terms are exact or multiplied by the small s.
+    // ln m = f - f^2/2 + s (f^2/2 + p). The largest terms are exact, or multiplied by the small s.
     const Vec half = 0.5 * f * f;
     const Vec tail = s * (half + p) + (e * kLn2Lo + quotient);
     return e * kLn2Hi + (f - (half - tail));
 }
 
-// ln(y) + correction / y, |correction| <= 2^-53 y.
+// Returns ln(y) + correction / y, for |correction| <= 2^-53 y.
 TIGHTDP_VINLINE Vec log_corrected(Vec y, Vec correction) { return log_plus(y, correction / y); }
 
 TIGHTDP_VINLINE Vec log(Vec y) { return log_plus(y, splat(0.0)); }
 
-// ln(1 + x), x > -1. Relative error <= 1.4 * 2^-53.
+// Returns ln(1 + x) for x > -1. The relative error is at most 1.4 * 2^-53.
 TIGHTDP_VINLINE Vec log1p(Vec x) {
     const Vec y = 1.0 + x;
-    const Vec big = y - x;  // 1 up to the rounding of y
-    // Two exact differences, whichever of 1 and x is larger (Dekker).
+    const Vec big = y - x;  // equals 1, except for the rounding of y
+    // The rounding error of y, which is computed by exact differences whichever of 1 and x is larger (Dekker).
     const Vec correction = select(x < 1.0, x - (y - 1.0), 1.0 - big);
     return log_corrected(y, correction);
 }
@@ -96,8 +99,9 @@ struct Cis {
     Vec im;  // sin(x)
 };
 
-// e^{ix} - 1 for |x| < 1e5. Error <= 2 * 2^-53 * |e^{ix} - 1| for |x| <= pi/4, and 2.8 * 2^-53 beyond, after the
-// reduction by multiples of pi/2 in three parts (error below 2^-53 |x| 2^-30).
+// Returns e^{ix} - 1 for |x| < 1e5. The error is at most 2 * 2^-53 * |e^{ix} - 1| for |x| <= pi/4, and at most 2.8 *
+// 2^-53 for larger |x|. For these, x is first reduced by multiples of pi/2 in three parts, with an error below 2^-53
+// |x| 2^-30.
 TIGHTDP_VINLINE Cis cism1(Vec x) {
     const Vec shifted = x * 0.63661977236758134308 + kRound;
     const Vec n = shifted - kRound;
@@ -105,12 +109,12 @@ TIGHTDP_VINLINE Cis cism1(Vec x) {
     r = r - n * 0x1.0b4611a6p-34;
     r = r - n * 0x1.3198a2e037073p-69;
     const Vec z = r * r;
-    // Taylor on |r| <= pi/4: sin to r^17, cos - 1 to r^18; remainders below 2^-57.
+    // Taylor series for |r| <= pi/4: sin up to r^17, and cos - 1 up to r^18. The remainders are below 2^-57.
     const Vec sn = r + r * z * horner(z, 1.0 / 355687428096000.0, -1.0 / 1307674368000.0, 1.0 / 6227020800.0,
                                       -1.0 / 39916800.0, 1.0 / 362880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0);
     const Vec cm = z * horner(z, -1.0 / 6402373705728000.0, 1.0 / 20922789888000.0, -1.0 / 87178291200.0,
                               1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5);
-    // Quadrant n mod 4 from the low bits: (c, s) -> (c, s), (-s, c), (-c, -s), (s, -c).
+    // The low bits are the quadrant n mod 4. In the quadrants 0 to 3, (cos, sin) is (c, s), (-s, c), (-c, -s), (s, -c).
     const Mask quadrant = bits(shifted) & 3;
     const Mask odd = -(quadrant & 1);
     const Mask negate_cos = (Mask)(((quadrant + 1) & 2) == 2);

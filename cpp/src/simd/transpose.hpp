@@ -1,4 +1,4 @@
-// Transposes a square block held in registers.
+// Transposes a square block that is held in registers.
 #pragma once
 
 #include <utility>
@@ -24,7 +24,7 @@ TIGHTDP_VINLINE void exchange_rows(Vec (&rows)[kLanes]) {
     }
 }
 
-// rows[i][j] becomes rows[j][i].
+// Exchanges rows[i][j] and rows[j][i] for all i and j.
 TIGHTDP_VINLINE void transpose(Vec (&rows)[kLanes]) {
     exchange_rows<1>(rows);
 }

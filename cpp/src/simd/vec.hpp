@@ -1,7 +1,7 @@
-// Vectors of doubles, one register wide, in whatever instruction set GCC or Clang compiles for.
+// Vectors of doubles that fill one register of the instruction set for which GCC or Clang compiles.
 //
-// The type and all that is done with it live in the namespace TIGHTDP_ISA, so that the copies compiled for different
-// instruction sets are different symbols. Include from .simd.cpp files only.
+// The type and its functions are in the namespace TIGHTDP_ISA, so that the copies for different instruction sets are
+// different symbols. Only .simd.cpp files include this header.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tightdp::TIGHTDP_ISA {
 
-// The lanes of a register. Wider vectors would be split in memory, at three times the cost.
+// Number of lanes in a register. Wider vectors would be split in memory, at three times the cost.
 #if defined(TIGHTDP_ISA_avx512)
 inline constexpr int kLanes = 8;
 #elif defined(TIGHTDP_ISA_avx2)
@@ -33,7 +33,7 @@ TIGHTDP_VINLINE Vec iota() {
     return v;
 }
 
-// Loads and stores of any alignment.
+// Functions that load and store vectors at any alignment.
 TIGHTDP_VINLINE Vec load(const double* p) {
     Vec v;
     __builtin_memcpy(&v, p, sizeof v);
@@ -54,7 +54,8 @@ TIGHTDP_VINLINE Vec max(Vec a, Vec b) { return select(a > b, a, b); }
 
 TIGHTDP_VINLINE Vec min(Vec a, Vec b) { return select(a < b, a, b); }
 
-// The polynomial with these coefficients, that of the highest power first, by Horner's rule.
+// Evaluates at x the polynomial with these coefficients by Horner's rule. The coefficient of the highest power comes
+// first.
 template <class... Coefficients>
 TIGHTDP_VINLINE Vec horner(Vec x, double highest, Coefficients... lower) {
     Vec p = splat(highest);
@@ -62,7 +63,7 @@ TIGHTDP_VINLINE Vec horner(Vec x, double highest, Coefficients... lower) {
     return p;
 }
 
-// The sum of the lanes, pairwise.
+// Returns the sum of the lanes, which are added in pairs.
 TIGHTDP_VINLINE double sum(Vec v) {
     double part[kLanes];
     store(part, v);

@@ -1,4 +1,4 @@
-// tightdp._testing: the clipping kernels of a device, run by the host.
+// tightdp._testing: the clipping kernels of a device, which run on the host.
 #include "../../bindings/clip_request.hpp"
 #include "../clip_emulation.hpp"
 #include "../kernel_emulation.hpp"
@@ -9,7 +9,8 @@ void bind_clipping(py::module_& m) {
     bindings::def_clipped_sum(m, "emulate_clipped_sum", &emulate_clipped_sum);
     bindings::def_clipped_sum<std::int64_t, std::int64_t>(m, "emulate_exact_kernels", &emulate_exact_kernels,
                                                           "blocks"_a, "group"_a);
-    // device: (multiprocessors, bytes of shared memory, resident blocks, threads of a slice's block)
+    // The argument `device` is (multiprocessors, bytes of shared memory, resident blocks, threads of a block of
+    // sliced_kernel).
     bindings::def_clipped_sum<std::tuple<std::int64_t, std::int64_t, std::int64_t, int>>(
         m, "emulate_clip_kernels",
         [](const ClipRequest& request, const std::tuple<std::int64_t, std::int64_t, std::int64_t, int>& device) {

@@ -1,4 +1,4 @@
-// tightdp._testing: the contour engine of a device, run by the host.
+// tightdp._testing: the contour engine of a device, which runs on the host, and parts of the contour engine.
 #include "../../bindings/bind.hpp"
 #include "../kernel_emulation.hpp"
 #include "contour/batch/setting.hpp"
@@ -18,14 +18,15 @@ void bind_contour(py::module_& m) {
             return tightdp::contour::MovedLineTail({sigma, q, add_or_remove(add)}, c, s, 20).log_decay(s);
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "s"_a);
-    // (real, imaginary) parts of xi_m, m = 1..count; a multiple of kNodeBlock many nodes.
+    // Returns the real and the imaginary parts of xi_m, m = 1..count (contour/mgf/node_sums.hpp). The number of nodes
+    // is a multiple of kNodeBlock.
     m.def(
         "contour_products",
         [](const Doubles& loss, double sign, const Doubles& weights, double step, std::int64_t count) {
             const std::int64_t n = loss.size();
             if (n % tightdp::contour::kNodeBlock || weights.size() != n) throw std::invalid_argument("blocks of nodes");
             Doubles re(count), im(count);
-            using namespace tightdp;  // of its instruction sets
+            using namespace tightdp;  // for the namespaces of the instruction sets
             TIGHTDP_SELECT_SIMD(contour_products)
             (loss.data(), sign, weights.data(), n, step, count, re.mutable_data(), im.mutable_data());
             return py::make_tuple(re, im);
@@ -46,7 +47,7 @@ void bind_contour(py::module_& m) {
             return py::make_tuple(box.real, box.imaginary);
         },
         "middle"_a, "half"_a, "rho"_a, "left"_a, "right"_a, "sigma"_a);
-    // (tau, D, the largest |ln G|)
+    // Returns (tau, D, the largest |ln G|) of contour/noise_levels/near_level.hpp.
     m.def(
         "contour_near_level",
         [](double sigma, double q, bool add, double c, double radius, double real, double imaginary) {
@@ -54,8 +55,9 @@ void bind_contour(py::module_& m) {
             return py::make_tuple(near.tau, near.apart({real, imaginary}), near.front({real, imaginary}));
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "radius"_a, "real"_a, "imaginary"_a);
-    // (nodes, (ln M(c), rule, rounding), an upper bound of ln M(other), rows (re, im, rule, rounding) of
-    // ln(M(c + i m step)/M(c)), m = 1..count), each of all levels together; None where they are not interpolated.
+    // Returns (nodes, (ln M(c), rule, rounding), an upper bound on ln M(other), rows (re, im, rule, rounding) of
+    // ln(M(c + i m step)/M(c)) for m = 1..count). Each logarithm is the sum over all levels. Returns None if the levels
+    // are not interpolated.
     m.def(
         "contour_levels",
         [](const std::vector<double>& sigmas, const std::vector<double>& counts, double q, bool add, double c,
@@ -81,7 +83,8 @@ void bind_contour(py::module_& m) {
                                   made->bounded(other), rows);
         },
         "sigmas"_a, "counts"_a, "q"_a, "add"_a, "c"_a, "other"_a, "step"_a, "count"_a, "log_inverse"_a);
-    // (lower, upper, status, nodes, abscissae) of each setting, in both directions; by the lanes of a warp, or by one.
+    // Returns (lower, upper, status, nodes, abscissae) of each setting for both directions, computed by the lanes of a
+    // warp or by a single lane.
     m.def(
         "emulate_epsilon_batch",
         [](Doubles sigma, Doubles q, Doubles steps, Doubles delta, double tolerance, bool warp) {

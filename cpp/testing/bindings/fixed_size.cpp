@@ -1,4 +1,4 @@
-// tightdp._testing: the kernels of an adversary who chooses the pair of each step.
+// tightdp._testing: the kernels for an adversary who chooses the pair of data sets in each step.
 #include "../../bindings/bind.hpp"
 #include "fixed_size/triangles.hpp"
 

@@ -1,4 +1,5 @@
-// Functions that only tests call, in a module that wheels do not hold (CMake's TIGHTDP_BUILD_TESTS).
+// The module of functions that only tests call. It is built with TIGHTDP_BUILD_TESTS in CMake, and wheels do not have
+// it.
 #include "../../bindings/bind.hpp"
 
 void bind_clipping(py::module_& m);
@@ -12,7 +13,7 @@ void bind_special(py::module_& m);
 
 PYBIND11_MODULE(_testing, m) {
     m.doc() = "What tests need of tightdp's kernels: a device's code run by the host and parts of engines.";
-    py::module_::import("tightdp._core");  // knows the streams and the distributions
+    py::module_::import("tightdp._core");  // registers the types of streams and distributions
     bind_clipping(m);
     bind_contour(m);
     bind_fixed_size(m);

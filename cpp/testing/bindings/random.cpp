@@ -1,4 +1,4 @@
-// tightdp._testing: values at words that no stream reaches, and rare branches made common.
+// tightdp._testing: random values computed from given words, and functions in which rare branches become common.
 #include "../../bindings/bind.hpp"
 #include "../../bindings/sealed_stream.hpp"
 #include "random/tiles.simd.hpp"
@@ -11,7 +11,7 @@ using namespace tightdp::random;
 using bindings::SealedStream;
 using Integers = py::array_t<std::int64_t, py::array::c_style>;
 
-// 256 words a tile become 128 normals.
+// Turns the 256 words of each tile into 128 normals.
 py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>& words, bool single) {
     const py::ssize_t tiles = words.size() / kTileWords;
     if (words.ndim() != 1 || words.size() != tiles * kTileWords)
@@ -24,9 +24,9 @@ py::array normals_of_words(const py::array_t<std::uint32_t, py::array::c_style>&
     return transformed(py::array_t<double>(words.size() / 2), TIGHTDP_SELECT_SIMD(normal_tiles_f64));
 }
 
-// The first draws of a stream by the code of a device's thread, which looks at so many digits of the uniforms first;
-// fewer than 64 are followed by further words, so only 64 gives the draws of rounded_normal.hpp. Returns how many of
-// them were in doubt.
+// Computes the first draws of a stream by the code for a thread of a device. The code first uses `first_bits` digits of
+// the uniform numbers. With fewer than 64, the digits after them come from further words, so that only 64 gives the
+// draws of rounded_normal.hpp. Returns the number of draws in doubt, whose first digits did not decide how they round.
 template <int first_bits>
 py::ssize_t draw(const SealedStream& stream, double sigma, Integers& out) {
     py::ssize_t doubts = 0;
@@ -54,7 +54,7 @@ py::ssize_t rounded_normals_from(const SealedStream& stream, double sigma, int f
     }
 }
 
-// The integers of a pair if its first words were these.
+// Returns the two integers of a pair as if its words in the tile were `words`.
 std::pair<std::int64_t, std::int64_t> rounded_pair_of_words(const SealedStream& stream, std::uint64_t pair,
                                                             const std::array<std::uint32_t, 4>& words, double sigma) {
     const std::uint32_t w[4] = {words[0], words[1], words[2], words[3]};
@@ -62,7 +62,8 @@ std::pair<std::int64_t, std::int64_t> rounded_pair_of_words(const SealedStream& 
     return {rounded.cosine, rounded.sine};
 }
 
-// The integer that words of 64 digits of x and of y settle; none if they do not.
+// Returns the integer of a draw whose uniform numbers x and y start with these words of 64 digits. Returns nothing if
+// the digits do not decide the integer.
 std::optional<std::int64_t> settled_by(double sigma, bool sine, const std::vector<std::uint64_t>& x,
                                        const std::vector<std::uint64_t>& y) {
     if (x.empty() || x.size() != y.size() || x.size() > 1000 || !(sigma >= 0 && sigma <= 0x1p39))

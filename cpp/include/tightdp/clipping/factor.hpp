@@ -1,4 +1,4 @@
-// The clip factor, by which an example is multiplied: docs/theory/clipping.md, sections 1 and 2.
+// Computes the clip factor, by which an example is multiplied (docs/theory/clipping.md, sections 1 and 2).
 #pragma once
 
 #include "../config.hpp"
@@ -6,22 +6,23 @@
 
 namespace tightdp::clipping {
 
-// flat: min(1, C / n) (Abadi et al. 2016). normalize: C / (n + stability) (Bu et al. 2023, "automatic
-// clipping").
+// The formula of the clip factor for the clipping norm C and an example of norm n. `flat` is min(1, C / n) (Abadi et
+// al. 2016). `normalize` is C / (n + stability) (Bu et al. 2023, "automatic clipping").
 enum class Rule : int { flat, normalize };
 
-// `factor`, or what a float32 can hold, if that multiplies: shorter, and zeros stay zeros.
+// Returns `factor`, or with `single` at most 2^127, so that a float32 can hold it. A smaller factor only makes the
+// example shorter, and entries that are 0 stay 0.
 TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
     return single && factor > 0x1p127 ? 0x1p127 : factor;
 }
 
-// The factor F >= 0 for an example of computed norm `norm`.
-// Precondition: max_norm > 0; weight >= 0 finite; stability >= 1e-100 under `normalize`,
-// which is far more than a norm can lose to squares that underflow.
-// Postcondition: the row F g, each product rounded, has L2 norm <= weight * max_norm; F = 0 where the norm is
-// not finite, so that an example with an infinity or NaN contributes nothing. F = weight exactly where the
-// norm is clear of max_norm (flat) and the weight needs no rounding. Never subnormal: a subnormal quotient or
-// factor has lost bits, perhaps upward, and what is that small is nothing.
+// Returns the factor F >= 0 for an example g whose computed norm is `norm`.
+// Preconditions: max_norm > 0, and weight >= 0 is finite. Under `normalize`, stability >= 1e-100, which is far more
+// than a norm can lose to squares that underflow. Postconditions: the row F g, with each product rounded, has an L2
+// norm of at most weight * max_norm. F is 0 if the norm is not finite, so that an example with an infinity or NaN
+// contributes nothing. Under `flat`, F is exactly the weight if the norm is below max_norm by more than the slack and
+// the weight needs no rounding. F is never subnormal, but 0 instead, since a subnormal quotient or factor has lost bits
+// and may have been rounded up.
 TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight, Rule rule, double stability,
                                      Rounding rounding) noexcept {
     if (!(norm <= 1.7976931348623157e308) || weight * max_norm < rounding.smallest) return 0.0;
@@ -36,9 +37,10 @@ TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight
     return rounding.to_single ? round_down_to_single(factor) : factor;
 }
 
-// The exact form: T such that an example adds the integers trunc(fl(T g_j)), from its factor F. They have L2
-// norm <= weight * max_norm / grid (docs/theory/clipping.md, section 7). The grid is a power of two, so that
-// T is F / grid exactly but for the cut to 24 bits; subnormal, it is nothing.
+// Returns the factor T of the exact form, from the factor F of an example g. The example adds the integers
+// trunc(fl(T g_j)), where fl denotes rounding to floating point. Their L2 norm is at most weight * max_norm / grid
+// (docs/theory/clipping.md, section 7). The grid is a power of two, so that T is exactly F / grid, or with `to_single`
+// this number rounded down to 24 bits. If T would be subnormal, it is 0.
 TIGHTDP_HD inline double grid_factor(double factor, double inverse_grid, bool to_single) noexcept {
     const double scaled = at_most(factor * inverse_grid, to_single);
     if (scaled < (to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;

@@ -1,4 +1,4 @@
-// float16 and bfloat16 as bits, and as the float32 of the same value.
+// Converts float16 and bfloat16, which are held as bits, to the float32 of the same value.
 #pragma once
 
 #include <stdint.h>
@@ -30,13 +30,12 @@ TIGHTDP_FORMULA float to_float(BFloat16 x) noexcept {
     return as_float(uint32_t{x.bits} << 16);
 }
 
-// Exact, subnormals, infinities and NaNs included; branch-free, so it vectorises.
+// Converts exactly, including subnormals, infinities and NaNs. The function has no branches, so that it vectorises.
 TIGHTDP_FORMULA float to_float(Float16 x) noexcept {
     const uint32_t magnitude = (uint32_t{x.bits} & 0x7fffu) << 13;
     const uint32_t sign = (uint32_t{x.bits} & 0x8000u) << 16;
-    // Exponents are rebiased by 127 - 15; infinity and NaN go to the top. A subnormal is read as the mantissa
-    // of a number in [2^-14, 2^-13), from which 2^-14 is taken: no float32 subnormal appears, which would be
-    // slow.
+    // Adds 127 - 15 to the exponent, or twice as much for infinities and NaNs. A subnormal is read as the mantissa of a
+    // number in [2^-14, 2^-13), from which 2^-14 is subtracted. Thus no subnormal float32 occurs, which would be slow.
     const uint32_t rebias = magnitude >= 0x0f800000u ? 0x70000000u : 0x38000000u;
     const float subnormal = as_float(magnitude + 0x38800000u) - 0x1p-14f;
     const float normal = as_float(magnitude + rebias);

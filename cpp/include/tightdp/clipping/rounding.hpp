@@ -1,5 +1,5 @@
-// The rounding of a clip: how far under C a factor stays so that a clipped row, as it is rounded, has norm C at most.
-// docs/theory/clipping.md, section 2.
+// Constants that make up for rounding in clipping. The clip factor is a little smaller than its formula, so that the
+// clipped row has at most the clipping norm C after its entries are rounded. docs/theory/clipping.md, section 2.
 #pragma once
 
 #include <stdint.h>
@@ -9,33 +9,35 @@
 
 namespace tightdp::clipping {
 
-// The roundings of a row after it was multiplied by its factor. They decide how far below C its norm has to stay.
+// The rounding of a row in clipping. It decides how far below C the norm of the clipped row has to stay.
 struct Rounding {
-    double slack;    // relative: largest error of the norm plus that of one rounded product
-    bool to_single;  // the factor is rounded down to 24 bits
-    double smallest;  // of weight * max_norm: below it subnormal products could lose more than the slack, so 0
+    double slack;    // largest relative error of the norm, plus that of one rounded product
+    bool to_single;  // true if the factor is rounded down to 24 bits
+    // Smallest value of weight * max_norm for which the factor is not 0. Below it, subnormal products could change the
+    // norm by more than the slack.
+    double smallest;
 };
 
-// float32 and narrower: rows are multiplied in float32, one rounding of 2^-24 a product; their norms are sums
-// of exact squares in double, whose error the second term covers for any number of columns that fits in
-// memory.
+// Returns the rounding of rows of float32 or a narrower type. Rows are multiplied in float32, and each product has an
+// error of at most 2^-24. The norms are sums of exact squares in double. The second term of the slack covers the error
+// of these sums for any number of columns that fits in memory.
 TIGHTDP_HD inline Rounding single_rounding() noexcept {
     return {0x1p-24 + 0x1p-36, true, 0x1p-90};
 }
 
-// float64, and any row that is centred or scaled: a chain of at most `longest_chain` additions and three more
-// roundings.
+// Returns the rounding of rows of float64, and of all rows that are centred or scaled. `longest_chain` is the largest
+// number of successive additions in the sum of squares. There are three more roundings.
 TIGHTDP_HD inline Rounding double_rounding(double longest_chain) noexcept {
     return {(longest_chain + 8) * 0x1p-53, false, 0x1p-900};
 }
 
-// The exact form: what is rounded away below a grid step does not count, so no size is too small; the factor
-// stays a double until it is on the grid.
+// Returns the rounding of the exact form, whose rows are truncated to integer multiples of a grid step. Errors below a
+// grid step do not matter there, so that `smallest` is 0. The factor stays a double until it is divided by the grid.
 TIGHTDP_HD inline Rounding exact_rounding(Rounding of_sums) noexcept {
     return {of_sums.slack, false, 0};
 }
 
-// The largest float32 (as a double) <= x, for x in [2^-126, 2^127].
+// Returns the largest float32 that is at most x, as a double, for x in [2^-126, 2^127].
 TIGHTDP_HD inline double round_down_to_single(double x) noexcept {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);

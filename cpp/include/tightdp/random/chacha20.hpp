@@ -1,9 +1,9 @@
 // The ChaCha20 block function (RFC 8439, section 2.3) over any word type.
 //
-// Word is std::uint32_t, or a GCC/Clang vector of them: then each lane is a block of its own.
-// The state is laid out as in Bernstein's original: 64-bit block counter in words 12-13, 64-bit stream in
-// words 14-15. RFC 8439 splits the same 128 bits as 32 + 96; its test vectors apply by setting all four
-// words.
+// Word is std::uint32_t, or a GCC/Clang vector of such words. In a vector, each lane computes a block of its own.
+// The state is laid out as in Bernstein's original: a 64-bit block counter in words 12 and 13, and a 64-bit stream
+// number in words 14 and 15. RFC 8439 splits the same 128 bits into 32 and 96 bits. To use its test vectors, set all
+// four words.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ TIGHTDP_FORMULA void chacha_quarter_round(Word& a, Word& b, Word& c, Word& d) no
     b = rotate_left<7>(Word(b ^ c));
 }
 
-// `state` (16 words) becomes the key stream block of 16 words. Constant time: no branch or address depends on
-// data.
+// Replaces the 16 words of `state` by the 16 words of the key stream block. The function takes constant time: no branch
+// or address depends on the data.
 template <class Word>
 TIGHTDP_FORMULA void chacha20_block(Word (&state)[kChaChaWords]) noexcept {
     Word x[kChaChaWords];
@@ -45,8 +45,8 @@ TIGHTDP_FORMULA void chacha20_block(Word (&state)[kChaChaWords]) noexcept {
     for (int i = 0; i < kChaChaWords; ++i) state[i] += x[i];
 }
 
-// The constants "expand 32-byte k", the key and the stream. Words 12 and 13, the block counter, are the
-// caller's.
+// Writes the constants "expand 32-byte k", the key and the stream number to the state. The caller sets words 12 and 13,
+// the block counter.
 template <class Word>
 TIGHTDP_FORMULA void chacha20_setup(Word (&state)[kChaChaWords], const std::uint32_t (&key)[8],
                                     std::uint64_t stream) noexcept {

@@ -1,5 +1,5 @@
-// The eight normals of one lane of a tile: the work of one thread of a device. Same bits as
-// random/normal.exact.simd.cpp.
+// Computes the eight normals of one lane of a tile, which is the work of one thread of a device (GPU). The bits are
+// those of random/normal.exact.simd.cpp.
 #pragma once
 
 #include "normal.hpp"
@@ -7,7 +7,8 @@
 
 namespace tightdp::random {
 
-// pairs[k] holds the normals of index 128 tile + 32 k + lane and 16 more. Compile without contraction (normal.hpp).
+// Computes pairs[k], k < 4: the normals with the indices 128 tile + 32 k + lane and 128 tile + 32 k + lane + 16.
+// Compile without contraction of a * b + c to fused multiply-adds (normal.hpp).
 template <class Real>
 TIGHTDP_HD inline void lane_normals(const RandomStream& s, std::uint64_t tile, int lane,
                                     NormalPair<Real> (&pairs)[4]) noexcept {

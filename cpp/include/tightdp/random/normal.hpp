@@ -1,14 +1,15 @@
-// Two standard normals from 128 random bits (Box and Muller 1958), the same bits on every machine.
+// Computes two standard normals from 128 random bits (Box and Muller 1958), with the same bits on every machine.
 //
-// With U, V uniform on {0, ..., 2^64 - 1}, u = (U + 1/2)/2^64 and v = (V + 1/2)/2^64, the pair is
-//     sqrt(-2 ln u) (cos 2 pi v, sin 2 pi v),
-// so the tail is reached out to sqrt(2 * 65 ln 2) = 9.49 and the radius is as fine near 0 as far out. double
-// and float approximate the same real pair: relative error <= 4 ulp each (measured: docs/theory/noise.md,
-// section 2).
+// Let U and V be uniform on {0, ..., 2^64 - 1}, u = (U + 1/2)/2^64 and v = (V + 1/2)/2^64. The pair of normals is
+//     sqrt(-2 ln u) (cos 2 pi v, sin 2 pi v).
+// The largest absolute value is sqrt(2 * 65 ln 2) = 9.49, and small radii are resolved as finely as large ones. The
+// functions for double and float approximate the same pair of real numbers. The relative error of each number is at
+// most 4 ulp (measured: docs/theory/noise.md, section 2).
 //
-// Only +, -, *, /, sqrt and integer operations, each correctly rounded, and no fused multiply-add: compile
-// without contraction (.exact.simd.cpp on the host, --fmad=false on the device) and every backend returns the
-// same bits. Branch-free, so it vectorises. Coefficients: tests/reference/polynomials.py.
+// The code uses only +, -, *, /, sqrt and integer operations, which are rounded in the same way everywhere, and no
+// fused multiply-adds. It must be compiled without contraction of a * b + c to fused multiply-adds: as .exact.simd.cpp
+// on the host, with --fmad=false on a device (GPU). Then all machines return the same bits. It has no branches, so that
+// it vectorises. The coefficients are computed by tests/reference/polynomials.py.
 #pragma once
 
 #include <math.h>
@@ -26,15 +27,16 @@ struct NormalPair {
 
 namespace detail {
 
-// The polynomial with these coefficients, that of the highest power first.
+// Evaluates at x the polynomial with these coefficients, where the coefficient of the highest power comes first.
 template <class Real, class... Lower>
 TIGHTDP_FORMULA Real horner(Real x, Real highest, Lower... lower) noexcept {
     ((highest = highest * x + lower), ...);
     return highest;
 }
 
-// (log((1+s)/(1-s)) - 2s)/s^3 in z = s^2 on [0, .0295]; sin(2 pi x)/x and (cos(2 pi x) - 1)/x^2 in x^2 on [0,
-// 1/64].
+// Constants of a floating-point type, and three polynomials. log_tail is (log((1+s)/(1-s)) - 2s)/s^3 as a polynomial in
+// z = s^2 on [0, .0295]. sin_turn is sin(2 pi x)/x, and cos_turn is (cos(2 pi x) - 1)/x^2, both as polynomials in
+// y = x^2 on [0, 1/64].
 template <class Real>
 struct Coefficients;
 
@@ -44,9 +46,9 @@ struct Coefficients<double> {
     static constexpr int kMantissa = 52;
     static constexpr Bits kOne = 0x3ff0000000000000u;
     static constexpr Bits kSqrtHalf = 0x3fe6a09e667f3bcdu;
-    static constexpr Bits kIntegerBits = 0x4330000000000000u;  // 2^52: an integer or-ed in is added exactly
+    static constexpr Bits kIntegerBits = 0x4330000000000000u;  // bits of 2^52: an or with an integer adds the integer
     static constexpr double kInteger = 0x1p52;
-    // ln 2 in two parts, the first of 42 bits: its product with an exponent is exact.
+    // ln 2 in two parts. The first part has 42 bits, so that its product with an exponent is exact.
     static constexpr double kLn2High = 0x1.62e42fefa3800p-1, kLn2Low = 5.4979230187083712e-14;
 
     TIGHTDP_FORMULA static double log_tail(double z) noexcept {
@@ -101,26 +103,27 @@ TIGHTDP_FORMULA float root(float x) noexcept {
 
 }  // namespace detail
 
-// -2 ln((U + 1/2)/2^64), U = 2^32 high + low: from 0x1p-64 to 90.2, relative error <= 3 ulp.
+// Returns -2 ln((U + 1/2)/2^64) for U = 2^32 high + low. The value is between 2^-64 and 90.2, and its relative error is
+// at most 3 ulp.
 template <class Real>
 TIGHTDP_FORMULA Real minus_two_log_uniform(std::uint32_t high, std::uint32_t low) noexcept {
     using C = detail::Coefficients<Real>;
     using Bits = typename C::Bits;
     constexpr Real two32 = 0x1p32f, two_64 = 0x1p-64f, half = 0.5f;
     const Real f = static_cast<Real>(high) * two32 + (static_cast<Real>(low) + half);
-    // 2^64 - 1 - U where u >= 1/2. An exclusive or with a mask, since GCC 12's AVX-512 for ~x waits for the
-    // register that it overwrites, which serialises the loop.
+    // `complement` is 2^64 - 1 - U if u >= 1/2. The complement is computed as an exclusive or with a mask. For ~x, GCC
+    // 12 generates AVX-512 code that waits for the register that it overwrites, which serialises the loop.
     const std::int32_t top = static_cast<std::int32_t>(high) >> 31;
     const std::uint32_t complement_low = low ^ static_cast<std::uint32_t>(top);
     const Real complement = static_cast<Real>(static_cast<std::int32_t>(high) ^ top) * two32 +
                             (static_cast<Real>(complement_low) + half);
-    // f = 2^k m with m in [sqrt(1/2), sqrt(2)).
+    // Splits f into 2^k m with m in [sqrt(1/2), sqrt(2)).
     const Bits shifted = detail::reinterpret<Bits>(f) + (C::kOne - C::kSqrtHalf);
     const Bits exponent = shifted >> C::kMantissa;
     const Real m = detail::reinterpret<Real>((shifted & ((Bits{1} << C::kMantissa) - 1)) + C::kSqrtHalf);
     const Real bias = C::kInteger + static_cast<Real>((C::kOne >> C::kMantissa) + 64);
     const Real k = detail::reinterpret<Real>(exponent | C::kIntegerBits) - bias;
-    // ln m = log1p(t). Near u = 1 the distance to 1 comes from the bits themselves, without cancellation.
+    // ln m = log1p(t). If u is near 1, t is computed from the complement of the bits, so that nothing cancels.
     const Real t = k == 0 ? -complement * two_64 : m - 1;
     const Real s = t / (2 + t);
     const Real z = s * s;
@@ -130,16 +133,19 @@ TIGHTDP_FORMULA Real minus_two_log_uniform(std::uint32_t high, std::uint32_t low
     return -2 * log_u;
 }
 
-// (cos, sin) of the angle of (V + 1/2)/2^64 turns, V = 2^32 high + low. Relative error <= 3 ulp of each.
+// Returns the cosine and the sine of (V + 1/2)/2^64 turns for V = 2^32 high + low. The relative error of each is at
+// most 3 ulp.
 template <class Real>
 TIGHTDP_FORMULA NormalPair<Real> cos_sin_uniform(std::uint32_t high, std::uint32_t low) noexcept {
     using C = detail::Coefficients<Real>;
     using Bits = typename C::Bits;
     constexpr Real two32 = 0x1p32f, two_64 = 0x1p-64f, half = 0.5f;
-    // Nearest quarter turn, then what is left, in [-1/8, 1/8) of a turn: exact on the integers.
+    // Splits the angle into the nearest quarter turn and a rest in [-1/8, 1/8) of a turn. This is exact, since it is
+    // done on the integers.
     const std::uint32_t quarter = (high + (1u << 29)) >> 30;
     const auto rest = static_cast<std::int32_t>(high - (quarter << 30));
-    // The angle is kept as sign and magnitude (-(R + 1/2) = ~R + 1/2 on the integers), so that two floats never cancel.
+    // Keeps the rest as sign and magnitude, so that two floats never cancel. For the integer R of the rest,
+    // -(R + 1/2) = ~R + 1/2.
     const std::int32_t sign = rest >> 31;
     const std::uint32_t magnitude_low = low ^ static_cast<std::uint32_t>(sign);
     const Real x =
@@ -149,7 +155,7 @@ TIGHTDP_FORMULA NormalPair<Real> cos_sin_uniform(std::uint32_t high, std::uint32
     const Real s = detail::reinterpret<Real>(detail::reinterpret<Bits>(x * C::sin_turn(y)) ^
                                              static_cast<Bits>(sign) << top);
     const Real c = 1 + y * C::cos_turn(y);
-    // Quarter 0: (c, s), 1: (-s, c), 2: (-c, -s), 3: (s, -c).
+    // (cos, sin) is (c, s) in quarter 0, (-s, c) in quarter 1, (-c, -s) in quarter 2, and (s, -c) in quarter 3.
     const bool odd = (quarter & 1) != 0;
     const Bits cos_sign = static_cast<Bits>((quarter + 1) & 2) << (top - 1);
     const Bits sin_sign = static_cast<Bits>(quarter & 2) << (top - 1);
@@ -157,7 +163,7 @@ TIGHTDP_FORMULA NormalPair<Real> cos_sin_uniform(std::uint32_t high, std::uint32
             detail::reinterpret<Real>(detail::reinterpret<Bits>(odd ? c : s) ^ sin_sign)};
 }
 
-// words[0], words[1]: U, high word first; words[2], words[3]: V.
+// Returns the pair of normals for U = 2^32 w0 + w1 and V = 2^32 w2 + w3.
 template <class Real>
 TIGHTDP_FORMULA NormalPair<Real> normal_pair(std::uint32_t w0, std::uint32_t w1, std::uint32_t w2,
                                              std::uint32_t w3) noexcept {

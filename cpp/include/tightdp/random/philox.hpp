@@ -1,8 +1,8 @@
 // Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
 // section 3.3).
 //
-// Fast and reproducible, and not cryptographic: whoever sees enough outputs can find the key. Not for
-// releases.
+// Philox is fast and reproducible, but not cryptographic: somebody who sees enough outputs can find the key. It must
+// not be used for releases.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tightdp::random {
 
 inline constexpr int kPhiloxWords = 4;
 
-// counter (4 words) becomes the output block (4 words).
+// Replaces the four words of `counter` by the four words of the output block.
 TIGHTDP_FORMULA void philox4x32_10(std::uint32_t (&counter)[kPhiloxWords], std::uint32_t key0,
                                    std::uint32_t key1) noexcept {
     // Multipliers and Weyl constants of the paper's table 2 and section 3.3 (golden ratio, sqrt(3) - 1).

@@ -1,17 +1,19 @@
-// Rounding sigma z to an integer where the float z leaves no doubt of what the real one rounds to.
-// docs/theory/noise.md, section 5.2. Compile without contraction (normal.hpp).
+// Rounds sigma z to an integer for a floating-point normal z, and tells whether sigma Z rounds to the same integer for
+// the exact normal Z. If that is not certain, the draw is called "in doubt". docs/theory/noise.md, section 5.2. Compile
+// without contraction (normal.hpp).
 #pragma once
 
 #include "normal.hpp"
 
 namespace tightdp::random {
 
-// Tells, for a standard deviation, which draws are in doubt: their first digits do not decide how they round. The first
-// `first_bits` binary digits of each uniform are looked at: 64, or fewer in tests, where doubt is to be common.
+// Limits outside of which draws with the standard deviation `sigma` are in doubt. They hold if the first `first_bits`
+// binary digits of the two uniform numbers x and y are used. This number is 64, or smaller in tests, so that draws in
+// doubt become common.
 struct RoundingLimits {
     double sigma;
-    double gap;              // v at this distance from its nearest integer, or farther
-    double lowest, highest;  // the first 32 digits of x below `lowest`, or from `highest` on
+    double gap;              // the distance of sigma z from the nearest integer has to be below this
+    double lowest, highest;  // the first 32 digits of x, as an integer, have to be in [lowest, highest)
 };
 
 template <int first_bits>
@@ -26,15 +28,16 @@ TIGHTDP_FORMULA RoundingLimits rounding_limits(double sigma) noexcept {
     return {sigma, 0.5 - error, lowest < 0x1p13 ? lowest : 0x1p13, 0x1p32 - 1};
 }
 
-// The integer nearest to sigma z, |sigma z| < 2^51; true where the rounded real number may be another.
+// Computes the integer nearest to sigma z, |sigma z| < 2^51. Returns true if the exact normal may round to another
+// integer, as far as the limit `gap` tells.
 TIGHTDP_FORMULA bool nearest_integer(const RoundingLimits& limits, double z, std::int64_t& nearest) noexcept {
-    constexpr double shift = 0x1.8p52;  // an integer added to it is its last binary digits
+    constexpr double shift = 0x1.8p52;  // an integer that is added to `shift` appears in the last binary digits
     const double v = limits.sigma * z, shifted = v + shift, gap = v - (shifted - shift);
     nearest = detail::reinterpret<std::int64_t>(shifted) - detail::reinterpret<std::int64_t>(shift);
     return !((gap < limits.gap) & (-gap < limits.gap));
 }
 
-// The two integers of a pair and whether they are in doubt.
+// The two integers of a pair, and for each whether the integer is in doubt.
 struct RoundedPair {
     std::int64_t cosine, sine;
     bool cosine_in_doubt, sine_in_doubt;
@@ -43,7 +46,7 @@ struct RoundedPair {
 template <int first_bits>
 TIGHTDP_FORMULA RoundedPair nearest_pair(const RoundingLimits& cosine, const RoundingLimits& sine, std::uint32_t w0,
                                          std::uint32_t w1, std::uint32_t w2, std::uint32_t w3) noexcept {
-    if constexpr (first_bits < 64) {  // the middle of what the first digits leave open
+    if constexpr (first_bits < 64) {  // takes the middle of the interval of numbers with these first digits
         static_assert(first_bits < 32);
         constexpr std::uint32_t open = 0xffffffffu >> first_bits, middle = 0x80000000u >> first_bits;
         w0 = (w0 & ~open) | middle;

@@ -1,14 +1,15 @@
-// The order of random words: value = f(key, stream, index), the same on every machine and however the work is split
-// over threads and devices.
+// Defines the order of random words. A random value is a function of (key, stream, index) alone. It is the same on
+// every machine, and does not depend on how the work is split over threads and devices (GPUs).
 //
-// Words come in tiles of 256, arranged as 16 rows of 16 lanes, so that a row is contiguous and a lane is the
-// work of one SIMD lane or one GPU thread:
-//     ChaCha20   lane l of tile t is block 16 t + l; its word w is row w.
+// Words come in tiles of 256, arranged as 16 rows of 16 lanes. A row is contiguous in memory. A lane is the work of one
+// SIMD lane or one GPU thread. Each generator fills tile t with its blocks as follows:
+//     ChaCha20   block 16 t + l fills lane l; its word w is in row w.
 //     Philox and AES-256
 //                block 64 t + 16 k + l fills rows 4k .. 4k+3 of lane l.
-// A 64-bit value takes a word of row 2r (high half) and the word below it (low half): tile of 128, index 16 r
-// + l. A pair of normals takes the four words of rows 4k .. 4k+3 in one lane: tile of 128, indices 32 k + l
-// and 32 k + 16 + l.
+// A 64-bit value uses a word of row 2r (its high half) and the word below, in row 2r + 1 (its low half). A tile has 128
+// such values, and the one in lane l has the index 16 r + l within the tile. A pair of normals uses the four words of
+// rows 4k .. 4k+3 in one lane l. A tile has 128 normals, and the pair has the indices 32 k + l and 32 k + 16 + l within
+// the tile.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +32,10 @@ struct RandomStream {
     Generator generator;
     std::uint32_t key[8];
     std::uint64_t stream;
-    std::uint32_t round_keys[kAesScheduleWords] = {};  // of AES-256
+    std::uint32_t round_keys[kAesScheduleWords] = {};  // used by AES-256 only
 };
 
-// A stream of AES-256 with the key of `stream`.
+// Returns the stream of AES-256 with this key and stream number, and computes its round keys.
 TIGHTDP_HD inline RandomStream aes256_stream(const std::uint32_t (&key)[8], std::uint64_t stream) noexcept {
     RandomStream s{Generator::aes256, {}, stream};
     for (int i = 0; i < 8; ++i) s.key[i] = key[i];
@@ -42,7 +43,7 @@ TIGHTDP_HD inline RandomStream aes256_stream(const std::uint32_t (&key)[8], std:
     return s;
 }
 
-// A block of ChaCha20.
+// Computes the 16 words of a block of ChaCha20.
 TIGHTDP_FORMULA void chacha20_words(const RandomStream& s, std::uint64_t block,
                                     std::uint32_t (&out)[kChaChaWords]) noexcept {
     chacha20_setup(out, s.key, s.stream);
@@ -51,7 +52,7 @@ TIGHTDP_FORMULA void chacha20_words(const RandomStream& s, std::uint64_t block,
     chacha20_block(out);
 }
 
-// Words 4k .. 4k+3 of a block of ChaCha20, or the four of a block of Philox or AES-256.
+// Computes words 4k .. 4k+3 of a block of ChaCha20, or the four words of a block of Philox or AES-256.
 TIGHTDP_FORMULA void block_words(const RandomStream& s, std::uint64_t block, int k, std::uint32_t (&out)[4]) noexcept {
     if (s.generator == Generator::chacha20) {
         std::uint32_t words[kChaChaWords];
@@ -69,7 +70,7 @@ TIGHTDP_FORMULA void block_words(const RandomStream& s, std::uint64_t block, int
     }
 }
 
-// The words of rows 4k .. 4k+3 of a lane of a tile.
+// Computes the words in rows 4k .. 4k+3 of a lane of a tile.
 TIGHTDP_FORMULA void lane_words(const RandomStream& s, std::uint64_t tile, int lane, int k,
                                 std::uint32_t (&out)[4]) noexcept {
     const bool chacha = s.generator == Generator::chacha20;
@@ -77,14 +78,14 @@ TIGHTDP_FORMULA void lane_words(const RandomStream& s, std::uint64_t tile, int l
     block_words(s, first + static_cast<std::uint64_t>(lane), k, out);
 }
 
-// The number of the pair of normals that those words make.
+// Returns the number of the pair of normals that uses the words in rows 4k .. 4k+3 of a lane of a tile.
 TIGHTDP_FORMULA std::uint64_t pair_of(std::uint64_t tile, int lane, int k) noexcept {
     return tile * (kTileValues / 2) + static_cast<std::uint64_t>(kLanes * k + lane);
 }
 
-// Words beyond those: the j-th further four of a pair < 2^47, j < 2^16. Block 2^63 + 2^16 pair + j, its first
-// four words: the tiles of any index below 2^64 are made of blocks below 2^63, so no word is read twice.
-// docs/theory/noise.md, section 5.
+// Computes the j-th four further words of a pair, for draws whose words in the tile are not enough. Preconditions:
+// pair < 2^47 and j < 2^16. They are the first four words of block 2^63 + 2^16 pair + j. The tiles of all indices below
+// 2^64 consist of blocks below 2^63, so that no word is used twice. docs/theory/noise.md, section 5.
 TIGHTDP_FORMULA void further_words(const RandomStream& s, std::uint64_t pair, std::uint32_t j,
                                    std::uint32_t (&out)[4]) noexcept {
     block_words(s, std::uint64_t{1} << 63 | pair << 16 | j, 0, out);

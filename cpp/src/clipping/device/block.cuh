@@ -1,4 +1,4 @@
-// Primitives of the machine that the clipping kernels use. kernel_emulation.cpp defines the same names on the host.
+// Device primitives that the clipping kernels use. For tests, kernel_emulation.cpp defines the same names on the host.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -10,13 +10,14 @@
 
 namespace tightdp::cuda {
 
-// Copies `bytes`, 4, 8 or 16, both addresses multiples of it; arrives by a wait for its batch.
+// Starts to copy `bytes` bytes, which is 4, 8 or 16. Both addresses are multiples of `bytes`. The copy is complete
+// after a wait for its batch.
 template <int bytes>
 __device__ inline void copy_async(void* shared, const void* global) {
     __pipeline_memcpy_async(shared, global, bytes);
 }
 __device__ inline void close_batch() { __pipeline_commit(); }
-// Waits until all batches of this thread but the last `open` have arrived.
+// Waits until all batches of this thread are complete, except for the last `open` batches.
 template <int open>
 __device__ inline void wait_batches() {
     __pipeline_wait_prior(open);

@@ -1,9 +1,11 @@
-// The steps by which the threads of a device clip, add up and add noise; loops: one_read.cuh, launches:
-// clipping/clipped_sum.cu, and on the host, for tests, testing/clip_emulation.cpp and kernel_emulation.cpp.
-// docs/theory/clipping.md, sections 1 to 3; compile without contraction.
+// The formulas by which the threads of a device (GPU) clip rows, add them up and add noise (docs/theory/clipping.md,
+// sections 1 to 3). The loops are in one_read.cuh, and the launches in clipping/clipped_sum.cu. For tests, the host
+// runs the formulas in testing/clip_emulation.cpp and testing/kernel_emulation.cpp. Compile without contraction of a *
+// b + c to fused multiply-adds.
 //
-// Teams are those of runtime/team.hpp. A row is clipped as on the CPU: squares in double, the factor of
-// clip_factor, products rounded to float32 where rows are float32 or narrower and not transformed, sums in double.
+// Teams of lanes are described in runtime/team.hpp. A row is clipped as on the CPU. Squares are in double, and the
+// factor is clip_factor. Products are rounded to float32 if rows are float32 or narrower and not transformed. Sums are
+// in double.
 #pragma once
 
 #include <cmath>
@@ -15,8 +17,8 @@
 
 namespace tightdp::clipping {
 
-// Columns of every row, as ClipSegment: rows are `stride` bytes apart; `first` counts columns over all segments, and
-// first_tile tiles (exact.hpp).
+// A range of columns of every row, as in ClipSegment. Rows are `stride` bytes apart. `first` is the index of the first
+// column among those of all segments, and first_tile the index of its tile (exact.hpp).
 struct DeviceSegment {
     const void* data;
     std::int64_t stride, first, columns;
@@ -32,16 +34,17 @@ struct DeviceClip {
     double max_norm, stability;
     Rule rule;
     Rounding rounding;
-    const double *weights, *center, *inverse_scale;  // null: none
-    double* norms;                                   // null: not wanted
+    const double *weights, *center, *inverse_scale;  // each is null if the request has none
+    double* norms;                                   // null if not wanted
 
     TIGHTDP_HD double weight(std::int64_t row) const noexcept { return weights ? weights[row] : 1.0; }
 };
 
-// Columns a team squares at a time on the way to a row's norm.
+// Number of columns that a team squares at a time when it computes the norm of a row.
 inline constexpr std::int64_t kDevicePiece = 4096;
 
-// Additions that one square goes through: a lane's share of a piece, the butterfly, the pieces in turn.
+// Returns the largest number of successive additions after a square is added: those of a lane's share of a piece, those
+// that add the lanes of a team, and those that add the pieces.
 TIGHTDP_HD inline double device_chain(std::int64_t columns, int lanes) noexcept {
     return static_cast<double>(kDevicePiece / lanes + 6 + columns / kDevicePiece + 1);
 }
@@ -59,7 +62,8 @@ TIGHTDP_HD inline double wide(BFloat16 x) noexcept {
     return to_float(x);
 }
 
-// The last segment whose first column, or first tile, is at most `index`: the one that holds it.
+// Returns the segment that has the column or the tile with this index: the last segment whose first column or tile is
+// at most `index`.
 template <std::int64_t DeviceSegment::* first = &DeviceSegment::first>
 TIGHTDP_HD inline const DeviceSegment& segment_of(const DeviceClip& clip, std::int64_t index) noexcept {
     int low = 0, high = clip.segment_count - 1;
@@ -82,13 +86,14 @@ TIGHTDP_HD inline double transformed(const DeviceClip& clip, double x, std::int6
     return clip.center ? (x - clip.center[column]) * clip.inverse_scale[column] : x;
 }
 
-// One product of a clipped row, rounded as its dtype asks.
+// Returns one product of a clipped row, rounded to float32 if the row's rounding says so.
 TIGHTDP_HD inline double product(const DeviceClip& clip, double x, double factor) noexcept {
     if (clip.rounding.to_single) return static_cast<float>(x) * static_cast<float>(factor);
     return x * factor;
 }
 
-// `sum` and the squares of columns begin, begin + step, .. before `end` of a row whose column c is row[c - origin].
+// Adds to `sum` the squares of the columns begin, begin + step, ... before `end`, and returns the result. Column c of
+// the row is row[c - origin].
 template <class T>
 TIGHTDP_HD inline double add_squares(const DeviceClip& clip, double sum, const T* row, std::int64_t origin,
                                      std::int64_t begin, std::int64_t end, int step) noexcept {
@@ -99,14 +104,14 @@ TIGHTDP_HD inline double add_squares(const DeviceClip& clip, double sum, const T
     return sum;
 }
 
-// The sum of squares of columns [begin, end), as the team's lanes share it.
+// Returns the sum of squares of the columns [begin, end), which the lanes of the team compute together.
 template <class T, class Team>
 TIGHTDP_HD inline double run_squares(const DeviceClip& clip, const Team& team, const T* row, std::int64_t origin,
                                      std::int64_t begin, std::int64_t end) noexcept {
     return team.sum(add_squares(clip, 0.0, row, origin, begin + team.lane(), end, team.size()));
 }
 
-// The sum of squares of columns [begin, begin + kDevicePiece) of a row.
+// Returns the sum of squares of the columns [begin, begin + kDevicePiece) of a row.
 template <class T, class Team>
 TIGHTDP_HD inline double piece_squares(const DeviceClip& clip, const Team& team, std::int64_t row,
                                        std::int64_t begin) noexcept {
@@ -121,8 +126,9 @@ TIGHTDP_HD inline double piece_squares(const DeviceClip& clip, const Team& team,
     return team.sum(sum);
 }
 
-// The norm of a row whose sum of squares overflowed or met a NaN: in units of the largest entry; +inf where an entry is
-// not finite. Rounded up by what a sum of that many squares in a row can lose. Rare, so one thread's plain loop.
+// Returns the norm of a row whose sum of squares is infinite or NaN. The squares are computed in units of the largest
+// entry. The norm is +inf if an entry is not finite. It is rounded up by the largest rounding error of such a sum. As
+// such rows are rare, one thread computes the norm in a plain loop.
 template <class T>
 TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, std::int64_t row) noexcept {
     double largest = 0, square = 0;
@@ -149,7 +155,7 @@ TIGHTDP_HD inline double norm_of_large(const DeviceClip& clip, std::int64_t row)
     return HUGE_VAL;
 }
 
-// The norm of a row from its sum of squares, reported where asked for.
+// Returns the norm of a row from its sum of squares, and writes it to the norms of the request if they are wanted.
 template <class T>
 TIGHTDP_HD inline double row_norm(const DeviceClip& clip, std::int64_t row, double square) noexcept {
     const double norm = square < HUGE_VAL ? std::sqrt(square) : norm_of_large<T>(clip, row);
@@ -157,16 +163,17 @@ TIGHTDP_HD inline double row_norm(const DeviceClip& clip, std::int64_t row, doub
     return norm;
 }
 
-// The factor of a row from its sum of squares.
+// Returns the clip factor of a row from its sum of squares.
 template <class T>
 TIGHTDP_HD inline double row_factor(const DeviceClip& clip, std::int64_t row, double square) noexcept {
     const double norm = row_norm<T>(clip, row, square), weight = clip.weight(row);
-    // Weights in device memory were not looked at by the host: one out of range adds nothing.
+    // The host has not checked weights in device memory. A row whose weight is out of range adds nothing.
     if (!(weight >= 0 && weight * clip.max_norm <= (clip.rounding.to_single ? 1e25 : 1e100))) return 0;
     return clip_factor(norm, clip.max_norm, weight, clip.rule, clip.stability, clip.rounding);
 }
 
-// The inputs of the last step, which writes the outputs: sums (null: zero), plus noise, plus the old value of out.
+// The inputs of the last step, which writes the outputs. An output is the sum (0 if `sums` is null), plus noise, plus
+// the old value of the output if the request accumulates.
 struct DeviceFinish {
     const double* sums;
     std::int64_t columns;
@@ -186,7 +193,7 @@ TIGHTDP_HD inline void finish_column(const DeviceClip& clip, const DeviceFinish&
     out = static_cast<Real>(f.accumulate ? static_cast<double>(out) + value : value);
 }
 
-// The eight columns of a lane of a tile of 128.
+// Writes the outputs of the eight columns that belong to one lane of a tile of 128 columns.
 template <class Real>
 TIGHTDP_HD inline void finish_lane(const DeviceClip& clip, const DeviceFinish& f, std::int64_t tile,
                                    int lane) noexcept {

@@ -1,5 +1,5 @@
-// The steps by which the threads of a device compute the exact form: every row becomes the integers that it becomes on
-// the CPU, bit for bit. docs/theory/clipping.md, section 7; loops: exact_kernels.cuh; compile without contraction.
+// The formulas by which the threads of a device (GPU) compute the exact form. Each row becomes the same integers as on
+// the CPU (docs/theory/clipping.md, section 7). The loops are in exact_kernels.cuh. Compile without contraction.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@
 
 namespace tightdp::clipping {
 
-// A row's squares are added as on the CPU (clipping/plan.hpp), in an order that depends on its columns alone:
-// those of a tile, 16 columns apart, by 16 lanes; the lanes as a tree; the tiles of a stripe in turn; the
-// stripes in turn.
+// The squares of a row are added as on the CPU (clipping/plan.hpp), in an order that depends on the columns alone. In a
+// tile, each of 16 lanes adds columns that are 16 apart, and the lanes are added as a tree. Then the tiles of a stripe
+// are added one after the other, and then the stripes.
 inline constexpr int kSquareLanes = 16;
 inline constexpr std::int64_t kSquareTile = 1024;
 inline constexpr int kMostStripes = 64;
 
 struct DeviceExact {
     double grid;
-    double lane_weight;  // rows of a larger weight are multiplied in double
+    double lane_weight;  // rows with a larger weight are multiplied in double
     std::int64_t tiles;
     int stripes;
-    std::int64_t stripe[kMostStripes + 1];  // the first tile of each, then the number of tiles
+    std::int64_t stripe[kMostStripes + 1];  // the first tile of each stripe, and then the number of tiles
 };
 
-// A lane's share of the sum of squares of a tile of a row.
+// Returns the part of a lane in the sum of squares of a tile of a row.
 template <class T>
 TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, std::int64_t row, std::int64_t tile, int lane) noexcept {
     const DeviceSegment& segment = segment_of<&DeviceSegment::first_tile>(clip, tile);
@@ -34,8 +34,9 @@ TIGHTDP_HD inline double lane_squares(const DeviceClip& clip, std::int64_t row, 
                        segment.first + end, kSquareLanes);
 }
 
-// T such that row k adds trunc(fl(T x)), from the sums of squares of its tiles; negative where the row is
-// heavy: then -T.
+// Computes the factor T of a row x from the sums of squares of its tiles. The row adds the integers trunc(fl(T x_j)),
+// where fl denotes rounding to floating point. Returns T, or -T for a row whose products are computed in double because
+// of its weight.
 template <class T>
 TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact& exact, std::int64_t row,
                                       const double* squares) noexcept {
@@ -46,7 +47,7 @@ TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact&
         square += of_stripe;
     }
     const double norm = row_norm<T>(clip, row, square), weight = clip.weight(row);
-    // Weights in device memory were not looked at by the host: one out of range adds nothing.
+    // The host has not checked weights in device memory. A row whose weight is out of range adds nothing.
     if (!(weight >= 0 && weight <= 0x1p32)) return 0;
     const double factor =
         clip_factor(norm, clip.max_norm, weight, clip.rule, clip.stability, exact_rounding(clip.rounding));
@@ -55,13 +56,14 @@ TIGHTDP_HD inline double exact_factor(const DeviceClip& clip, const DeviceExact&
     return heavy ? -scaled : scaled;
 }
 
-// One integer of a row, modulo 2^64.
+// Returns one integer of a row, modulo 2^64. A negative factor is that of exact_factor.
 TIGHTDP_HD inline unsigned long long exact_term(const DeviceClip& clip, double x, double factor) noexcept {
     return static_cast<unsigned long long>(static_cast<long long>(factor < 0 ? -factor * x : product(clip, x, factor)));
 }
 
-// The inputs of the last step, which writes the outputs: integers, with `noisy` rounded normals of `sigma` steps, to
-// int64, or times the grid to floats.
+// The inputs of the last step, which writes the outputs from the integer sums. With `noisy`, it adds rounded normals
+// with a standard deviation of `sigma` grid steps. The results are written as int64, or as floats after multiplication
+// by the grid.
 struct ExactFinish {
     const unsigned long long* sums;
     double grid, sigma;

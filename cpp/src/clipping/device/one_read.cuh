@@ -1,5 +1,5 @@
-// The kernels that read each row from memory once. Formulas: clip.hpp; shapes: shape.hpp; the
-// second, which waits across blocks, must be launched so that all its blocks are resident.
+// The kernels that read each row from memory once. The formulas are in clip.hpp, and the shapes in shape.hpp. The
+// blocks of sliced_kernel wait for each other, so that this kernel must be launched with all blocks resident at once.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ __device__ inline unsigned place16(const void* p) {
     return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p) & 15u);
 }
 
-// Copies `count` entries in units of `bytes`, after single entries up to the first multiple; threads of a team.
+// Copies `count` entries in units of `bytes` bytes. Entries before the first multiple of `bytes` are copied one by one.
+// The `threads` threads of a team share the work.
 template <int bytes, class T>
 __device__ inline void copy_units(T* to, const T* from, std::int64_t count, int thread, int threads) {
     constexpr std::int64_t per = bytes / static_cast<std::int64_t>(sizeof(T));
@@ -28,8 +29,8 @@ __device__ inline void copy_units(T* to, const T* from, std::int64_t count, int 
     for (std::int64_t i = done + thread; i < count; i += threads) to[i] = from[i];
 }
 
-// A run of entries into shared memory, in the largest units that both ends allow. Done once the thread's
-// batch has arrived.
+// Starts to copy a run of entries to shared memory, in the largest units that the alignment of both addresses allows.
+// The copy is complete after a wait for the thread's batch.
 template <class T>
 __device__ inline void copy_run(T* to, const T* from, std::int64_t count, int thread, int threads) {
     const unsigned apart = (place16(to) - place16(from)) & 15u;
@@ -40,7 +41,8 @@ __device__ inline void copy_run(T* to, const T* from, std::int64_t count, int th
     for (std::int64_t i = thread; i < count; i += threads) to[i] = from[i];
 }
 
-// sum of factor * entry over rows [first, count), every step-th, of a column of rows in shared memory.
+// Adds factor * entry to `sum` for every step-th row of [first, count), for one column of rows in shared memory, and
+// returns the result.
 template <class T>
 __device__ inline double add_rows(const DeviceClip& clip, double sum, const unsigned char* column_of_row_0,
                                   std::int64_t pitch, const double* factors, int first, int count, int step,
@@ -48,7 +50,7 @@ __device__ inline double add_rows(const DeviceClip& clip, double sum, const unsi
     TIGHTDP_UNROLL_4
     for (int r = first; r < count; r += step) {
         const double x = wide(*reinterpret_cast<const T*>(column_of_row_0 + r * pitch)), factor = factors[r];
-        // A row that is not finite has factor 0, and 0 times it would be NaN.
+        // A row with entries that are not finite has the factor 0, and its products would be NaN.
         if (factor > 0) sum += product(clip, transformed(clip, x, column), factor);
     }
     return sum;
@@ -58,7 +60,7 @@ template <class T, class Team>
 __device__ inline void held_squares(const DeviceClip& clip, const HeldShape& s, const Team& team,
                                     const unsigned char* rows, int count, double* squares) {
     const int items = count * s.pieces, teams = static_cast<int>(blockDim.x) / team.size();
-    // Every lane of a warp takes part in every round, with the last item again where there is none for its team.
+    // Every lane of a warp has to take part in each round. A team that has no item of its own repeats the last item.
     for (int base = 0; base < items; base += teams) {
         const int asked = base + static_cast<int>(threadIdx.x) / team.size(), item = asked < items ? asked : items - 1;
         const std::int64_t begin = item % s.pieces * HeldShape::kPiece;
@@ -69,7 +71,8 @@ __device__ inline void held_squares(const DeviceClip& clip, const HeldShape& s, 
     }
 }
 
-// Block b takes groups of s.rows rows b, b + blocks, ..; partial[b] receives its sums.
+// Computes clipped sums of short rows. Rows are divided into groups of s.rows rows. Block b takes the groups b,
+// b + blocks, ..., and writes its sums to partial[b].
 template <class T>
 __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip clip, HeldShape s, double* partial) {
     TIGHTDP_SHARED_MEMORY(memory);
@@ -82,7 +85,7 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
     for (std::int64_t begin = blockIdx.x * s.rows; begin < clip.rows; begin += gridDim.x * s.rows) {
         const int count = static_cast<int>(clip.rows - begin < s.rows ? clip.rows - begin : s.rows);
         unsigned char* rows = memory + s.rows_at();
-        __syncthreads();  // the last group's rows are taken
+        __syncthreads();  // the rows of the last group are no longer needed
         if (s.dense) {
             const T* const from = row_of<T>(clip.segments[0], begin);
             rows += place16(from);
@@ -124,9 +127,9 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
     }
 }
 
-// The place of a block's columns, from `first` on, of a row in a buffer: the place within 16 bytes that they have in
-// memory, so that copies go by 16 bytes whatever the length of rows. With several arrays, the place of the first of
-// them.
+// The place in a buffer of a block's columns of a row, which start with column `first`. Their address modulo 16 is the
+// same as in memory, so that 16 bytes can be copied at a time for any length of rows. If the columns belong to several
+// arrays, this holds for the first array.
 class SlicePlace {
   public:
     __device__ SlicePlace(const DeviceClip& clip, std::int64_t first, std::int64_t size) {
@@ -145,7 +148,8 @@ class SlicePlace {
     std::int64_t stride_;
 };
 
-// Columns [first, first + width) of a group of rows into a buffer, by all threads of the block.
+// Starts to copy the columns [first, first + width) of a group of rows to a buffer. All threads of the block share the
+// work.
 template <class T>
 __device__ inline void load_slice(const DeviceClip& clip, const SliceShape& s, const SlicePlace& place,
                                   unsigned char* buffer, std::int64_t begin, std::int64_t count, std::int64_t first,
@@ -162,14 +166,15 @@ __device__ inline void load_slice(const DeviceClip& clip, const SliceShape& s, c
     }
 }
 
-// Team t of s.blocks blocks takes groups of s.rows rows t, t + teams, ..; each of its blocks the same columns
-// of all of them; partial[t] receives its sums. exchange[t][slot][row][block]: squares; arrived[t][slot]:
-// zero at first, counts the blocks whose squares are there.
+// Computes clipped sums of longer rows. Rows are divided into groups of s.rows rows. A team has s.blocks blocks. Team t
+// takes the groups t, t + teams, ..., and writes its sums to partial[t]. Each block of the team has the same columns of
+// all these groups. The blocks exchange sums of squares through exchange[t][slot][row][block]. arrived[t][slot] is zero
+// at first, and counts the blocks that have written their squares.
 //
-// In round g a block squares its columns of group g while some of its warps wait for the others' squares of
-// group g - 1; then it adds group g - 1 up and starts to load group g + 2. A slot is written again four
-// rounds later: a block in round g has seen all arrivals of round g - 2, each after its block's round g - 3,
-// in which slot g - 4 was read for the last time.
+// In round g a block squares its columns of group g, while some of its warps wait for the squares of the other blocks
+// for group g - 1. Then the block adds up group g - 1, and starts to load group g + 2. A slot is written again four
+// rounds later. This is safe: a block in round g has seen all blocks arrive in round g - 2. Each of them arrived after
+// its own round g - 3, in which the slot of group g - 4 was read for the last time.
 template <class T>
 __global__ void __launch_bounds__(SliceShape::kThreads)
     sliced_kernel(DeviceClip clip, SliceShape s, double* exchange, unsigned long long* arrived, double* partial) {
@@ -186,7 +191,7 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
     const SlicePlace place(clip, first, sizeof(T));
     exchange += team_index * SliceShape::kSlots * s.rows * s.blocks;
     arrived += team_index * SliceShape::kSlots;
-    // One block of the team writes the norms.
+    // Only the first block of the team writes the norms.
     DeviceClip quiet = clip;
     if (in_team != 0) quiet.norms = nullptr;
 
@@ -210,7 +215,7 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
     for (std::int64_t g = 0; count_of(g) > 0 || (g > 0 && count_of(g - 1) > 0); ++g) {
         const std::int64_t count = count_of(g), last = g > 0 ? count_of(g - 1) : 0;
         wait_batches<1>();
-        __syncthreads();  // group g is here
+        __syncthreads();  // group g is loaded
         if (warp < squaring) {
             for (std::int64_t item = warp; item < count * s.pieces; item += squaring) {
                 const std::int64_t r = item / s.pieces, from = first + item % s.pieces * s.piece;
@@ -261,7 +266,7 @@ __global__ void __launch_bounds__(SliceShape::kThreads)
             }
             sums[c] = sum;
         }
-        __syncthreads();  // group g - 1 is added: its buffer is free
+        __syncthreads();  // group g - 1 is added, so that its buffer is free
         load(g + 2);
     }
     for (std::int64_t c = thread; c < width; c += threads) partial[team_index * clip.columns + first + c] = sums[c];

@@ -1,4 +1,4 @@
-// A request as the threads of a device read it.
+// Converts a request to the structs that the threads of a device read.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace tightdp {
 
-// table: filled; the result points to it. lanes: of the teams that take the norms.
+// Returns a request in the form for a device. Its segments are written to `table`, to which the result points. `lanes`
+// is the number of lanes in the teams that compute the norms.
 inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clipping::DeviceSegment>& table, int lanes) {
     clipping::DeviceClip clip{};
     std::int64_t tiles = 0;
@@ -37,8 +38,8 @@ inline clipping::DeviceClip device_clip(const ClipRequest& r, std::vector<clippi
     return clip;
 }
 
-// Describes the exact form of a request: norms are added in the order of the CPU's plan, which the rounding of `clip`
-// then has to match.
+// Returns the description of the exact form of a request. Norms are added in the order of the CPU's plan, and the
+// rounding in `clip` is set to match this order.
 inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::DeviceClip& clip) {
     static_assert(clipping::kSquareTile == kTileColumns);
     const ClipPlan plan(r);
@@ -52,7 +53,7 @@ inline clipping::DeviceExact device_exact(const ClipRequest& r, clipping::Device
     return exact;
 }
 
-// The last step of a request, with the sums that it writes; sums may be null.
+// Returns the inputs of the last step of a request, which writes `sums`. `sums` may be null.
 inline clipping::DeviceFinish device_finish(const ClipRequest& r, const clipping::DeviceClip& clip,
                                             const double* sums) {
     clipping::DeviceFinish f{sums, clip.columns, r.deviation, r.stream != nullptr, r.accumulate, {}};

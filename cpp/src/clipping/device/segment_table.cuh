@@ -1,4 +1,4 @@
-// The table of a call's arrays in the memory of the device.
+// The table of the arrays of a call, in device memory.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 
 namespace tightdp::cuda {
 
-// A few entries of a table, carried by a launch: a copy from the host's memory could make the host wait for the stream.
+// A few entries of the table, which are passed as an argument of a kernel. A copy from host memory could make the host
+// wait for the stream.
 struct TablePiece {
-    static constexpr int kMost = 64;  // 3.5 kB of the 4 that a launch may carry
+    static constexpr int kMost = 64;  // takes 3.5 kB of the 4 kB that the arguments of a kernel may have
     clipping::DeviceSegment entries[kMost];
 };
 static __global__ void table_kernel(TablePiece piece, int count, clipping::DeviceSegment* table) {

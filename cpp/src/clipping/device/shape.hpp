@@ -1,6 +1,6 @@
-// Shapes that share out rows on a device: the choice among three ways, the number of rows and columns that a block
-// takes at a time, and the layout of its shared memory. Plain arithmetic, so that the host's tests choose as a device
-// does.
+// Chooses how rows are shared out on a device: the choice among the three ways of clipped_sum.cu, the number of rows
+// and columns that a block takes at a time, and the layout of its shared memory. The code is plain arithmetic, so that
+// tests on the host make the same choices as a device.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,12 @@ namespace tightdp::cuda {
 
 // Properties of the device that a launch depends on.
 struct Machine {
-    std::int64_t processors;
-    std::int64_t half;   // bytes of shared memory a block may take so that two are resident
-    std::int64_t whole;  // bytes a block may take alone
-    bool grid;           // blocks of one launch may wait for each other
-    // Bytes below which the plain way's launches take less time than blocks that wait for each other.
+    std::int64_t processors;  // number of multiprocessors
+    std::int64_t half;        // bytes of shared memory that each of two blocks on a multiprocessor may take
+    std::int64_t whole;       // bytes of shared memory that a single block on a multiprocessor may take
+    bool grid;                // whether blocks of one launch may wait for each other
+    // Smallest number of bytes of data for which blocks that wait for each other are faster than the launches of the
+    // third way.
     std::int64_t worth_waiting = 1 << 20;
 };
 
@@ -29,24 +30,24 @@ TIGHTDP_HD constexpr std::int64_t to_multiple(std::int64_t n, std::int64_t d) {
 
 inline constexpr int kWarp = 32;
 
-// --- Short rows: a block holds groups of whole rows, several blocks a multiprocessor.
+// --- Short rows: a block holds groups of whole rows, and each multiprocessor has several blocks.
 
 struct HeldShape {
     static constexpr int kThreads = 256;
-    static constexpr int kMostRows = 64;          // short rows need many to be worth a group's four barriers
-    static constexpr int kLeastRows = 8;          // fewer leave warps without a row
-    static constexpr std::int64_t kPiece = 1024;  // columns a team squares at a time
-    static constexpr std::int64_t kShort = 256;   // columns up to which eight lanes take a row's norm instead of 32
+    static constexpr int kMostRows = 64;          // rows of a group; many rows make up for its four barriers
+    static constexpr int kLeastRows = 8;          // with fewer rows, some warps would have no row
+    static constexpr std::int64_t kPiece = 1024;  // number of columns that a team squares at a time
+    static constexpr std::int64_t kShort = 256;   // up to this number of columns, 8 lanes compute a norm instead of 32
 
     std::int64_t rows = 0, columns = 0, pitch = 0, blocks = 0;
     int pieces = 1;
-    int groups = 1;      // threads beyond the columns take other rows: sums[group][column]
-    bool dense = false;  // rows follow each other without gaps, and are copied as one run
+    int groups = 1;      // number of groups of threads, which take different rows: sums[group][column]
+    bool dense = false;  // true if rows follow each other without gaps, so that they are copied as one run
 
     TIGHTDP_HD std::int64_t squares_at() const { return groups * columns * 8; }
     TIGHTDP_HD std::int64_t factors_at() const { return squares_at() + rows * pieces * 8; }
     TIGHTDP_HD std::int64_t rows_at() const { return to_multiple(factors_at() + rows * 8, 16); }
-    // 16 more: a dense group starts at the same place within 16 bytes as in memory.
+    // Has 16 bytes more than the rows, since the address of a dense group modulo 16 is the same as in memory.
     TIGHTDP_HD std::int64_t bytes() const { return rows_at() + rows * pitch + 16; }
 };
 
@@ -62,17 +63,17 @@ inline HeldShape held_shape(const clipping::DeviceClip& clip, bool dense, std::i
     return s;
 }
 
-// --- Longer rows: teams of blocks, each block with its own columns of every row of its team.
+// --- Longer rows: each block of a team has its own columns of every row of the team.
 
 struct SliceShape {
-    static constexpr int kThreads = 768;    // 80 registers each: with 1024 some would spill
-    static constexpr int kFactorWarps = 4;  // take the factors of a group while the others square the next
-    static constexpr int kMostRows = 32;    // one warp publishes them
-    static constexpr int kBuffers = 3;      // a group each: being added, squared, loaded
-    static constexpr int kSlots = 4;        // of the exchange: see sliced_kernel
+    static constexpr int kThreads = 768;    // each has 80 registers; with 1024 threads some would spill
+    static constexpr int kFactorWarps = 4;  // these warps compute the factors of a group while others square the next
+    static constexpr int kMostRows = 32;    // rows of a group, whose squares one warp writes to the exchange
+    static constexpr int kBuffers = 3;      // for the groups that are being added, squared and loaded
+    static constexpr int kSlots = 4;        // slots of the exchange (sliced_kernel)
 
     std::int64_t rows = 0, slice = 0, pitch = 0;  // rows of a group, columns of a block, bytes of a row's slice
-    std::int64_t blocks = 0, teams = 0;           // blocks of a team
+    std::int64_t blocks = 0, teams = 0;           // number of blocks in a team, and of teams
     std::int64_t piece = 0;
     int pieces = 1, threads = kThreads;
 
@@ -80,10 +81,11 @@ struct SliceShape {
     TIGHTDP_HD std::int64_t factors_at() const { return squares_at() + rows * pieces * 8; }
     TIGHTDP_HD std::int64_t buffers_at() const { return to_multiple(factors_at() + rows * 8, 16); }
     TIGHTDP_HD std::int64_t bytes() const { return buffers_at() + kBuffers * rows * pitch; }
-    // Doubles of the exchange, counters of arrivals.
+    // Return the number of doubles in the exchange, and the number of counters of arrivals.
     TIGHTDP_HD std::int64_t exchange() const { return teams * kSlots * rows * blocks; }
     TIGHTDP_HD std::int64_t counters() const { return teams * kSlots; }
-    // Additions that a square goes through: a lane's share, its warp, the pieces, the blocks.
+    // Returns the largest number of successive additions after a square is added: those of a lane's share, of its warp,
+    // of the pieces, and of the blocks.
     TIGHTDP_HD std::int64_t chain() const { return ceiling(piece, kWarp) + 5 + pieces + ceiling(blocks, kWarp) + 5; }
 };
 
@@ -96,7 +98,8 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t siz
     const auto slices = [&](std::int64_t blocks, std::int64_t rows) {
         s.blocks = blocks;
         s.slice = to_multiple(ceiling(clip.columns, blocks), kWarp);
-        // A column's place within 16 bytes is that of the row's start: see copy_run.
+        // Has 16 bytes more than the columns, since the address of a row's first column modulo 16 is the same as in
+        // memory (SlicePlace).
         s.pitch = to_multiple(s.slice * size, 16) + 16;
         s.pieces = static_cast<int>(std::clamp(squaring / rows, std::int64_t{1}, ceiling(s.slice, 4 * kWarp)));
         s.piece = to_multiple(ceiling(s.slice, s.pieces), kWarp);
@@ -108,7 +111,8 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t siz
         while (rows > 0 && !slices(blocks, rows)) --rows;
         return rows;
     };
-    // The team has as few blocks as leave four rows to a group, else two, else one.
+    // The team has the smallest number of blocks with which a group has four rows. If there is none, a group has two
+    // rows or one.
     for (const std::int64_t wanted : {std::int64_t{4}, std::int64_t{2}, std::int64_t{1}}) {
         if (clip.rows < wanted || !slices(machine.processors, wanted)) continue;
         std::int64_t low = 1, high = machine.processors;
@@ -119,7 +123,7 @@ inline SliceShape slice_shape(const clipping::DeviceClip& clip, std::int64_t siz
             else
                 low = middle + 1;
         }
-        // No more teams than groups; the blocks left over join teams.
+        // The number of teams is at most that of groups. The blocks that are left over join teams.
         const std::int64_t teams =
             std::clamp(ceiling(clip.rows, most_rows(low)), std::int64_t{1}, machine.processors / low);
         const std::int64_t blocks = std::min(machine.processors / teams, std::max(low, ceiling(clip.columns, kWarp)));
@@ -141,7 +145,8 @@ struct Shape {
     SliceShape sliced;
 };
 
-// `resident`: how many blocks of a held shape a multiprocessor takes at once.
+// Chooses the way and its shape. `resident` returns the number of blocks of a held shape that a multiprocessor takes at
+// once.
 template <class Resident>
 Shape choose_shape(const clipping::DeviceClip& clip, bool dense, std::int64_t size, const Machine& machine,
                    const Resident& resident, int slice_threads = SliceShape::kThreads) {
@@ -153,7 +158,7 @@ Shape choose_shape(const clipping::DeviceClip& clip, bool dense, std::int64_t si
         held.blocks =
             std::min(machine.processors * std::max(std::int64_t{1}, static_cast<std::int64_t>(resident(held))),
                      ceiling(clip.rows, held.rows));
-        // Much of the device would have nothing to do with fewer blocks.
+        // Fewer blocks would leave much of the device without work.
         if (2 * held.blocks >= machine.processors) {
             shape.way = Way::held;
             return shape;

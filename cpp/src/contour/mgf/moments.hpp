@@ -1,6 +1,6 @@
-// The nodes of a Gaussian mechanism on a Poisson sample, and its MGF with error bounds, from sums over the nodes. These
-// are the formulas for the loops of sampled_mgf.cpp on the host and of batch_mgf.hpp on a device
-// (docs/theory/contour.md, sections 4 and 5).
+// Chooses the nodes for a Gaussian mechanism on a Poisson sample, and computes its moment generating function M with
+// error bounds from sums over the nodes. These are the formulas for the loops of sampled_mgf.cpp on the host and of
+// batch_mgf.hpp on a device (docs/theory/contour.md, sections 4 and 5).
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,8 @@
 
 namespace tightdp::contour {
 
-// Sums over the nodes u_i, where L_i is the loss at a node and a_i = h phi(u_i) e^{beta L_i - shift} its weight.
+// Sums over the nodes u_i. L_i is the loss at a node, and a_i = h phi(u_i) e^{beta L_i - shift} is its weight, where h
+// is the distance between nodes, phi the standard normal density, and beta the exponent of quadrature.hpp.
 struct Moments {
     double sum = 0;        // sum a
     double minus_one = 0;  // sum (a - h phi), which is used only if shift = 0

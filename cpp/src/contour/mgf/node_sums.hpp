@@ -11,17 +11,19 @@ namespace tightdp::contour {
 // Arrays over nodes are padded to a multiple of this length. The added nodes have no or almost no weight.
 inline constexpr std::int64_t kNodeBlock = 32;
 
-// The nodes u_i = (first + i) h, i = 0..n-1. At a node, t = u/sigma - 1/(2 sigma^2).
+// The nodes u_i = (first + i) h, i = 0..n-1. The weight of the mechanism at a node is W = 1 - q + q e^t, where
+// t = u/sigma - 1/(2 sigma^2) (quadrature.hpp).
 struct NodeGrid {
-    double q, inverse_sigma;
-    double h;
+    double q, inverse_sigma;  // sampling probability, and 1 over the noise multiplier sigma
+    double h;                 // distance between nodes
     double first;    // an integer
     std::int64_t n;  // a multiple of kNodeBlock
 };
 
-// Returns the exponent by which the weights e^{power(i) - u^2/2} are divided so that none overflows. It is 0 if `most`,
-// an upper bound on ln M, shows that none does. The largest exponent need only be known to within some tens, so the
-// function evaluates it at nodes two units of u apart.
+// Returns a number s such that no weight e^{power(i) - u^2/2 - s} overflows. It is 0 if no weight overflows without it,
+// as `most` may show. `most` is an upper bound on ln M, where M is the moment generating function of the privacy loss.
+// The largest exponent need only be known to within some tens, so the function evaluates it at nodes two units of u
+// apart.
 template <class Power>
 double weight_shift(const NodeGrid& grid, double most, const Power& power) {
     if (most < kDirect) return 0;
@@ -38,16 +40,16 @@ double weight_shift(const NodeGrid& grid, double most, const Power& power) {
 
 namespace tightdp {
 
-// Computes the loss L_i = ln W(u_i) and the posterior weight r_i = q e^t / W.
+// Computes for each node the loss L_i = ln W(u_i) and the posterior weight r_i = q e^t / W(u_i).
 TIGHTDP_DECLARE_SIMD(void, contour_nodes, (const contour::NodeGrid& grid, double* loss, double* posterior))
 
-// Computes the sums of Moments and, unless `weights` is null, the weights a_i.
+// Computes the sums of Moments and, unless `weights` is null, the weights a_i of the nodes (moments.hpp).
 TIGHTDP_DECLARE_SIMD(void, contour_moments,
                      (const contour::NodeGrid& grid, double beta, double shift, const double* loss,
                       const double* posterior, double* weights, contour::Moments& out))
 
-// Computes xi_m = sum_i a_i (e^{i m step y_i} - 1) for m = 1..count, where y = sign * loss. n is a multiple of
-// kNodeBlock.
+// Computes xi_m = sum_k a_k (e^{i m step y_k} - 1) for m = 1..count over the nodes k, where i is the imaginary unit,
+// a_k are the weights, and y_k = sign * loss[k]. n is a multiple of kNodeBlock.
 TIGHTDP_DECLARE_SIMD(void, contour_products,
                      (const double* loss, double sign, const double* weights, std::int64_t n, double step,
                       std::int64_t count, double* re, double* im))

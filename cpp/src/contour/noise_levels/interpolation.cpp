@@ -9,24 +9,26 @@
 namespace tightdp::contour {
 namespace {
 
-// Number of nodes from one reference to the next. A cell ends at the node halfway between two references, which belongs
-// to both cells.
+// Number of nodes from one reference to the next. A reference is a node that stands for a cell of the ellipse
+// (interpolation.hpp). Neighbouring cells meet at the node halfway between their references.
 constexpr std::size_t kStride = 4;
+// Largest number of nodes of an interpolation.
 constexpr std::size_t kMostNodes = 97;
 // Smallest number of levels that are interpolated. Fewer levels are computed one by one.
 constexpr std::size_t kFewest = 24;
 // Sums of half-axes, rho, of the ellipses that are tried, in units of half the distance of the foci. A wider ellipse
 // needs fewer nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
-// Fractions of rho - 1 for narrower ellipses, which give better bounds where |phi| is small.
+// Factors of rho - 1 for narrower ellipses. They give better bounds where |phi| is small, where
+// phi(s) = M(c + is)/M(c).
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
-// Largest distance D of a cell from its reference at c. It is less than 1, because D is divided by |phi| at other
-// abscissae.
+// Largest distance D (docs/theory/contour.md, section 11.1) of a cell from its reference at the abscissa c. It is less
+// than 1, because D is divided by |phi| at other abscissae.
 constexpr double kMostApart = 0.85;
 // Error of ln M, in nats, up to which a bound for the aliasing error is precise enough.
 constexpr double kLooseEnough = 0.1;
-// Largest ratio of the noise multipliers in one interpolation, and smallest half-width of its interval relative to the
-// middle. The second keeps the nodes distinct.
+// Largest ratio of the noise multipliers in one interpolation, and smallest half-width of its interval divided by the
+// middle of the interval. The smallest half-width keeps the nodes distinct.
 constexpr double kWidest = 2, kLeastHalf = 1.0 / 1024;
 // Units of work for the weight of a level at a node, and for one abscissa of a node.
 constexpr std::int64_t kWeightUnits = 8, kAbscissaUnits = 60;

@@ -13,6 +13,8 @@
 
 namespace tightdp::contour {
 
+// An interpolation in sigma of f(sigma) = ln M, where M is the moment generating function of one level. The nodes are
+// values of sigma in an interval. The error is bounded by the values of f on an ellipse around this interval.
 class Interpolation {
   public:
     // Makes an interpolation at the abscissae c + is, for "remove" or "add". The levels are sorted by sigma. The error
@@ -34,13 +36,17 @@ class Interpolation {
     void add_to(std::vector<LogRatio>& ratios, double step);
 
   private:
-    // A node that stands for a cell of the ellipse, from `left` to `right`. The outermost cells end with the ellipse.
+    // A node at which M is known, and the cell for which M is bounded by its value at this node. The cell is the part
+    // of the ellipse with real parts from `left` to `right`. The outermost cells end with the ellipse.
     struct Reference {
         std::size_t node;
         double left, right;
     };
+    // An ellipse whose foci are the ends of the interval, and the bounds that hold on it.
     struct Ellipse {
-        double rho, error;          // error of an interpolation, relative to the largest |f| on the ellipse
+        // The sum of the half-axes in units of half the distance of the foci, and the error of an interpolation
+        // relative to the largest |f| on the ellipse.
+        double rho, error;
         std::vector<double> apart;  // for each reference, the distance D of section 11.1
         double most_apart, front;   // the largest of these distances, and the largest |ln G|
     };

@@ -19,16 +19,16 @@
 namespace tightdp::openmp {
 namespace {
 
-// The entry points of GCC's runtime, under its names. LLVM's and Intel's runtimes have them too, beside their own.
+// The entry points of GCC's OpenMP runtime. The runtimes of LLVM and Intel have them too, in addition to their own.
 struct Runtime {
     void (*parallel)(void (*)(void*), void*, unsigned threads, unsigned flags) = nullptr;
     int (*thread_num)() = nullptr;
     int (*num_threads)() = nullptr;
     int (*max_threads)() = nullptr;
     int (*in_parallel)() = nullptr;
-    int (*pause)(int kind) = nullptr;  // null where a fork needs none
+    int (*pause)(int kind) = nullptr;  // null if the runtime needs no pause before a fork
 };
-constexpr int kPauseSoft = 1;  // omp_pause_soft: threads end, settings stay
+constexpr int kPauseSoft = 1;  // omp_pause_soft: threads end, and settings are kept
 
 template <class Function>
 bool look_up(void* library, const char* name, Function& found) noexcept {
@@ -36,9 +36,10 @@ bool look_up(void* library, const char* name, Function& found) noexcept {
     return found != nullptr;
 }
 
-// The runtime that a library of this process calls: the symbols are those of the library and of what it links.
+// Finds the runtime that a library of this process calls. The symbols are looked up in the library and in those that it
+// links.
 bool find_in(const char* path, Runtime& found) noexcept {
-    void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;  // never closed: its threads stay
+    void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;  // never closed, since its threads stay
     // LLVM's and Intel's runtimes survive a fork by themselves.
     if (library && !dlsym(library, "__kmpc_fork_call")) look_up(library, "omp_pause_resource_all", found.pause);
     return library && look_up(library, "GOMP_parallel", found.parallel) &&
@@ -48,7 +49,7 @@ bool find_in(const char* path, Runtime& found) noexcept {
            look_up(library, "omp_in_parallel", found.in_parallel);
 }
 
-// The library of PyTorch that has its loops.
+// Returns whether this is the library of PyTorch that has its loops.
 bool is_torch(const char* path) noexcept {
     const char* slash = path ? std::strrchr(path, '/') : nullptr;
     return slash && std::strncmp(slash + 1, "libtorch_cpu.", 13) == 0;
@@ -56,7 +57,7 @@ bool is_torch(const char* path) noexcept {
 
 #if defined(__linux__)
 struct Loaded {
-    unsigned long long loads = 0;  // of libraries, since the process began
+    unsigned long long loads = 0;  // number of libraries loaded since the process began
     const char* torch = nullptr;
 };
 
@@ -70,7 +71,7 @@ extern "C" int visit_all(dl_phdr_info* info, std::size_t, void* loaded) {
     return 0;
 }
 
-// A number that grows whenever a library is loaded; takes a tenth of a microsecond.
+// Returns a number that grows whenever a library is loaded. The call takes a tenth of a microsecond.
 unsigned long long loads() noexcept {
     unsigned long long count = 0;
     dl_iterate_phdr(visit_first, &count);
@@ -80,7 +81,7 @@ unsigned long long loads() noexcept {
 const char* torch_path() noexcept {
     Loaded loaded;
     dl_iterate_phdr(visit_all, &loaded);
-    return loaded.torch;  // a string of the loader's, which lives as long as the library
+    return loaded.torch;  // this string belongs to the loader, and lives as long as the library
 }
 #elif defined(__APPLE__)
 unsigned long long loads() noexcept {
@@ -104,10 +105,10 @@ const char* torch_path() noexcept {
 
 std::atomic<const Runtime*> found{nullptr};
 std::atomic<bool> forked{false};
-thread_local bool used = false;  // whether this thread's team may be one that we started
+thread_local bool used = false;  // whether this thread's team may have been started by run()
 
-// GCC's runtime would wait in the child for threads that only the parent has, in PyTorch's next loop as in ours. So the
-// forking thread's team ends before; the next loop of the parent starts another.
+// Ends the team of the thread that forks, before the fork. In the child, GCC's runtime would wait for threads that only
+// the parent has, in PyTorch's next loop or in ours. The next loop of the parent starts a new team.
 void before_fork() {
     const Runtime* omp = found.load(std::memory_order_acquire);
     if (used && omp && omp->pause) omp->pause(kPauseSoft);
@@ -125,7 +126,7 @@ bool wanted_at_all() noexcept {
     return !off && !forked.load(std::memory_order_relaxed);
 }
 
-// The runtime, once PyTorch is loaded; looked for again whenever some library was loaded since.
+// Returns the runtime if PyTorch is loaded, and null otherwise. The search is repeated if a library was loaded since.
 const Runtime* runtime() noexcept {
     static constinit Runtime kept;
     static constinit std::atomic<unsigned long long> looked{0};
@@ -173,8 +174,8 @@ Outcome run(int wanted, void (*body)(void*, int, int), void* context) {
     if (omp->max_threads() < wanted) return Outcome::kNone;
     if (busy.test_and_set(std::memory_order_acquire)) return Outcome::kBusy;
     Job job{*omp, wanted, body, context};
-    // The whole team, as PyTorch's loops take it: for a smaller one the runtime would end threads, and start them again
-    // in PyTorch's next loop.
+    // Uses the whole team, as PyTorch's loops do. For a smaller team the runtime would end threads, and start them
+    // again in PyTorch's next loop.
     used = true;
     omp->parallel(work, &job, 0, 0);
     busy.clear(std::memory_order_release);

@@ -55,9 +55,9 @@ int at_fork(void (*before)(), void (*in_child)()) noexcept {
     return pthread_atfork(before, nullptr, in_child);
 }
 
-// Linux on a virtual machine takes a processor that has slept for some milliseconds for one that the host has taken
-// away, and wakes a thread beside its waker instead, where it waits for the next tick: measured as 2 to 4 ms a job
-// after any pause.
+// On a virtual machine, Linux takes a processor that has slept for some milliseconds for one that the host has taken
+// away. It then wakes a thread on the processor of the thread that wakes it, where the new thread waits for the next
+// tick. This was measured as 2 to 4 ms for each job after a pause.
 int processor_to_leave() noexcept {
 #if defined(__linux__)
     return sched_getcpu();

@@ -1,4 +1,4 @@
-// PyTorch's runtime on Windows lacks the entry points of GCC's, which posix/openmp.cpp calls. Kernels run in our pool.
+// PyTorch's OpenMP runtime on Windows lacks the entry points that posix/openmp.cpp calls. Kernels run in our own pool.
 #include "runtime/openmp.hpp"
 
 namespace tightdp::openmp {

@@ -22,7 +22,7 @@ int processors() noexcept {
 
 std::size_t second_level_cache() noexcept try {
     DWORD bytes = 0;
-    GetLogicalProcessorInformation(nullptr, &bytes);  // how many it takes
+    GetLogicalProcessorInformation(nullptr, &bytes);  // returns the number of bytes that are needed
     std::vector<SYSTEM_LOGICAL_PROCESSOR_INFORMATION> parts(bytes / sizeof(SYSTEM_LOGICAL_PROCESSOR_INFORMATION));
     if (parts.empty() || !GetLogicalProcessorInformation(parts.data(), &bytes)) return 0;
     for (const auto& part : parts)
