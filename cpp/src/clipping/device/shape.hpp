@@ -158,7 +158,7 @@ Shape choose_shape(const clipping::DeviceClip& clip, bool dense, std::int64_t si
         held.blocks =
             std::min(machine.processors * std::max(std::int64_t{1}, static_cast<std::int64_t>(resident(held))),
                      ceiling(clip.rows, held.rows));
-        // Fewer blocks would leave much of the device without work.
+        // The device would be largely idle with fewer blocks.
         if (2 * held.blocks >= machine.processors) {
             shape.way = Way::held;
             return shape;
