@@ -32,7 +32,7 @@ struct ClipPlan {
     // Number of rows in a chunk. Each chunk has its own sums. There is more than one chunk only if there are too few
     // columns to share out over threads.
     std::size_t chunk_rows = 0;
-    // Largest number of successive additions after an entry's square is added to the sum of squares.
+    // Largest number of additions through which the square of an entry passes on its way to the sum of squares.
     double longest_chain = 0;
 
     explicit ClipPlan(const ClipRequest& request);

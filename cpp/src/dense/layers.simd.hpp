@@ -91,7 +91,7 @@ TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, loss_kernels, ())
 
 // Number of records in a block. The records of a block are clipped side by side, one in each lane.
 inline constexpr std::int64_t kDenseBlock = 64;
-// Unit of the integer factor of the centre: f_k = round(F_k 2^22) for the clip factor F_k of record k (section 5).
+// Factor with which the clip factor F_k of record k is rounded to the integer f_k = round(F_k 2^22) (section 5).
 inline constexpr double kCenterUnit = 0x1p22;
 // Length to a multiple of which rows of doubles are padded with zeros, if there are a centre and a scale.
 inline constexpr std::int64_t kScaledPad = 16;

@@ -131,7 +131,7 @@ struct BlockNumbers {
     alignas(64) std::uint32_t words[64 / blocks][4 * blocks] = {};
     constexpr BlockNumbers() {
         for (std::uint32_t p = 0; p < 16; ++p)
-            for (std::uint32_t i = 0; i < 4; ++i)  // the lowest byte of a counter block is its last
+            for (std::uint32_t i = 0; i < 4; ++i)  // the last byte of a block is the least significant
                 words[4 * (p / blocks) + i][4 * (p % blocks) + 3] = (4 * p + i) << 24;
     }
 };

@@ -84,7 +84,7 @@ struct SliceShape {
     // Return the number of doubles in the exchange, and the number of counters of arrivals.
     TIGHTDP_HD std::int64_t exchange() const { return teams * kSlots * rows * blocks; }
     TIGHTDP_HD std::int64_t counters() const { return teams * kSlots; }
-    // Returns the largest number of successive additions after a square is added: those of a lane's share, of its warp,
+    // Returns the largest number of additions through which a square passes: those in a lane's share, of its warp,
     // of the pieces, and of the blocks.
     TIGHTDP_HD std::int64_t chain() const { return ceiling(piece, kWarp) + 5 + pieces + ceiling(blocks, kWarp) + 5; }
 };
