@@ -330,9 +330,3 @@ def test_an_error_of_the_optimizer_leaves_what_it_did_and_the_run_goes_on():
     optimizer.fails = False
     run.step(cross_entropy, next(batches))
     assert run.steps_ == 3
-
-
-def test_the_rows_of_a_batch_cannot_be_written():
-    batch = next(iter(private(mlp(), table(32), noise_multiplier=1.0).loader))
-    with pytest.raises(ValueError, match="read-only"):
-        batch.rows[...] = 0

@@ -51,7 +51,6 @@ class Batch:
 
     def __init__(self, loader: PoissonLoader, rows: RecordIndices, parts: Iterator[Any]) -> None:
         self.loader, self.rows = loader, rows[rows >= 0]
-        self.rows.flags.writeable = False  # no writer can change which records a step reads
         self._placed = rows
         self._parts: Iterable[Any] | None = parts
         self._places: Iterator[Places | None] = iter([loader._make_places(cut) for cut in loader._cut_places(rows)])
