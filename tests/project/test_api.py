@@ -179,12 +179,12 @@ assert tightdp.cuda is sys.modules["tightdp.cuda"]
 WITHOUT_LIBRARIES = """
 import inspect, pydoc, sys
 
-for name in ("matplotlib", "torch", "sklearn", "scipy", "pyarrow", "dask", "cupy", "onnx"):
+for name in ("matplotlib", "torch", "sklearn", "scipy", "pyarrow", "dask", "cupy", "onnx", "flint"):
     sys.modules[name] = None  # as if it were not installed
 import tightdp
 
 assert hasattr(tightdp, "plots") and hasattr(tightdp, "train") and not hasattr(tightdp, "torch")
-assert {name for name in dir(tightdp) if not hasattr(tightdp, name)} == {"torch"} & set(dir(tightdp))
+assert {name for name in dir(tightdp) if not hasattr(tightdp, name)} == {"torch", "verify"} & set(dir(tightdp))
 try:
     tightdp.torch
 except AttributeError as error:
