@@ -179,7 +179,7 @@ def fixed_size(rng: Rng, inner: dp.Mechanism) -> dp.Mechanism:
 
 def allocation(rng: Rng, inner: dp.Mechanism) -> dp.Mechanism:
     steps = int(rng.integers(2, 4))
-    return dp.RandomAllocation(inner, steps, int(rng.integers(1, steps)))
+    return dp.RandomAllocation(inner, steps, int(rng.integers(1, steps + 1)))
 
 
 SAMPLED: dict[type, Callable[[Rng, dp.Mechanism], dp.Mechanism]] = {

@@ -265,6 +265,10 @@ def once(mechanism: dp.Mechanism, role: str) -> Curve:
             near = swap if role == "replace" else alone
             return joined(hit, (swap, near), (swap, near))
         case dp.RandomAllocation(_, steps, selected):
+            if role == "replace":
+                assert selected == steps, "no ceiling is known if a record moves between steps"
+                out = plain(inner, "replace", 1)
+                back = mirrored(out)
             return of_pair(_allocated(out, back, steps, selected))
     raise TypeError(f"{mechanism!r} has no ceiling")
 

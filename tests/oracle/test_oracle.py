@@ -48,6 +48,8 @@ def refused(mechanism, relation):
             return relation == "replace" or mechanism.mechanism.relation == "replace"
         case dp.TreeAggregation():
             return relation == "add_or_remove" and not mechanism.own_steps
+        case dp.RandomAllocation(_, steps, selected) if selected == steps:
+            return False  # every step sees every record: a composition of the steps
     return (type(mechanism), relation) in fixed.REFUSED
 
 
