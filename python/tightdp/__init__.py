@@ -3,6 +3,7 @@
 import typing as _typing
 
 from ._core import __version__
+from ._support.number_texts import format_down, format_up
 from .accounting.questions.calibration import calibrate, noise_multiplier
 from .accounting.questions.many_settings import epsilon_batch
 from .accounting.questions.question import Question as _Question
@@ -35,7 +36,6 @@ from .mechanisms import (
     TruncatedPoissonSampled,
     banded_factorization,
 )
-from .number_texts import format_down, format_up
 from .selections_and_groups import Group, RepeatAndSelect
 from .selections_and_groups import group_composition as _group_composition
 
@@ -64,8 +64,8 @@ if _typing.TYPE_CHECKING:
     from . import torch as torch
     from . import train as train
     from . import verify as verify
+    from ._support.headers import get_cmake_dir, get_include, get_library
     from .frequent import FrequentValues, frequent_values
-    from .headers import get_cmake_dir, get_include, get_library
     from .ledger import Ledger, LedgerError
     from .release.exact_noise import ExactRelease, discrete_gaussian, discrete_laplace, exact_release, rounded_gaussian
     from .release.gradients import clip_and_noise, clipped_sum, exact_grid
@@ -142,7 +142,7 @@ if not _typing.TYPE_CHECKING:
         name: module
         for module, names in {
             "frequent": ("FrequentValues", "frequent_values"),
-            "headers": ("get_cmake_dir", "get_include", "get_library"),
+            "_support.headers": ("get_cmake_dir", "get_include", "get_library"),
             "ledger": ("Ledger", "LedgerError"),
             "release.exact_noise": (
                 "ExactRelease", "discrete_gaussian", "discrete_laplace", "exact_release", "rounded_gaussian",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from . import number_texts
+from ._support import number_texts
 
 
 class ContradictionError(RuntimeError):

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import _check
-from ._strict_json import check_entries, parse_json
+from ._support import _check
+from ._support.strict_json import check_entries, parse_json
 from .accounting.running_accounts.serial import from_plain, to_plain
 from .composition import Composable, Composition
 from .options import NEIGHBORS, Neighbors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from . import _check
+from ._support import _check
 from .bound import Bound, Curve
 from .options import Neighbors, Options, accept_question_options
 

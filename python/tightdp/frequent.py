@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _check
+from ._support import _check
 from .accounting.questions.calibration import calibrate
 from .bound import Bound
 from .composition import Composition

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _check
 from ._core import check_arithmetic
+from ._support import _check
 from .complete_pairs import TOLERANCE, CompletePair, LossTable, bound_hidden, bound_table, build_pair_from_below
 from .mechanisms import Mechanism, _set_checked_fields
 from .options import EVERY, Neighbors

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from . import _check
 from ._core import check_arithmetic
+from ._support import _check
 from .composition import Composition
 from .composition import Mechanism as Mechanism
 from .options import EVERY, SIZED, Neighbors

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _check
+from ._support import _check
 from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
 from .composition import Composition

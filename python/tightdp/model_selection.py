@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _check
+from ._support import _check
 from .algorithms.driver import check_records, make_random_source
 from .bound import Bound
 from .composition import Composition

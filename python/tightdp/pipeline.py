@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _check
+from ._support import _check
 from .accounting.questions.calibration import calibrate
 from .algorithms.driver import check_records, make_random_source
 from .bound import Bound

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _check
+from ._support import _check
+from ._support.number_texts import format_up
 from .composition import Composable, Composition
-from .number_texts import format_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from . import _check
 from . import mechanisms as m
+from ._support import _check
 from .composition import Composable, Composition, Mechanism, Parts
 from .mechanisms import _set_checked_fields
 from .options import EVERY, Neighbors

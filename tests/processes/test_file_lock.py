@@ -6,15 +6,15 @@ import shutil
 import pytest
 from together import alone
 
-from tightdp._file_lock import FileLock
-from tightdp._owner import Owner
+from tightdp._support.file_lock import FileLock
+from tightdp._support.process_owner import Owner
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 FORKED = """
 import os, sys
 from pathlib import Path
-from tightdp._file_lock import FileLock
+from tightdp._support.file_lock import FileLock
 
 def in_child(work):
     '''The number with which a forked child ends: what work returns.'''

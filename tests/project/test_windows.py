@@ -54,7 +54,7 @@ def test_a_checkpoint_is_locked_as_windows_locks():
     alone("""
 import os, sys, tempfile, types
 import torch, tightdp.torch
-for name in [n for n in sys.modules if n.startswith(("tightdp.torch.run.checkpoint", "tightdp._file_lock"))]:
+for name in [n for n in sys.modules if n.startswith(("tightdp.torch.run.checkpoint", "tightdp._support.file_lock"))]:
     del sys.modules[name]
 held, opened = [], os.open
 

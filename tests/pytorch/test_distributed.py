@@ -19,7 +19,7 @@ from scipy import stats
 from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
-from tightdp._owner import Owner
+from tightdp._support.process_owner import Owner
 from tightdp.release.sampling import draw_poisson_sample
 from tightdp.torch import DPAdam
 from tightdp.torch.randomness.key import Keyed

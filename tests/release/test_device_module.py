@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tightdp import _device, cuda
+from tightdp import cuda
+from tightdp._support import device_probe
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = importlib.util.find_spec("tightdp._cuda") is not None
@@ -18,9 +19,9 @@ BUILT = importlib.util.find_spec("tightdp._cuda") is not None
 @pytest.fixture
 def asked_again():
     """What was found is kept: these tests ask anew, and so do those that follow."""
-    _device._load_module.cache_clear(), _device._describe_devices.cache_clear()
+    device_probe._load_module.cache_clear(), device_probe._describe_devices.cache_clear()
     yield
-    _device._load_module.cache_clear(), _device._describe_devices.cache_clear()
+    device_probe._load_module.cache_clear(), device_probe._describe_devices.cache_clear()
 
 
 @pytest.mark.usefixtures("asked_again")
@@ -37,7 +38,9 @@ def test_a_module_that_does_not_load_says_why(monkeypatch):
         raise ImportError("_cuda.so: undefined symbol: ClipPlan")
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(_device, "importlib", type("stands in", (), {"util": importlib.util, "import_module": fail}))
+    monkeypatch.setattr(
+        device_probe, "importlib", type("stands in", (), {"util": importlib.util, "import_module": fail})
+    )
     assert cuda.status().startswith("broken: ") and "undefined symbol: ClipPlan" in cuda.status()
     assert cuda.devices() == []
     with pytest.raises(RuntimeError, match="undefined symbol: ClipPlan"):

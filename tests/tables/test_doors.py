@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp._file_lock import LOCKS_FOLDERS, FileLock
+from tightdp._support.file_lock import LOCKS_FOLDERS, FileLock
 from tightdp.cli import main
 from tightdp.cli.files import reserve_file
 from tightdp.records.columns import Number

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _check
+from .._support import _check
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public

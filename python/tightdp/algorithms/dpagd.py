@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import _check
+from .._support import _check
 from ..accounting.running_accounts.filters import BudgetExceeded
 from ..composition import Composition
 from ..gate.budget import Caps, Target, resolve_noise_multiplier

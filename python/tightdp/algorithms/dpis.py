@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import _check
+from .._support import _check
 from ..accounting.numerics.root import bracket_crossing
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .. import _check
+from .._support import _check
 from ..composition import Composition
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _check
+from .._support import _check
 from ..bound import Bound
 from ..composition import Composition
 from ..gate.budget import Target

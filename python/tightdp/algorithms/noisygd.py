@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _check
+from .._support import _check
 from ..composition import Composition
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import _check
+from .._support import _check
 from ..accounting.questions.calibration import calibrate
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _check
 from .._core import log_ndtri
+from .._support import _check
 from ..accounting.engines.engine_interface import Direction
 from ..composition import Composition
 from ..mechanisms import Mechanism

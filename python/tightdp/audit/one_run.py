@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check
+from .._support import _check
 from ..accounting.numerics.root import bracket_crossing
 from ..release.noise import SecureRandom
 from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail_probability

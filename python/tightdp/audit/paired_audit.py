@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check
 from .._core import log_ndtri
+from .._support import _check
 from .binomial import MOST_TRIALS, lower_limit, upper_limit
 from .evidence import Evidence
 

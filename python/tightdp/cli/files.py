@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .._file_lock import LOCKS_FOLDERS, FileLock
-from .._files import open_file
+from .._support.file_lock import LOCKS_FOLDERS, FileLock
+from .._support.files import open_file
 from ..records.sources.rows import TextFormat
 
 

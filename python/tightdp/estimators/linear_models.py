@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from ..algorithms.driver import make_random_source
 from ..composition import Composition
 from ..gate.budget import Target

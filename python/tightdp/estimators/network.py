@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from .. import _check
+from .._support import _check
 from ..algorithms.dpsgd import DPSGD
 from ..models.mlp import ACTIVATIONS, Perceptron
 from .linear_models import PrivateClassifier, Probabilities

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from ..algorithms.driver import make_random_source
 from ..models.dense import apply_affine_map
 from ..models.grid import exact_bound, grid_below

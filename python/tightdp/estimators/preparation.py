@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from ..models.model import Vector
 from ..models.records import Array, Records
 from ..records.cells import as_labels_of_one_kind

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from ..algorithms.driver import Callback, Fit, check_fit_settings, check_records, fit, make_random_source
 from ..algorithms.noisygd import NoisyGD
 from ..algorithms.record_count import check_feasible, compute_total_charge, rehearse_plan

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from ..algorithms.driver import make_random_source
 from ..algorithms.record_count import stop_before_payment
 from ..gate.budget import FixedPlan

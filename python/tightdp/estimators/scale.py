@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 
 FARTHEST, NARROWEST = 1e60, 1e-60
 """Largest absolute value of a bound, and smallest width of the interval between two bounds. A regression multiplies a

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from ..composition import Composition
 from ..models.linear import LinearModel, Squared
 from ..models.records import Array, Records

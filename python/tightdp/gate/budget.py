@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from .. import _check
+from .._support import _check
 from ..accounting.questions.calibration import calibrate
 from ..accounting.running_accounts.costs import GaussianCap
 from ..accounting.running_accounts.filters import CappedFilter, PrivacyFilter

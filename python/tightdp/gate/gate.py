@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from .. import _check
+from .._support import _check
 from ..mechanisms import ApproximateDP, BoundedRange, Gaussian, Mechanism, PoissonSampled, PureDP
 from ..models.grid import FAST, MOST
 from ..models.model import Vector

@@ -9,8 +9,8 @@ import secrets
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .. import _check
-from .._strict_json import parse_json, read_object, read_value
+from .._support import _check
+from .._support.strict_json import parse_json, read_object, read_value
 from ..accounting.running_accounts.accountant import Accountant
 from ..accounting.running_accounts.costs import RenyiOrder
 from ..accounting.running_accounts.filters import PrivacyFilter

@@ -9,13 +9,13 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from .. import _check
-from .._strict_json import read_value
+from .._support import _check
+from .._support.number_texts import format_up
+from .._support.strict_json import read_value
 from ..accounting.running_accounts.accountant import Accountant
 from ..accounting.running_accounts.filters import BudgetExceeded, PrivacyFilter, _FilterState, _ReleaseCost
 from ..composition import Composable
 from ..mechanisms import Mechanism
-from ..number_texts import format_up
 from ..options import Neighbors
 from .budget import (
     Budget,

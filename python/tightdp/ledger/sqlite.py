@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .. import _check
-from .._file_lock import LOCKS_FOLDERS, FileLock
-from .._files import check_file, open_file
+from .._support import _check
+from .._support.file_lock import LOCKS_FOLDERS, FileLock
+from .._support.files import check_file, open_file
 from .store import SECONDS, UNDONE, UNKNOWN, LedgerError, Run
 
 _MAGIC, _ROLLBACK = b"SQLite format 3\0", b"\1\1"

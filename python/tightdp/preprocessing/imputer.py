@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from ..composition import Composition
 from ..estimators.shared.statements import describe_bounds
 from ..gate.gate import Gate

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from ..composition import Composition
 from ..gate.gate import Gate
 from ..gate.oracle import Integers, Query

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from ..algorithms.driver import make_random_source
 from ..bound import Bound
 from ..composition import Composition

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
+from .._support import _check
 from .cells import as_targets
 from .numbers import as_numbers
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .. import _check
-from .._strict_json import check_entries, check_format, construct_object, read_file, read_value
+from .._support import _check
+from .._support.strict_json import check_entries, check_format, construct_object, read_file, read_value
 from .columns import LEARN, Bounds, Fill, Number, run_all_attempts
 from .sources.rows import Rows
 from .text import MISSING, NO_VALUE, join_names, parse_cell_number

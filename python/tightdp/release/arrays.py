@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check
 from .._core import describe_rows
+from .._support import _check
 
 _DTYPES = "float16, bfloat16, float32 or float64"
 _NAMES = {np.dtype(name): name for name in ("float16", "float32", "float64")}

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check
+from .._support import _check
 from . import arrays, kernels
 from .noise import RandomSource
 

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check
 from .._core import RandomStream
+from .._support import _check
 from ..mechanisms import ZCDP, DiscreteGaussian, Gaussian, Mechanism
 from . import clipping, kernels
 from .noise import RandomSource, Size, check_size, resolve_source

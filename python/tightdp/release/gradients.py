@@ -13,7 +13,7 @@ from typing import Any, overload
 
 import numpy.typing as npt
 
-from .. import _check
+from .._support import _check
 from . import clipping
 from .clipping import Arithmetic, ClippingSettings, Norms
 from .cuda import clipping as device

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from .. import _check
 from .._core import RandomStream, philox_stream, random_integers, random_uniform, secure_stream
-from .._fork_lock import RenewedLock
+from .._support import _check
+from .._support.fork_lock import RenewedLock
 from . import kernels
 
 Size = int | tuple[int, ...]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _check
+from .._support import _check
 from . import arrays, clipping
 from .noise import RandomSource, resolve_source
 

@@ -18,8 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from .._files import open_file
-from .._strict_json import parse_json, read_object
+from .._support.files import open_file
+from .._support.strict_json import parse_json, read_object
 
 SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,

@@ -13,9 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from .. import _check
 from .._core import __version__
-from .._strict_json import (
+from .._support import _check
+from .._support.strict_json import (
     check_entries,
     check_format,
     check_same,

@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _check
-from .._strict_json import check_entries, check_format, check_same, construct_object, read_file, read_object, read_value
+from .._support import _check
+from .._support.strict_json import (
+    check_entries,
+    check_format,
+    check_same,
+    construct_object,
+    read_file,
+    read_object,
+    read_value,
+)
 from ..records.columns import Category, Column, Number, encode_columns
 from ..records.sources.rows import Rows
 from ..statement import Statement

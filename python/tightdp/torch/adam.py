@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .. import _check
+from .._support import _check
 
 
 class DPAdam(torch.optim.Optimizer):

@@ -51,7 +51,7 @@ EDGES = [0.0, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16, 999
 @pytest.mark.parametrize("spec", specs())
 def test_rounded_to_the_nearest_a_number_looks_as_python_prints_it(spec):
     """So outward rounding changes digits, and nothing else."""
-    from tightdp.number_texts import format_rounded
+    from tightdp._support.number_texts import format_rounded
 
     for x in [*EDGES, *numbers(100, spec)]:
         if spec.endswith("%") and not (math.isfinite(100 * x) and 100 * Fraction(x) == Fraction(100 * x)):

@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from ... import mechanisms as m
-from ..._check import MAX_COUNT
+from ..._support._check import MAX_COUNT
 from ...composition import Parts
 from ...options import ADDED, EVERY
 from ...selections_and_groups import Derived, Group, RepeatAndSelect

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ... import _check
 from ... import mechanisms as m
+from ..._support import _check
 from ...composition import Composition, Parts
 from ...losses import PrivacyLoss
 from ...options import EVERY, NEIGHBORS, Neighbors

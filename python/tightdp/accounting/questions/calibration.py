@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ... import _check
+from ..._support import _check
 from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Gaussian, PoissonSampled

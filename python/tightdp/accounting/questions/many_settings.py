@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ... import _check, _device
 from ..._core import Stop, check_arithmetic, contour_epsilon_batch
+from ..._support import _check, device_probe
 from ...bound import Bound, Curve
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
@@ -57,12 +57,12 @@ def epsilon_batch(
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = _check.count("threads", threads)
     asked = Question.from_options(Composition(), width=width)
-    number = _device.parse_device_number(device)
+    number = device_probe.parse_device_number(device)
     shape, (sigma, q, count, target) = _broadcast_settings(sigma, q, count, target)
     safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
     lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
     if number is not None:
-        found = _device.require_module().epsilon_batch(
+        found = device_probe.require_module().epsilon_batch(
             sigma[safe], q[safe], count[safe], target[safe], TOLERANCE, number
         )
         lower[safe], upper[safe] = found[0], found[1]

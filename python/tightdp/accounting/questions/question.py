@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ... import _check
 from ..._core import Budget, check_arithmetic
+from ..._support import _check
 from ...bound import Bound, Curve
 from ...composition import Composition, Parts
 from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ... import _check
-from ..._strict_json import check_format, construct_object, parse_json, read_object
+from ..._support import _check
+from ..._support.strict_json import check_format, construct_object, parse_json, read_object
 from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism

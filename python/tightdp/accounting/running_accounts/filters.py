@@ -15,11 +15,11 @@ from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 
-from ... import _check
 from ..._core import check_arithmetic
+from ..._support import _check
+from ..._support.number_texts import format_up
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism, PoissonSampled
-from ...number_texts import format_up
 from ...options import NEIGHBORS, Neighbors
 from ..engines.renyi.engine import remove_failure
 from ..numerics.outward import INF, Range, log1p, widen_down

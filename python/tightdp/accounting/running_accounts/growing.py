@@ -6,8 +6,8 @@ import math
 import threading
 from collections.abc import Sequence
 
-from ... import _check
 from ..._core import GrowingRun, check_arithmetic
+from ..._support import _check
 from ...bound import Bound
 from ...mechanisms import Gaussian, Mechanism, PoissonSampled
 from ...options import WIDTH, Direction, Neighbors

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ... import _check
 from ... import mechanisms as m
 from ... import selections_and_groups as d
-from ..._strict_json import check_entries, construct_object, read_object, read_value
+from ..._support import _check
+from ..._support.strict_json import check_entries, construct_object, read_object, read_value
 from ...composition import Composable, Composition
 from ...losses import PrivacyLoss
 from ...mechanisms import Mechanism

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from ..._core import check_arithmetic
-from ..._owner import Owner
+from ..._support.process_owner import Owner
 from ...mechanisms import Mechanism
 
 State = TypeVar("State")

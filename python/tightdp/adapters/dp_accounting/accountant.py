@@ -13,7 +13,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation, PrivacyAccountant, UnsupportedEventError, dp_event, rdp
 from numpy.typing import NDArray
 
-from ... import _check
+from ..._support import _check
 from ...accounting.pairs.largest import largest_loss
 from ...accounting.pairs.neighbors import translate_parts_to_replacement
 from ...composition import Composition

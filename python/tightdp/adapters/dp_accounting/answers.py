@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from ... import _check
+from ..._support import _check
 from ...accounting.pairs.largest import largest_loss
 from ...accounting.questions.question import Question
 from ...composition import Composition

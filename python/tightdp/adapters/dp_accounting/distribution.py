@@ -14,8 +14,8 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from ... import _check
 from ..._core import work_spent
+from ..._support import _check
 from ...accounting.engines.contour import ENGINE as contour
 from ...accounting.pairs import neighbors as relations
 from ...accounting.questions.question import Question

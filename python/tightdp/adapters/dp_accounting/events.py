@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from dp_accounting import dp_event
 
-from ... import _check
 from ... import mechanisms as m
+from ..._support import _check
 from ...accounting.numerics.outward import Range, log, sqrt, widen_up
 from ...composition import Composable, Composition
 from ...losses import PrivacyLoss

@@ -24,8 +24,8 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as theirs
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution as PrivacyLossDistribution
 
-from ... import _check
 from ... import mechanisms as m
+from ..._support import _check
 from ...accounting.pairs.neighbors import translate_parts_to_replacement
 from ...composition import Composition
 from . import answers

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from dp_accounting import NeighboringRelation
 
-from ... import _check
+from ..._support import _check
 from ...options import Neighbors
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE

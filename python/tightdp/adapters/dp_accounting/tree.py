@@ -7,7 +7,7 @@ from typing import Any
 
 from dp_accounting import UnsupportedEventError, dp_event
 
-from ... import _check
+from ..._support import _check
 
 
 class RefusedEventError(UnsupportedEventError, ValueError):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from opacus.accountants import IAccountant, RDPAccountant, register_accountant
 
-from ... import _check
-from ..._fork_lock import RenewedLock
+from ..._support import _check
+from ..._support.fork_lock import RenewedLock
 from ...accounting.running_accounts import accountant, small_noise
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled

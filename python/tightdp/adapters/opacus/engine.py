@@ -10,7 +10,7 @@ from typing import Any
 import opacus
 import torch
 
-from ... import _check
+from ..._support import _check
 from ...accounting.numerics.outward import Range, sqrt
 from ...accounting.questions.calibration import calibrate, noise_multiplier
 from ...mechanisms import Gaussian, PoissonSampled

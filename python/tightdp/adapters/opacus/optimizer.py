@@ -11,7 +11,7 @@ import torch
 from opacus import optimizers
 from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
-from ... import _check
+from ..._support import _check
 from ...release import clipping
 from ...release.gradients import clipped_sum, exact_grid
 from ...release.noise import Philox, RandomSource

@@ -9,7 +9,7 @@ import numpy as np
 from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 from torch.utils.data import BatchSampler
 
-from ... import _check
+from ..._support import _check
 from ...release.noise import SecureRandom
 
 _Base: Any = object

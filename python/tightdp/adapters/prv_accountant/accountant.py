@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from ... import _check
+from ..._support import _check
 from ...bound import Bound
 from ...composition import Composition
 from ...mechanisms import Mechanism

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ... import _check
+from ..._support import _check
 from ...accounting.questions.calibration import noise_multiplier as least_noise_multiplier
 from .accountant import PRVAccountant, Triple
 from .privacy_random_variables import PoissonSubsampledGaussianMechanism

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _check
 from ... import mechanisms as m
+from ..._support import _check
 from ...accounting.numerics.outward import Range
 from ...losses import PrivacyLoss
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from ... import _check
+from ..._support import _check
 from ...composition import Composition
 from ...gate.budget import ReleaseBudget, Target
 from ...gate.gate import Gate

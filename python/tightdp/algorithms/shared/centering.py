@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import _check
+from ..._support import _check
 from ...gate.gate import Gate
 from ...gate.oracle import Oracle, Public
 from ...models.model import Vector

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ... import _check
+from ..._support import _check
 from ...models.model import Vector
 
 

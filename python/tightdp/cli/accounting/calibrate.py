@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from ..._support.number_texts import format_up
 from ...accounting.questions.calibration import noise_multiplier
-from ...number_texts import format_up
 from . import composition as shared
 from .number import parse_real
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ... import _check
+from ..._support import _check
+from ..._support.number_texts import format_down, format_up
 from ...accounting.engines.auto import NAMES
 from ...bound import Bound
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
-from ...number_texts import format_down, format_up
 from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
 from .expression import parse_composition
 from .number import parse_integer, parse_real

@@ -12,10 +12,10 @@ import math
 from typing import Any
 
 from ... import mechanisms
+from ..._support.number_texts import format_up
 from ...accounting.running_accounts.filters import FAMILIES
 from ...gate.shares import FAILURE
 from ...ledger import Ledger
-from ...number_texts import format_up
 from ...options import NEIGHBORS
 from ...statement.wording import make_one_line
 from ..accounting import composition as shared

@@ -17,13 +17,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._strict_json import parse_json
+from ..._support.number_texts import format_up
+from ..._support.strict_json import parse_json
 from ...accounting.running_accounts.filters import BudgetExceeded
 from ...estimators.catalog import ALGORITHMS, MODELS
 from ...estimators.regression import Ridge
 from ...ledger import Ledger, LedgerError
 from ...ledger.payment import list_releases
-from ...number_texts import format_up
 from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
 from ...records.schema import MOST
 from ...records.sources.rows import Rows

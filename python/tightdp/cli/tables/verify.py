@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..._core import __version__
-from ..._files import read_text
-from ..._strict_json import MOST_BYTES, read_file
+from ..._support.files import read_text
+from ..._support.strict_json import MOST_BYTES, read_file
 from ...certificates import FORMAT as CERTIFICATE
 from ...composition import Composition
 from ...ledger import Entry, Ledger

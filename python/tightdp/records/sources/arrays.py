@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _check
+from ..._support import _check
 from ..blocks import Block, Blocks, Lengths, Rows, choose_float_type, count_block_rows, join_weights, validate_weights
 from ..cells import as_targets
 from ..numbers import as_numbers

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..._files import open_file
+from ..._support.files import open_file
 from ..text import convert_to_text, find_repeated_names, join_names
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _check
+from ..._support import _check
 from ..blocks import Blocks, choose_float_type, count_block_rows
 from ..views import WeightedBlocks
 from .arrays import ArrayBlocks

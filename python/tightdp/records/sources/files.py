@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _check
-from ..._files import check_file
+from ..._support import _check
+from ..._support.files import check_file
 from ..blocks import Blocks, count_block_rows
 from ..text import MISSING, is_encoding, join_names
 

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._files import open_file
+from ..._support.files import open_file
 from ..text import MISSING, convert_to_text, find_repeated_names, is_encoding, join_names, parse_cell_number
 from . import arrow
 

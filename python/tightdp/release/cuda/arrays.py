@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import _device as runtime
 from ..._core import dlpack_array
+from ..._support import device_probe as runtime
 from ..arrays import is_torch as is_torch
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}

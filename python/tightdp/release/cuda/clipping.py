@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._device import require_module
+from ..._support.device_probe import require_module
 from .. import clipping
 from ..clipping import ClippingSettings
 from ..noise import RandomSource

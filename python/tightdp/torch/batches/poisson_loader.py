@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
-from ... import _check
+from ..._support import _check
 from ...accounting.running_accounts.filters import BudgetExceeded
 from ...release.noise import RandomSource, resolve_source
 from ...release.sampling import draw_poisson_sample

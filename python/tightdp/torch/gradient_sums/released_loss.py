@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..._strict_json import check_entries, read_value
+from ..._support.strict_json import check_entries, read_value
 from ...models.grid import grid_below
 from ...release.noise import RandomSource
 from ..batches import collated_batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ... import _check
+from ..._support import _check
 
 _BATCH_NORMS: Any = torch.nn.modules.batchnorm._BatchNorm
 """Base class of all batch norms."""

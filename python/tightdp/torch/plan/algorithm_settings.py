@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from ... import _check
+from ..._support import _check
 from ...algorithms.adaclip import AdaCliP
 from ...algorithms.dpis import DPIS
 from ...algorithms.shared.algorithm import RepeatedRelease, build_sampled_gaussian

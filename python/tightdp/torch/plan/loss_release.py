@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ... import _check
+from ..._support import _check
 from ...release import clipping
 
 _UPWARD = 1 + 2.0**-40

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ... import _check
-from ..._strict_json import check_entries, read_value
+from ..._support import _check
+from ..._support.strict_json import check_entries, read_value
 from ...accounting.running_accounts.filters import BudgetExceeded
 from ...algorithms.dpis import DPIS
 from ...composition import Composition

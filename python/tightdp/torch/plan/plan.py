@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ... import _check
+from ..._support import _check
 from ...accounting.questions.calibration import calibrate
 from ...algorithms.adaclip import AdaCliP, limit_batch
 from ...algorithms.dpis import DPIS, EpochSettings

@@ -7,8 +7,8 @@ import re
 import secrets
 from typing import Any
 
-from ... import _check
-from ..._strict_json import check_entries, check_same, read_value
+from ..._support import _check
+from ..._support.strict_json import check_entries, check_same, read_value
 from .account import Account
 
 VERSION = 1

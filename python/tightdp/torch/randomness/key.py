@@ -7,7 +7,7 @@ import secrets
 from typing import Any, NoReturn
 
 from ..._core import RandomStream, chacha_stream
-from ..._owner import Owner
+from ..._support.process_owner import Owner
 from ...release.noise import Philox, RandomSource, SecureRandom
 from .global_generators import Coins
 from .process_group import World

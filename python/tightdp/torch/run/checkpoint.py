@@ -17,10 +17,10 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from ... import _check
-from ..._file_lock import FileLock
-from ..._files import check_file, open_file, read_bytes
-from ..._strict_json import MOST_BYTES, check_entries, check_format, read_file, read_value
+from ..._support import _check
+from ..._support.file_lock import FileLock
+from ..._support.files import check_file, open_file, read_bytes
+from ..._support.strict_json import MOST_BYTES, check_entries, check_format, read_file, read_value
 from ...ledger import Ledger
 from ...ledger.budget import compute_digest
 from ...ledger.progress import Progress

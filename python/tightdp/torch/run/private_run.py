@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ... import _check
-from ..._owner import Owner
+from ..._support import _check
+from ..._support.process_owner import Owner
 from ...algorithms.adaclip import AdaCliP
 from ...bound import Bound
 from ...composition import Composition

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import _check
+from ..._support import _check
 from ...algorithms.dpis import DPIS
 from ..plan.loss_release import LossRelease
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...._device import require_module
+from ...._support.device_probe import require_module
 from . import spectral
 from .engine import Prv
 

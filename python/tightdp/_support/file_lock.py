@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from ._owner import Owner
+from .process_owner import Owner
 
 fcntl: Any = None
 with suppress(ImportError):  # Windows has no such module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ._core import __file__ as core_file
+from .._core import __file__ as core_file
 
 _LIBRARIES = {"win32": "tightdp_c.dll", "darwin": "libtightdp_c.0.dylib"}
 

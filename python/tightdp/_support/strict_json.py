@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from . import _check
-from ._files import read_text
+from .files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path

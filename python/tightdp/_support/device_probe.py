@@ -8,14 +8,17 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+_MODULE = "tightdp._cuda"
+"""Name of the compiled module."""
+
 
 @cache
 def _load_module() -> ModuleType | ImportError | None:
     """Returns the compiled module. Returns the error if loading fails, and None if the module was not built."""
-    if importlib.util.find_spec(f"{__package__}._cuda") is None:
+    if importlib.util.find_spec(_MODULE) is None:
         return None
     try:
-        return importlib.import_module(f"{__package__}._cuda")
+        return importlib.import_module(_MODULE)
     except ImportError as failure:
         return failure
 

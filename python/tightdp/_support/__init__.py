@@ -1,0 +1,6 @@
+"""What every room uses and no user imports: argument checks, locks, files, number texts, the device and the headers.
+
+``_check`` refuses bad arguments, ``number_texts`` rounds printed numbers to the safe side, and ``device_probe`` and
+``headers`` find the accelerator and the installed C++ headers. ``fork_lock`` and ``process_owner`` guard state in a
+forked child. ``files``, ``file_lock`` and ``strict_json`` write, lock and read the files that outlive a run.
+"""
