@@ -17,7 +17,7 @@ FEW = 64
 """Largest number of distinct mechanisms for which Renyi divergences are computed. For more, this would take seconds."""
 
 
-def choose_best_order(
+def choose_order_for_adapters(
     run: Composition, neighbors: Neighbors, delta: float, epsilon: float, orders: NDArray[np.float64]
 ) -> float:
     """Returns the best of the ascending ``orders`` or, for many distinct mechanisms, an order near the best one.
@@ -32,12 +32,16 @@ def choose_best_order(
     kept, _ = renyi.split_failures(translate_parts_to_replacement(run.parts) if neighbors == "replace" else run.parts)
     target = min(max(float(delta), math.ulp(0.0)), 1.0)
 
-    def epsilon_of_order(i: int) -> float:
+    def epsilon_of_adapter_order(i: int) -> float:
         c = float(orders[i]) - 1
         return epsilon_at(c, renyi.sum_moments(kept, c), target)
 
     low, high = 0, len(orders) - 1
     while low < high:  # over the orders, bounds fall and then rise, or become infinite
         middle = (low + high) // 2
-        low, high = (low, middle) if epsilon_of_order(middle) <= epsilon_of_order(middle + 1) else (middle + 1, high)
+        low, high = (
+            (low, middle)
+            if epsilon_of_adapter_order(middle) <= epsilon_of_adapter_order(middle + 1)
+            else (middle + 1, high)
+        )
     return float(orders[low])
