@@ -16,8 +16,10 @@ def find_cuda_library(x: Any, device: int) -> Any:
 
 
 def get_cuda_stream(x: Any) -> int:
-    """Returns the current stream of the library of ``x``. Unlike ``find_cuda_library(x, ..).stream()``, this does not need
-    the device's number."""
+    """Returns the current stream of the library that owns ``x``.
+
+    Unlike the ``stream`` of ``find_cuda_library``, this needs no device number.
+    """
     if is_torch_array(x):
         return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream)
     return int(_import_cupy().cuda.get_current_stream().ptr)
