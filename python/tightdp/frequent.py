@@ -21,7 +21,7 @@ from .ledger import Ledger
 from .ledger.payment import LedgerPayment
 from .mechanisms import ApproximateDP, Gaussian
 from .records.cells import convert_value_to_text
-from .release.noise import Philox, RandomSource, resolve_source
+from .release.noise import Philox, RandomSource, resolve_random_source
 from .statement import Statement
 
 SHARE = 0.5
@@ -77,13 +77,13 @@ def frequent_values(
     (('north', 'south'), True)
     """
     epsilon, delta = _check.positive("epsilon", epsilon), _check.open_unit("delta", delta)
-    spent = _calibrate_noise(epsilon, delta)
-    _check_values(values, missing)
+    spent = _calibrate_frequent_values(epsilon, delta)
+    _check_frequent_values(values, missing)
     counts = count_values(map(convert_value_to_text, values), missing)
     charged = Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
     _, least = compute_noise_and_threshold(1, *spent)
     payment = LedgerPayment(ledger, note)
-    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(payment.spend_charge, charged))
+    gate = Gate(FixedPlan(charged), resolve_random_source(rng), pay=partial(payment.spend_charge, charged))
     (kept,) = gate.release_frequent_values(1, lambda: [counts], spent).value
     privacy = charged.epsilon(delta)
     statement = Statement(
@@ -99,7 +99,7 @@ def frequent_values(
     return FrequentValues(kept, least, charged, privacy, statement)
 
 
-def _calibrate_noise(epsilon: float, delta: float) -> NoiseShare:
+def _calibrate_frequent_values(epsilon: float, delta: float) -> NoiseShare:
     """Returns the noise of the counts, and the part of delta for releasing a value that only one record has."""
     if delta < 1e-300:
         raise ValueError(f"delta must be a number in [1e-300, 1), got {delta!r}")
@@ -110,7 +110,7 @@ def _calibrate_noise(epsilon: float, delta: float) -> NoiseShare:
     return NoiseShare(sigma, failing.nominal_delta)
 
 
-def _check_values(values: Any, missing: Any) -> None:
+def _check_frequent_values(values: Any, missing: Any) -> None:
     """Raises TypeError unless ``values`` is one column of values and ``missing`` is a sequence."""
     if isinstance(values, (str, bytes)):
         raise TypeError("values must be a sequence of values, one for each record, got one text")

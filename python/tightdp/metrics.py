@@ -31,7 +31,7 @@ from .ledger import Ledger
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian
 from .records.cells import NESTED, as_column, match_cells
-from .release.noise import Philox, RandomSource, resolve_source
+from .release.noise import Philox, RandomSource, resolve_random_source
 from .statement import Statement
 from .statement.wording import AGAIN, list_texts
 
@@ -112,20 +112,20 @@ def accuracy(
     >>> found.interval[0] < 0.9 < found.interval[1], found.privacy.upper <= 1.0
     (True, True)
     """
-    true, predicted = _read_label_columns(y_true, y_pred)
+    true, predicted = _read_labels_and_predictions(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
-    counts = _count_before_charge(_count_right_and_wrong, true, predicted)
-    noisy, charged, privacy, sigma, statement = _release_counts(
+    counts = _count_predictions_before_charge(_count_right_and_wrong_predictions, true, predicted)
+    noisy, charged, privacy, sigma, statement = _release_prediction_counts(
         2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
     )  # fmt: skip
     # The interval for the population may fail because of the noise or because of the sample. Each gets half of the
     # allowed probability.
     failing = 1 - confidence
-    wide = _half_width(sigma, failing / 2)
-    low, high = _bound_share(noisy, wide)
-    inner, outer = _bound_counts(noisy, _half_width(sigma, failing / 4))
-    population = _bound_probability_below(*inner, failing / 4), 1 - _bound_probability_below(*outer[::-1], failing / 4)
+    wide = _bound_noise_of_predictions(sigma, failing / 2)
+    low, high = _bound_accuracy(noisy, wide)
+    inner, outer = _bound_prediction_counts(noisy, _bound_noise_of_predictions(sigma, failing / 4))
+    population = _bound_accuracy_below(*inner, failing / 4), 1 - _bound_accuracy_below(*outer[::-1], failing / 4)
     hits, misses = (max(float(count), 0.0) for count in noisy)
     value = hits / (hits + misses) if hits + misses else 0.5
     return Accuracy(value, (low, high), population, charged, privacy, statement)
@@ -156,7 +156,7 @@ def confusion_matrix(
     >>> bool(abs(found.matrix - [[500, 0], [490, 10]]).max() <= 20)
     True
     """
-    true, predicted = _read_label_columns(y_true, y_pred)
+    true, predicted = _read_labels_and_predictions(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
     try:
         known = list(classes)
@@ -166,21 +166,21 @@ def confusion_matrix(
     if isinstance(classes, str) or len(known) < 2 or len(place) < len(known):
         raise ValueError("classes must be two or more different labels")
     size = len(known)
-    counts = _count_before_charge(_count_label_pairs, true, predicted, place)
+    counts = _count_predictions_before_charge(_count_confusion_pairs, true, predicted, place)
     if not counts.any():
         raise ValueError("classes must be labels of the records, in their type: no record has two of these")
-    noisy, charged, privacy, sigma, statement = _release_counts(
+    noisy, charged, privacy, sigma, statement = _release_prediction_counts(
         size**2, counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
         {"labels": f"declared: {list_texts([str(label) for label in known])}"},
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
     )  # fmt: skip
-    wide = _half_width(sigma, (1 - confidence) / size**2)
+    wide = _bound_noise_of_predictions(sigma, (1 - confidence) / size**2)
     return ConfusionMatrix(noisy.reshape(size, size), tuple(known), wide, charged, privacy, statement)
 
 
-def _read_label_columns(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_labels_and_predictions(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns the labels and the predictions. Each cell keeps its type, so no record changes other records' cells."""
-    true, predicted = (_read_labels(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
+    true, predicted = (_read_labels_to_score(name, given) for name, given in (("y_true", y_true), ("y_pred", y_pred)))
     if true.ndim != 1 or predicted.ndim != 1:
         raise ValueError(f"y_true and y_pred must have shape (n,), got {true.shape} and {predicted.shape}")
     if len(true) != len(predicted):
@@ -188,7 +188,7 @@ def _read_label_columns(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray
     return true, predicted
 
 
-def _read_labels(name: str, given: Any) -> NDArray[Any]:
+def _read_labels_to_score(name: str, given: Any) -> NDArray[Any]:
     try:
         found = as_column(given)
     except TypeError:
@@ -198,7 +198,7 @@ def _read_labels(name: str, given: Any) -> NDArray[Any]:
     return found
 
 
-def _count_before_charge(count: Callable[..., Integers], *labels: Any) -> Integers:
+def _count_predictions_before_charge(count: Callable[..., Integers], *labels: Any) -> Integers:
     """Returns ``count(*labels)``. Raises TypeError, before anything is charged, if labels cannot be compared."""
     try:
         return count(*labels)
@@ -208,13 +208,13 @@ def _count_before_charge(count: Callable[..., Integers], *labels: Any) -> Intege
         ) from None
 
 
-def _count_right_and_wrong(true: NDArray[Any], predicted: NDArray[Any]) -> Integers:
+def _count_right_and_wrong_predictions(true: NDArray[Any], predicted: NDArray[Any]) -> Integers:
     """Counts the right and the wrong predictions."""
     right = int(match_cells(true, predicted).sum())
     return np.array([right, len(true) - right], np.int64)
 
 
-def _count_label_pairs(true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int]) -> Integers:
+def _count_confusion_pairs(true: NDArray[Any], predicted: NDArray[Any], place: Mapping[Any, int]) -> Integers:
     """Counts the records with each pair of label and prediction. The result is the confusion matrix, row after row."""
     size = len(place)
     rows, columns = (np.array([place.get(label, -1) for label in side.tolist()], np.intp) for side in (true, predicted))
@@ -222,7 +222,7 @@ def _count_label_pairs(true: NDArray[Any], predicted: NDArray[Any], place: Mappi
     return np.bincount(rows[inside] * size + columns[inside], minlength=size * size).astype(np.int64)
 
 
-def _release_counts(
+def _release_prediction_counts(
     size: int,
     counts: Integers,
     subject: str,
@@ -245,7 +245,7 @@ def _release_counts(
     if not sigma <= MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     charged, payment = Gaussian(sigma) * 1, LedgerPayment(ledger, note)
-    gate = Gate(FixedPlan(charged), resolve_source(rng), pay=partial(payment.spend_charge, charged))
+    gate = Gate(FixedPlan(charged), resolve_random_source(rng), pay=partial(payment.spend_charge, charged))
     noisy = gate.release_gaussian(Query((size,), 1.0, 1.0, 1.0, lambda _: counts), sigma).value.astype(np.int64)
     privacy = charged.epsilon(target.delta)
     statement = Statement(
@@ -262,25 +262,25 @@ def _release_counts(
     return noisy, charged, privacy, sigma, statement
 
 
-def _half_width(sigma: float, failing: float) -> float:
+def _bound_noise_of_predictions(sigma: float, failing: float) -> float:
     """Returns an integer t with P(|floor(sigma Z + 1/2)| > t) <= failing, where Z is standard normal."""
     return float(math.ceil(-sigma * NormalDist().inv_cdf(max(failing / 2, 1e-300)) * (1 + 1e-9) + 0.5))
 
 
-def _bound_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
+def _bound_prediction_counts(noisy: NDArray[np.int64], wide: float) -> tuple[Interval, Interval]:
     """Returns (right, wrong) in the worst and in the best case, if each is within ``wide`` of the released count."""
     right, wrong = noisy.tolist()
     return (max(right - wide, 0.0), max(wrong + wide, 0.0)), (max(right + wide, 0.0), max(wrong - wide, 0.0))
 
 
-def _bound_share(noisy: NDArray[np.int64], wide: float) -> Interval:
+def _bound_accuracy(noisy: NDArray[np.int64], wide: float) -> Interval:
     """Returns bounds of the share of right predictions, if each noisy count is within ``wide`` of the true count."""
-    worst, best = _bound_counts(noisy, wide)
+    worst, best = _bound_prediction_counts(noisy, wide)
     low = worst[0] / sum(worst) if sum(worst) else 0.0
     return low, best[0] / sum(best) if sum(best) else 1.0
 
 
-def _bound_probability_below(successes: float, failures: float, error: float) -> float:
+def _bound_accuracy_below(successes: float, failures: float, error: float) -> float:
     """Returns a lower confidence limit of the probability of a success, which fails with probability ``error`` at most.
 
     The limit is Clopper and Pearson's. For so many trials that computing it would take long, it is Hoeffding's.

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._support import _check
-from .algorithms.driver import check_records, make_random_source
+from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
 from .composition import Composition
-from .estimators.labels import check_typed, must_learn, require_typed_labels
+from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_labels
 from .estimators.linear_models import PrivateClassifier
-from .estimators.preparation import read_block_labels, read_labels
+from .estimators.preparation import list_classes_of_block, read_classifier_labels
 from .estimators.shared.all_or_nothing import fit_on_a_copy
-from .estimators.shared.ownership import list_parts as parts_within
-from .estimators.shared.ownership import mark_as_part_of
+from .estimators.shared.ownership import list_fitted_parts as parts_within
+from .estimators.shared.ownership import mark_as_fitted_part
 from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError
 from .gate.budget import Target
 from .gate.gate import Gate
@@ -46,7 +46,12 @@ from .gate.shares import plan_with_remaining_budget
 from .ledger.payment import LedgerPayment
 from .mechanisms import Mechanism
 from .pipeline import PrivatePipeline
-from .preprocessing.cells import check_shape, check_width, select_rows, split_columns
+from .preprocessing.cells import (
+    check_shape_to_preprocess,
+    check_width_to_preprocess,
+    select_rows_to_preprocess,
+    split_columns_to_preprocess,
+)
 from .preprocessing.checks_before_charge import check_table, check_targets, check_weights
 from .preprocessing.steps import copy_unfitted
 from .records.blocks import Blocks, Lengths, Unweighted
@@ -135,25 +140,25 @@ class PrivateSearchCV(BaseEstimator):
         X may also be a memory map, a sparse matrix or a collection of Dask, or ``Blocks``, which hold both X and y. The
         way that the table is divided into blocks has no effect on the result, not even on its last bit.
         """
-        declared, algorithms = _get_classifier(self.estimator).classes, self._list_algorithms()
+        declared, algorithms = _get_searched_classifier(self.estimator).classes, self._list_algorithms()
         in_memory = any(getattr(each, "in_memory", False) for each in algorithms)
         blocks = as_blocks(X, y, in_memory, texts=isinstance(self.estimator, PrivatePipeline))
         if blocks is None:
             labels, classes, width = self._check_labelled_table(
-                X, require_typed_labels(y) if must_learn(declared) else y
+                X, require_typed_labels(y) if must_learn_labels(declared) else y
             )
             records = len(labels)
         else:
-            counted, classes = self._scan_labelled_blocks(blocks, algorithms, must_learn(declared))
+            counted, classes = self._scan_labelled_blocks(blocks, algorithms, must_learn_labels(declared))
             width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
         present = np.repeat(classes, 3)  # repeated, so that the check does not take them for measurements
-        if declared is not None and not must_learn(declared):
-            classes = read_labels("classes", declared)[1]
+        if declared is not None and not must_learn_labels(declared):
+            classes = read_classifier_labels("classes", declared)[1]
         run, found = self._plan_budget(width, max(2, len(classes)))
         piped = isinstance(self.estimator, PrivatePipeline)
         for _, each in found:
-            check_targets(_get_classifier(each), present, None if piped else width)
-            check_weights(_get_classifier(each), blocks)
+            check_targets(_get_searched_classifier(each), present, None if piped else width)
+            check_weights(_get_searched_classifier(each), blocks)
         steps = [step for _, step in self.estimator._check_steps()] if piped else [self.estimator]
         # Errors in the table are found here, because a fit or a score would find them only after other releases.
         check_table(steps, X if blocks is None else counted)
@@ -163,7 +168,7 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(
                 f"holdout must leave records to train on: with fewer than {least:,} of them all may be held out"
             )
-        source = make_random_source(self.random_state)
+        source = make_algorithm_source(self.random_state)
         payment = LedgerPayment(self.ledger, "PrivateSearchCV.fit")
         if payment.ledger is not None:
             for _, each in found:
@@ -185,44 +190,48 @@ class PrivateSearchCV(BaseEstimator):
     def _split_table(self, X: Any, labels: NDArray[Any], source: RandomSource) -> tuple[_TablePart, _TablePart]:
         """Returns the records to train on, and those that are held out at random."""
         outside = source.bernoulli(self.holdout, len(labels))
-        _require_records_to_train(len(labels) - int(outside.sum()))
-        inner, outer = (_TablePart(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
+        _require_records_outside_holdout(len(labels) - int(outside.sum()))
+        inner, outer = (
+            _TablePart(select_rows_to_preprocess(X, chosen), labels[chosen]) for chosen in (~outside, outside)
+        )
         return inner, outer
 
     def _split_blocks(self, counted: View, source: RandomSource) -> tuple[_TablePart, _TablePart]:
         """Returns views of the blocks on the records to train on, and on those that are held out at random."""
         stream, lengths = source.stream(), cast(Lengths, counted.block_lengths)
         within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
-        _require_records_to_train(int(within.counts.sum()))
+        _require_records_outside_holdout(int(within.counts.sum()))
         return _TablePart(SelectedRows(counted, within), None), _TablePart(SelectedRows(counted, beyond), None)
 
     def _scan_labelled_blocks(
         self, blocks: Blocks, algorithms: Sequence[Any], learned: bool
     ) -> tuple[View, NDArray[Any]]:
         """Returns the blocks, whose records are now counted, and the distinct labels in them."""
-        check_width(self, blocks, blocks.width, reset=True)
+        check_width_to_preprocess(self, blocks, blocks.width, reset=True)
         for each in algorithms:
-            check_records(each, True)
+            check_records_for_algorithm(each, True)
         if learned:
-            check_typed(blocks)
-        counted, seen = scan_blocks(blocks, read_block_labels)
+            check_label_type_of_blocks(blocks)
+        counted, seen = scan_blocks(blocks, list_classes_of_block)
         return counted, np.unique(np.concatenate(seen))
 
     def _check_labelled_table(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], int]:
         """Returns the labels of a table in memory, the distinct labels, and the number of columns of the table."""
         if y is None:
             raise ValueError("y must be given: PrivateSearchCV requires y to be passed, but the target y is None")
-        columns = split_columns(X)
-        check_shape(self, X, columns, reset=True)
-        labels, classes = read_labels("y", y)
+        columns = split_columns_to_preprocess(X)
+        check_shape_to_preprocess(self, X, columns, reset=True)
+        labels, classes = read_classifier_labels("y", y)
         if len(labels) != len(columns[0]):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(columns[0])} records")
         return labels, classes, len(columns)
 
     def _list_algorithms(self) -> list[Any]:
         """Returns the algorithm of each combination of settings. The default algorithm is None."""
-        made = (copy_unfitted(self.estimator).set_params(**copy_estimators(each)) for each in self._list_candidates())
-        return [_get_classifier(each).algorithm for each in made]
+        made = (
+            copy_unfitted(self.estimator).set_params(**copy_searched_settings(each)) for each in self._list_candidates()
+        )
+        return [_get_searched_classifier(each).algorithm for each in made]
 
     def _account_for(self, best: Any, target: Target) -> None:
         """Makes the best model and each part of it report the charge of the search.
@@ -232,7 +241,7 @@ class PrivateSearchCV(BaseEstimator):
         for part in parts_within(best):
             part.charged_, part.history_, part.privacy_ = self.charged_, self.history_, self.privacy_
             part.statement_ = self.statement_
-            mark_as_part_of(part, self)
+            mark_as_fitted_part(part, self)
         best.set_params(epsilon=target.epsilon, delta=target.delta)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
@@ -261,7 +270,7 @@ class PrivateSearchCV(BaseEstimator):
         if target.epsilon is None:
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
         mean, _ = _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
-        _get_classifier(self.estimator)
+        _get_searched_classifier(self.estimator)
         for setting in ("epsilon", "delta", "ledger", "random_state"):
             if getattr(self.estimator, setting) is not None:
                 raise ValueError(f"{setting} of the estimator must be None: the search has one for all runs")
@@ -271,7 +280,7 @@ class PrivateSearchCV(BaseEstimator):
         # A mechanism that has a delta of its own may fail in every run, so each run gets a small part of delta.
         failing = target.delta / (4 * mean)
         made = [
-            (each, copy_unfitted(self.estimator).set_params(**copy_estimators(each), delta=failing))
+            (each, copy_unfitted(self.estimator).set_params(**copy_searched_settings(each), delta=failing))
             for each in candidates
         ]
         for _, estimator in made:
@@ -280,12 +289,12 @@ class PrivateSearchCV(BaseEstimator):
                     whole = _check.count("public_size", value)
                     estimator.set_params(**{name: max(1, round((1 - self.holdout) * whole))})
 
-        def run(epsilon: float) -> SearchRun:
+        def find_search_run(epsilon: float) -> SearchRun:
             charges = [each.set_params(epsilon=epsilon).charge_for(n_features, n_classes) for _, each in made]
             return find_covering_run(charges, epsilon, failing)
 
         asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
-        return plan_with_remaining_budget(run, self._charge, **asked), made
+        return plan_with_remaining_budget(find_search_run, self._charge, **asked), made
 
     def _make_runs(
         self,
@@ -303,31 +312,31 @@ class PrivateSearchCV(BaseEstimator):
             settings, estimator = found[coins.draw_index(len(found))]
             model = copy_unfitted(estimator)
             if classes is not None:
-                _get_classifier(model).classes = classes
+                _get_searched_classifier(model).classes = classes
             if self.random_state is not None:
                 model.set_params(random_state=(int(self.random_state) + 1000 * (trials + 1)) % 2**64)
             model.fit(inner.X, inner.y)
             check_covered(model.charged_, run.charge)
-            right = build_score_query(model, outer.X, outer.y)
-            count = Gate(_PaidBudget(), source).release_gaussian(right, run.score).value[0]
+            right = build_search_score_query(model, outer.X, outer.y)
+            count = Gate(_PaidSearchBudget(), source).release_gaussian(right, run.score).value[0]
             score = count, int(source.integers(1)[0])  # ties between equal counts are broken at random
             if score > best[0]:
                 best = score, model, dict(settings)
             trials += 1
-            if not draw_another_run(float(self.mean), coins):
+            if not draw_another_search_run(float(self.mean), coins):
                 break
         (count, _), self.best_estimator_, self.best_params_ = best
-        trained = _get_classifier(self.best_estimator_).public_size_
+        trained = _get_searched_classifier(self.best_estimator_).public_size_
         held = trained * self.holdout / (1 - self.holdout)
         self.best_score_ = float(min(max(count / held, 0.0), 1.0))
-        self.classes_ = _get_classifier(self.best_estimator_).classes_
+        self.classes_ = _get_searched_classifier(self.best_estimator_).classes_
 
     def _build_statement(self, delta: float, ledger: str | None) -> Statement:
         """Makes the statement of the whole search from that of the best model."""
         made: Statement = self.best_estimator_.statement_
         names = sorted({name for each in self._list_candidates() for name in each})
         labels = next((key for key in made.public if key == "labels" or key.endswith(": labels")), "labels")
-        own = _get_classifier(self.estimator).classes is None
+        own = _get_searched_classifier(self.estimator).classes is None
         public = dict(made.public)  # it has no entry for labels that were learned
         if own:
             public[labels] = fact_of_labels([str(label) for label in self.classes_]).occurring_text
@@ -389,7 +398,7 @@ class _TablePart(NamedTuple):
     """Labels of the records. None if X is ``Blocks``, which hold the labels."""
 
 
-class _PaidBudget:
+class _PaidSearchBudget:
     """A budget that charges nothing. A score uses it, because the whole search was charged before."""
 
     def spend(self, mechanism: Mechanism) -> None:
@@ -399,13 +408,13 @@ class _PaidBudget:
         return Composition()
 
 
-def _require_records_to_train(number: int) -> None:
+def _require_records_outside_holdout(number: int) -> None:
     """Raises ValueError if no record is left to train on."""
     if not number:
         raise ValueError("holdout must leave records to train on: all were held out. The charge stands")
 
 
-def draw_another_run(mean: float, coins: ExactCoins) -> bool:
+def draw_another_search_run(mean: float, coins: ExactCoins) -> bool:
     """Draws whether another run follows: True with probability 1 - 1/mean, exactly.
 
     There are ``mean`` runs on average.
@@ -414,25 +423,27 @@ def draw_another_run(mean: float, coins: ExactCoins) -> bool:
     return coins.flip_with_probability(chance.numerator, chance.denominator)
 
 
-def build_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
+def build_search_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
     """Returns the query for the number of right predictions.
 
     A record with a feature that is not finite counts as wrong.
     """
     last = model.steps_[-1][1] if isinstance(model, PrivatePipeline) else model
 
-    def evaluate_predictions(source: RandomSource) -> NDArray[np.int64]:
+    def evaluate_search_score(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
             made = X if last is model else MappedBlocks(X, model._transform_block)
-            return sum(made.map_each_block(Unweighted(partial(_count_right_predictions, last))), np.zeros(1, np.int64))
+            return sum(
+                made.map_each_block(Unweighted(partial(_count_right_search_predictions, last))), np.zeros(1, np.int64)
+            )
         if y is None or not len(y):
             return np.zeros(1, np.int64)
-        return _count_right_predictions(last, X if last is model else model._transform_values(X), y)
+        return _count_right_search_predictions(last, X if last is model else model._transform_values(X), y)
 
-    return Query((1,), 1.0, 1.0, 1.0, evaluate_predictions)
+    return Query((1,), 1.0, 1.0, 1.0, evaluate_search_score)
 
 
-def _count_right_predictions(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
+def _count_right_search_predictions(last: Any, features: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
     """Returns the number of right predictions of a classifier on some records, as an array of one number."""
     if not len(labels):
         return np.zeros(1, np.int64)
@@ -442,12 +453,12 @@ def _count_right_predictions(last: Any, features: Any, labels: NDArray[Any]) -> 
     return np.array([np.sum(np.asarray(predicted == labels) & whole)], np.int64)
 
 
-def copy_estimators(settings: Mapping[str, Any]) -> dict[str, Any]:
+def copy_searched_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings in which estimators are copied, so that no two runs share one."""
     return {name: copy_unfitted(value) if hasattr(value, "get_params") else value for name, value in settings.items()}
 
 
-def _get_classifier(estimator: Any) -> Any:
+def _get_searched_classifier(estimator: Any) -> Any:
     """Returns the classifier, which is the estimator itself or the last step of a pipeline."""
     last = estimator
     if isinstance(estimator, PrivatePipeline):

@@ -18,30 +18,35 @@ import numpy as np
 
 from ._support import _check
 from .accounting.questions.calibration import calibrate
-from .algorithms.driver import check_records, make_random_source
+from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
 from .composition import Composition
-from .estimators.labels import check_typed, require_typed_labels
+from .estimators.labels import check_label_type_of_blocks, require_typed_labels
 from .estimators.linear_models import PrivateClassifier
 from .estimators.pca import DPPCA
 from .estimators.private_estimator import PrivateEstimator
 from .estimators.regression import Ridge
 from .estimators.shared.all_or_nothing import fit_on_a_copy
-from .estimators.shared.ownership import check_free, mark_as_part_of
+from .estimators.shared.ownership import check_not_fitted_part, mark_as_fitted_part
 from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError
 from .estimators.shared.statements import UNSCALED
 from .gate.budget import Caps, Target
 from .gate.shares import FAILURE, NoiseShare, build_caps, check_within, plan_with_remaining_budget
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.cells import check_shape, check_width, select_by_name, split_columns
+from .preprocessing.cells import (
+    check_shape_to_preprocess,
+    check_width_to_preprocess,
+    select_columns_to_preprocess,
+    split_columns_to_preprocess,
+)
 from .preprocessing.checks_before_charge import (
     check_table,
     check_targets,
     is_learning_labels,
     scan_blocks_before_charge,
 )
-from .preprocessing.steps import NamedParts, check_named_steps, copy_unfitted
+from .preprocessing.steps import NamedTransformers, check_names_of_transformers, copy_unfitted
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
 from .records.decoded_copies import cache_decoded_blocks
@@ -81,7 +86,7 @@ class _PipelinePlan(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class PrivatePipeline(NamedParts, BaseEstimator):
+class PrivatePipeline(NamedTransformers, BaseEstimator):
     """An estimator that consists of private transformers and a private estimator after them, with one account.
 
     Parameters
@@ -141,41 +146,41 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         Every release then reads the blocks at least once, and features are computed when blocks are read. The fitted
         pipeline is the same, to the last bit, as for an array.
         """
-        check_free(self)
+        check_not_fitted_part(self)
         *_, (_, last) = self._check_steps()
-        blocks = as_blocks(X, y, _is_in_memory(last), texts=True)
+        blocks = as_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
         if blocks is None:
             y = require_typed_labels(y) if is_learning_labels(last) else y
             targets, width = self._check_target_table(X, y)
         else:
             width = blocks.width
             if is_learning_labels(last):
-                check_typed(blocks)
-            check_records(_get_algorithm(last), True)
-            check_width(self, blocks, width, reset=True)
+                check_label_type_of_blocks(blocks)
+            check_records_for_algorithm(_get_algorithm_of_pipeline(last), True)
+            check_width_to_preprocess(self, blocks, width, reset=True)
             X, targets = scan_blocks_before_charge(last, blocks)
         target = Target.from_arguments(self.epsilon, self.delta)
-        make_random_source(self.random_state)
+        make_algorithm_source(self.random_state)
         check_targets(last, targets)
         if self.ledger is not None:  # else nothing is lost if a step refuses the table later
             check_table([step for _, step in self._check_steps()], X)
-        plan = self._plan(width, _count_classes(last, targets))
+        plan = self._plan(width, _count_classes_of_pipeline(last, targets))
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
         if payment.ledger is not None:
-            _rehearse_last_step(plan, width, _count_classes(last, targets))
+            _rehearse_last_pipeline_step(plan, width, _count_classes_of_pipeline(last, targets))
             payment.spend_charge(plan.charge)
         values = X
         for _, step in plan.steps[:-1]:
-            values = _run_step(step, values)
+            values = _run_pipeline_step(step, values)
         _, estimator = plan.steps[-1]
-        found = values.width if isinstance(values, Blocks) else len(split_columns(values))
+        found = values.width if isinstance(values, Blocks) else len(split_columns_to_preprocess(values))
         if not found:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
         if found != width:  # the plan was made for ``width``
-            check_within(estimator.charge_for(found, _count_classes(last, targets)), plan.last, UNKNOWN)
+            check_within(estimator.charge_for(found, _count_classes_of_pipeline(last, targets)), plan.last, UNKNOWN)
         estimator.fit(values, None if isinstance(values, Blocks) else y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
-            mark_as_part_of(step, self)
+            mark_as_fitted_part(step, self)
         self.steps_: list[tuple[str, Any]] = plan.steps
         self.charged_: Composition = plan.charge
         self.privacy_: Bound = plan.charge.epsilon(target.delta)
@@ -189,8 +194,8 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         """Returns the targets of a table in memory, and the number of its columns."""
         if y is None:
             raise ValueError("y must be given: PrivatePipeline requires y to be passed, but the target y is None")
-        columns, records = split_columns(X), len(np.asarray(y, dtype=object))
-        check_shape(self, X, columns, reset=True)
+        columns, records = split_columns_to_preprocess(X), len(np.asarray(y, dtype=object))
+        check_shape_to_preprocess(self, X, columns, reset=True)
         if len(columns[0]) != records:
             raise ValueError(f"y must have one target for each record: got {records} for {len(columns[0])} records")
         return y, len(columns)
@@ -200,17 +205,17 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         return self._plan(_check.count("n_features", n_features), n_classes).charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        make_random_source(self.random_state)
-        _rehearse_last_step(self._plan(features, classes), features, classes)
+        make_algorithm_source(self.random_state)
+        _rehearse_last_pipeline_step(self._plan(features, classes), features, classes)
 
     def _check_steps(self) -> list[tuple[str, Any]]:
         """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for other kinds of steps."""
         steps = [
             (name, None if isinstance(step, str) and step == "passthrough" else step)
-            for name, step in check_named_steps(self.steps, "steps", 2)
+            for name, step in check_names_of_transformers(self.steps, "steps", 2)
         ]
         for name, step in steps[:-1]:
-            if not (step is None or isinstance(step, (PrivateTransformer, DPPCA)) or _is_stateless(step)):
+            if not (step is None or isinstance(step, (PrivateTransformer, DPPCA)) or _is_pipeline_step_stateless(step)):
                 raise TypeError(
                     f"steps must be private: {name!r} learns from records outside the account "
                     "(tightdp.preprocessing has scalers, encoders and imputers)"
@@ -244,12 +249,16 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
-        def plan_caps(epsilon: float) -> Caps:
+        def plan_pipeline_caps(epsilon: float) -> Caps:
             return build_caps(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
         start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
         found = plan_with_remaining_budget(
-            plan_caps, lambda held: before + held.charge(), epsilon=target.epsilon, delta=target.delta, start=start
+            plan_pipeline_caps,
+            lambda held: before + held.charge(),
+            epsilon=target.epsilon,
+            delta=target.delta,
+            start=start,
         )
         return _PipelinePlan(steps, before, found)
 
@@ -305,8 +314,8 @@ class PrivatePipeline(NamedParts, BaseEstimator):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
         if is_sparse(X):
             return np.concatenate([self._transform_block(part) for part in split_sparse_rows(X)])
-        X = select_by_name(self, X)
-        check_shape(self, X, split_columns(X), reset=False)
+        X = select_columns_to_preprocess(self, X)
+        check_shape_to_preprocess(self, X, split_columns_to_preprocess(X), reset=False)
         for _, step in self.steps_[:-1]:
             X = X if step is None else step.transform(X)
         return X
@@ -349,31 +358,31 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         first = self.steps[0][1]
         tags.input_tags = first.__sklearn_tags__().input_tags if hasattr(first, "__sklearn_tags__") else last.input_tags
         tags.input_tags.allow_nan = False  # predictions refuse missing numbers that no step has filled in
-        tags.input_tags.sparse = not _is_in_memory(self.steps[-1][1])
+        tags.input_tags.sparse = not _is_pipeline_in_memory(self.steps[-1][1])
         return tags
 
 
-def _rehearse_last_step(plan: _PipelinePlan, features: int, classes: int) -> None:
+def _rehearse_last_pipeline_step(plan: _PipelinePlan, features: int, classes: int) -> None:
     """Raises the errors that the last step would raise about its settings after all steps are paid for."""
     _, last = plan.steps[-1]
     last._rehearse_for(features, classes)
 
 
-def _is_stateless(step: Any) -> bool:
+def _is_pipeline_step_stateless(step: Any) -> bool:
     """Returns whether ``step`` is a transformer of scikit-learn whose tags say that it learns nothing."""
     return hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not step.__sklearn_tags__().requires_fit
 
 
-def _get_algorithm(last: Any) -> Any:
+def _get_algorithm_of_pipeline(last: Any) -> Any:
     """Returns the algorithm of the last step. None is the default algorithm, or says that the step has none."""
     return getattr(last, "algorithm", None)
 
 
-def _is_in_memory(last: Any) -> bool:
-    return bool(getattr(_get_algorithm(last), "in_memory", False))
+def _is_pipeline_in_memory(last: Any) -> bool:
+    return bool(getattr(_get_algorithm_of_pipeline(last), "in_memory", False))
 
 
-def _run_step(step: Any, values: Any) -> Any:
+def _run_pipeline_step(step: Any, values: Any) -> Any:
     """Fits a step to the values of the step before it, and returns the transformed values."""
     if step is None:
         return values
@@ -384,7 +393,7 @@ def _run_step(step: Any, values: Any) -> Any:
     return step.transform(values) if isinstance(step, PrivateTransformer) else MappedBlocks(values, step.transform)
 
 
-def _count_classes(last: Any, y: Any) -> int:
+def _count_classes_of_pipeline(last: Any, y: Any) -> int:
     """Returns the number of labels of a classifier, at least 2. Labels that are still to be learned count as 2."""
     if not isinstance(last, PrivateClassifier) or is_learning_labels(last):
         return 2

@@ -167,14 +167,14 @@ def perceptron(seed):
 def principal_components(seed):
     """The released second moment, which a canary along the first axis moves by max_norm^2."""
     source, noise = dp.Philox(seed), 0.8
-    from tightdp.estimators.second_moment import second_moment_query
+    from tightdp.estimators.second_moment import build_second_moment_query
 
     X = np.array([[0.1, 0.2], [0.2, -0.1], [5.0, 0.0]])
     gate = Gate(Unlimited(), source)
 
     def run(inside):
         held = Records(X if inside else X[:-1], np.zeros(3 if inside else 2))
-        return float(gate.release_gaussian(second_moment_query(held, 1.0), noise).value[0])
+        return float(gate.release_gaussian(build_second_moment_query(held, 1.0), noise).value[0])
 
     fitted = DPPCA(1, delta=1e-5, noise_multiplier=noise, random_state=0).fit(X)
     return run, fitted.charged_

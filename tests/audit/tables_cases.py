@@ -13,8 +13,8 @@ import numpy as np
 from budgets import Unlimited
 
 import tightdp as dp
-from tightdp.estimators.labels import compute_label_charge, release_labels
-from tightdp.estimators.second_moment import second_moment_query
+from tightdp.estimators.labels import compute_label_charge, release_classifier_labels
+from tightdp.estimators.second_moment import build_second_moment_query
 from tightdp.gate.count_threshold import compute_noise_and_threshold
 from tightdp.gate.shares import NoiseShare
 from tightdp.model_selection import PrivateSearchCV, _TablePart, find_covering_run
@@ -28,7 +28,7 @@ def quantile_bounds(planted):
     def build(seed):
         source, z = dp.Philox(seed), 0.5
         canary, nobody = np.array([[-5.0]]), np.array([[np.nan]])
-        spread = z / math.sqrt(quantiles.count_rounds((0, 1))) if planted else z
+        spread = z / math.sqrt(quantiles.count_quantile_rounds((0, 1))) if planted else z
 
         def run(inside):
             seen = []
@@ -43,7 +43,7 @@ def quantile_bounds(planted):
             )
             return sum(seen)
 
-        return run, quantiles.compute_search_charge((0, 1), z)
+        return run, quantiles.compute_quantile_charge((0, 1), z)
 
     return build
 
@@ -78,7 +78,7 @@ def learned_labels(planted):
             counts = Counter({"canary": least - 1 + inside})
             if planted:
                 return float(counts["canary"] >= least)
-            return float(bool(release_labels(lambda: counts, spent, None)[0]))
+            return float(bool(release_classifier_labels(lambda: counts, spent, None)[0]))
 
         return run, compute_label_charge(spent)
 
@@ -96,7 +96,7 @@ def ridge(planted):
 
         def run(inside):
             kept = rows[: 3 if inside else 2]
-            query = second_moment_query(Records(kept, kept[:, 1]), 3.0 if planted else model.max_norm)
+            query = build_second_moment_query(Records(kept, kept[:, 1]), 3.0 if planted else model.max_norm)
             if planted:
                 query = dataclasses.replace(query, sensitivity=model.max_norm**2)
             return float(gate.release_gaussian(query, z).value @ [1.0, 1.0, 2.0])

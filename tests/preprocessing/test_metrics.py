@@ -9,7 +9,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.metrics import _half_width, accuracy, confusion_matrix
+from tightdp.metrics import _bound_noise_of_predictions, accuracy, confusion_matrix
 
 
 def test_without_noise_to_speak_of_it_is_the_matrix():
@@ -34,7 +34,7 @@ def test_a_half_width_is_the_least_that_holds_or_one_more(sigma, failing):
             """P(|floor(sigma Z + 1/2)| > t) for a whole t."""
             return mp.erfc((t + mp.mpf(1) / 2) / sigma / mp.sqrt(2)) / 2 * 2
 
-        t = _half_width(sigma, failing)
+        t = _bound_noise_of_predictions(sigma, failing)
         assert beyond(t) <= failing and (t <= 2 or beyond(t - 2) > failing)
 
 

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
-from tightdp.preprocessing.scalers import moments_query
+from tightdp.preprocessing.scalers import build_scaler_query
 from tightdp.train import DPPCA, LogisticRegression, Ridge
 
 LOUD = {"delta": 1e-5, "noise_multiplier": 1e-3}
@@ -90,7 +90,7 @@ def test_one_record_moves_moments_by_at_most_the_sensitivity():
     g = np.random.default_rng(0)
     rows = g.uniform(-1, 1, (20, 3))
     for record in ([1.0, -1.0, 1.0], [np.nan, 1.0, 0.3], [1 + 1e-15, -1 - 1e-15, 0.999999]):
-        query, larger = moments_query(rows, -1.0, 1.0), moments_query(np.vstack([rows, record]), -1.0, 1.0)
+        query, larger = build_scaler_query(rows, -1.0, 1.0), build_scaler_query(np.vstack([rows, record]), -1.0, 1.0)
         moved = larger.evaluate(None) - query.evaluate(None)
         assert sum((int(m) * Fraction(query.grid)) ** 2 for m in moved) <= Fraction(query.sensitivity) ** 2
 

@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp import audit
-from tightdp.algorithms.shared.importance import TwoStages
+from tightdp.algorithms.shared.importance import ImportanceSampling
 from tightdp.release.gradients import clipped_sum
 from tightdp.torch.step_sums.centered_sums import CenteredSums
 
@@ -113,6 +113,6 @@ def test_a_bound_that_is_not_kept_is_found(monkeypatch):
 
 def test_candidates_that_are_all_taken_are_found(monkeypatch):
     """Sampling with the bounds alone: a record is taken up to ``reach`` times too often."""
-    monkeypatch.setattr(TwoStages, "select_by_norms", lambda self, source, bounds, norms: norms < np.inf)
+    monkeypatch.setattr(ImportanceSampling, "select_by_norms", lambda self, source, bounds, norms: norms < np.inf)
     found, claim = alone("dpis", 0.1, 0.5)
     assert found.excludes(claim)

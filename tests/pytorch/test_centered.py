@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import tightdp as dp
-from tightdp.algorithms.adaclip import limit_batch
+from tightdp.algorithms.adaclip import limit_adaclip_batch
 from tightdp.torch import DPAdam
 from tightdp.torch.step_sums.centered_sums import CenteredSums
 from tightdp.train import DPIS, SGD, AdaCliP, CallableModel, fit
@@ -157,7 +157,7 @@ def test_a_noisy_count_below_the_batch_size_leaves_a_plan(records):
     run = private(algorithm="adaclip", dataset=table(records), batch_size=10**5, public_size=None,
                   epsilon=1.0, delta=1e-6, noise_multiplier=None, epochs=5)  # fmt: skip
     plan = run._account.plan
-    assert plan.batch_size == limit_batch(10**5, plan.records, 5) and 0 < plan.sampling_probability < 1
+    assert plan.batch_size == limit_adaclip_batch(10**5, plan.records, 5) and 0 < plan.sampling_probability < 1
     run.step(cross_entropy, next(iter(run.loader)))
     assert np.isfinite(run._moments.center).all()
     assert run.privacy_.upper <= 1.0

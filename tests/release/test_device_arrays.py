@@ -37,7 +37,7 @@ class OnDevice:
 def host_is_device(monkeypatch):
     """Capsules of the host's memory (kDLCPU, 1) pass for a device's."""
     monkeypatch.setattr(arrays, "_DLPACK_CUDA", (1, 2))
-    monkeypatch.setattr(clipping, "stream_of", lambda x: 0)
+    monkeypatch.setattr(clipping, "get_cuda_stream", lambda x: 0)
 
 
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
@@ -133,13 +133,13 @@ def test_outputs_that_must_not_be_written_are_refused(host_is_device):
     constant.flags.writeable = False
     assert cuda.view("x", OnDevice(writable)).writable and not cuda.view("x", OnDevice(constant)).writable
     with pytest.raises(ValueError, match="written"):
-        clipping._check_outputs(OnDevice(constant), shapes, False, 0, lambda: 0)
+        clipping._check_cuda_outputs(OnDevice(constant), shapes, False, 0, lambda: 0)
     # The first version of the standard does not say.
     with pytest.raises(ValueError, match="written"):
-        clipping._check_outputs(OnDevice(torch.zeros(3), versioned=False), shapes, False, 0, lambda: 0)
+        clipping._check_cuda_outputs(OnDevice(torch.zeros(3), versioned=False), shapes, False, 0, lambda: 0)
     with pytest.raises(ValueError, match="written"):
-        clipping._check_outputs(Pretender((3,), read_only=True), shapes, False, 0, lambda: 0)
-    assert clipping._check_outputs(Pretender((3,)), shapes, False, 0, lambda: 0)
+        clipping._check_cuda_outputs(Pretender((3,), read_only=True), shapes, False, 0, lambda: 0)
+    assert clipping._check_cuda_outputs(Pretender((3,)), shapes, False, 0, lambda: 0)
 
 
 def test_the_interface_says_its_stream_and_whether_it_may_be_written():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.estimators.shared.statements import describe_bounds
+from tightdp.estimators.shared.statements import describe_estimator_bounds
 from tightdp.records.columns import Category, Number
 from tightdp.statement.column_words import fact_of_categories, fact_of_labels, facts_of_columns
 
@@ -67,7 +67,7 @@ def test_numbers_of_a_column_are_read_back_from_the_words(low):
     assert float(missing.value) == low
     (other,) = facts_of_columns([Number("t", low, np.nextafter(high, np.inf))])
     assert other.value != bounds.value
-    assert describe_bounds((low, high)) == f"[{bounds.value.replace(' to ', ', ')}]"
+    assert describe_estimator_bounds((low, high)) == f"[{bounds.value.replace(' to ', ', ')}]"
 
 
 def test_whole_numbers_have_no_point():

@@ -10,7 +10,7 @@ from exactly import within
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.algorithms.adaclip import Moments, estimate_variance
+from tightdp.algorithms.adaclip import AdaCliPMoments, estimate_adaclip_variance
 from tightdp.gate.budget import Target
 from tightdp.models.linear import Multinomial
 from tightdp.train import (
@@ -70,7 +70,7 @@ def test_a_linear_model_agrees_with_gradients_that_are_formed(blobs):
 
 def test_moments_by_hand():
     settings = AdaCliP(10, 1, h1=0.01, h2=4.0, beta1=0.75, beta2=0.5, gamma=2.0)
-    moments = Moments(settings, 2, 10, q=0.2, noise=3.0)
+    moments = AdaCliPMoments(settings, 2, 10, q=0.2, noise=3.0)
     s = (0.01 * 4.0) ** 0.25
     b = math.sqrt(s * 2 * s / 2)
     np.testing.assert_allclose(moments.gradient_scale, [b, b])
@@ -90,7 +90,7 @@ def test_debiasing_finds_the_variance_of_one_record_and_the_printed_one_does_not
     m, expected, trials = records.mean(), 0.1 * n, 40000
     sums = (rng.random((trials, n)) < q) @ ((records - m) / b)
     estimates = m + b * (sums + noise * rng.normal(size=trials)) / expected
-    found = estimate_variance((estimates - m) ** 2, np.array(b), noise, expected, q)
+    found = estimate_adaclip_variance((estimates - m) ** 2, np.array(b), noise, expected, q)
     standard_error = found.std() / math.sqrt(trials)
     assert abs(found.mean() - records.var()) < 4 * standard_error < 0.01
     printed = (estimates - m) ** 2 - (b * noise) ** 2
@@ -101,7 +101,7 @@ def test_the_optimal_scale_has_the_least_noise():
     """Theorem 1: among scales with E|(g - m)/b|^2 = gamma, |b| is least for b ~ sqrt(s)."""
     rng = np.random.default_rng(0)
     settings = AdaCliP(1, 1, h1=1e-9, h2=1e9, gamma=0.7)
-    moments = Moments(settings, 6, 1, 0.1, 1.0)
+    moments = AdaCliPMoments(settings, 6, 1, 0.1, 1.0)
     moments.variance = variance = rng.uniform(0.1, 5, 6)
     best = moments.gradient_scale
     assert (variance / best**2).sum() == pytest.approx(0.7)
@@ -143,7 +143,7 @@ def test_the_printed_lemma_claims_too_little():
 
 
 def test_equal_bounds_are_dpsgd_with_a_centre():
-    moments = Moments(AdaCliP(1, 1, h1=0.25, h2=0.25), 9, 1, 0.1, 1.0)
+    moments = AdaCliPMoments(AdaCliP(1, 1, h1=0.25, h2=0.25), 9, 1, 0.1, 1.0)
     np.testing.assert_allclose(moments.gradient_scale, 0.5 * 3)
     moments.learn_from_release(np.ones(9))
     np.testing.assert_allclose(moments.gradient_scale, 0.5 * 3)

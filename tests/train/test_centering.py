@@ -10,7 +10,7 @@ from budgets import Unlimited
 from exactly import within
 
 import tightdp as dp
-from tightdp.algorithms.shared.centering import can_be_centered, compute_center_noise, run_on_centered_features
+from tightdp.algorithms.shared.centering import can_center_features, compute_centering_noise, run_on_centered_features
 from tightdp.models.linear import Logistic, Multinomial
 from tightdp.train import DPSGD, CallableModel, Gate, LinearModel, LogisticRegression, NoisyGD, Oracle, Public, Records
 
@@ -66,8 +66,8 @@ def test_one_record_moves_the_sum_of_features_by_at_most_the_bound(still):
 
 
 def test_only_linear_models_with_an_intercept_are_moved(blobs):
-    assert not can_be_centered(Public(10, 3, 0.0, LinearModel(3, Logistic(), intercept=False)))
-    assert not can_be_centered(Public(10, 3))
+    assert not can_center_features(Public(10, 3, 0.0, LinearModel(3, Logistic(), intercept=False)))
+    assert not can_center_features(Public(10, 3))
     clf = LogisticRegression(NoisyGD(steps=5), epsilon=1.0, delta=1e-5, public_size=1500, fit_intercept=False).fit(
         *blobs
     )
@@ -77,7 +77,7 @@ def test_only_linear_models_with_an_intercept_are_moved(blobs):
 
 def test_shares():
     for q, steps in ((1.0, 30), (0.02, 1000)):
-        noise = compute_center_noise(3.0, q, steps, 0.05)
+        noise = compute_centering_noise(3.0, q, steps, 0.05)
         assert noise**-2 == pytest.approx(0.05 / 0.95 * steps * (q / 3.0) ** 2)
 
 

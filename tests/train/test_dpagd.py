@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.algorithms.dpagd import _Descent
+from tightdp.algorithms.dpagd import _DPAGDRun
 from tightdp.gate.budget import Target
 from tightdp.gate.oracle import Public
 from tightdp.train import DPAGD, Gate, LogisticRegression, Query
@@ -99,7 +99,7 @@ def run(choices, noises, regularization=0.0, **settings):
     script = Scripted(choices, noises)
     settings = DPAGD(candidates=4, max_step=2.0, momentum=0.0, **settings)
     public = Public(100, 2, regularization)
-    w = _Descent(settings, public, script, script, np.zeros(2), 1.0, 10.0, dp.BoundedRange(0.1)).run()
+    w = _DPAGDRun(settings, public, script, script, np.zeros(2), 1.0, 10.0, dp.BoundedRange(0.1)).run()
     return script, w
 
 
@@ -129,7 +129,7 @@ def test_the_range_of_steps_follows_the_largest_taken():
     script = Scripted([4, 1, 2, 2, 3], [np.zeros(2)] * 5)
     script.line_loss_query = lambda w, direction, steps, *a, **k: seen.append(steps[-1])
     settings = DPAGD(candidates=4, max_step=2.0, every=2, stretch=0.1, momentum=0.0)
-    _Descent(settings, Public(100, 2), script, script, np.zeros(2), 1.0, 10.0, dp.BoundedRange(0.1)).run()
+    _DPAGDRun(settings, Public(100, 2), script, script, np.zeros(2), 1.0, 10.0, dp.BoundedRange(0.1)).run()
     np.testing.assert_allclose(seen, [2.0, 2.0, 2.2, 2.2, 1.21])
 
 

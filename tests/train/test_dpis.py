@@ -11,8 +11,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.algorithms.dpis import EpochSettings, importance_sum_query
-from tightdp.algorithms.shared.algorithm import build_sampled_gaussian
+from tightdp.algorithms.dpis import DPISEpochSettings, build_importance_sum_query
+from tightdp.algorithms.shared.algorithm import build_algorithm_release
 from tightdp.train import DPIS, CallableModel, LogisticRegression, Oracle, Public, Records, Target
 
 
@@ -24,7 +24,7 @@ def vectors(X):
 
 def released(X, times, seed=0, **options):
     oracle, source = vectors(X), dp.Philox(seed)
-    query = importance_sum_query(oracle, np.zeros(X.shape[1]), 1.0, 0.3, 2.0, 0.1, refresh=False, **options)
+    query = build_importance_sum_query(oracle, np.zeros(X.shape[1]), 1.0, 0.3, 2.0, 0.1, refresh=False, **options)
     return np.array([query.evaluate(source) * query.grid for _ in range(times)])
 
 
@@ -83,7 +83,7 @@ def test_inclusion_is_in_proportion_to_the_clipped_norm_and_contributions_have_n
 def test_a_norm_that_grew_beyond_reach_is_never_taken_more_often_than_charged():
     """Remembered bounds that are far too small, then far too large."""
     oracle, source = vectors(np.array([[5.0]])), dp.Philox(3)
-    query = importance_sum_query(oracle, np.zeros(1), 1.0, 0.3, 2.0, 0.1, refresh=False)
+    query = build_importance_sum_query(oracle, np.zeros(1), 1.0, 0.3, 2.0, 0.1, refresh=False)
     for hat, probability in ((0.2, 0.3 * 0.2), (2.0, 0.3), (50.0, 1.0 / 50.0)):
         taken = 0
         for _ in range(4000):
@@ -99,7 +99,7 @@ def test_the_estimate_is_unbiased_and_dpsgd_of_equal_cost_has_less_variance():
     X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
     oracle, source = vectors(X), dp.Philox(0)
     w, trials = np.zeros(3), 3000
-    importance = importance_sum_query(oracle, w, 1.0, 0.3, 2.0, 0.1, refresh=False)
+    importance = build_importance_sum_query(oracle, w, 1.0, 0.3, 2.0, 0.1, refresh=False)
     plain = oracle.gradient_sum_query(w, 1.0, sampling_probability=0.3)
     draws = [np.array([q.evaluate(source) * q.grid for _ in range(trials)]) / (0.3 * 300) for q in (importance, plain)]
     for d in draws:  # what truncation takes off is far below the error of the mean
@@ -209,12 +209,12 @@ def test_norms_that_take_all_of_epsilon_are_refused_by_name(settings, public_siz
 @pytest.mark.parametrize("records", [10, 1000, 10**6])
 def test_sums_of_norms_take_at_most_half_of_epsilon_by_default(epsilon, adapt, norm_share, records):
     settings, target = DPIS(epochs=4, adapt=adapt, norm_share=norm_share), Target(epsilon, 1e-5)
-    run = EpochSettings(settings, Public(records, 5), target)
+    run = DPISEpochSettings(settings, Public(records, 5), target)
     assert settings.norm_sum_count == (3 if adapt else 0) + (0 if norm_share else 4)
     assert run.norm_releases.epsilon(1e-5).upper <= epsilon / 2 * (1 + 1e-9)
     assert run.norm_noise >= 0.02 * records
     if settings.norm_sum_count and 0.02 * records < run.norm_noise:  # the largest noise of the two: no less would do
-        less = EpochSettings(replace(settings, norm_noise=run.norm_noise / 1.3), Public(records, 5), target)
+        less = DPISEpochSettings(replace(settings, norm_noise=run.norm_noise / 1.3), Public(records, 5), target)
         assert less.norm_releases.epsilon(1e-5).lower > epsilon / 2
 
 
@@ -226,10 +226,10 @@ def test_every_epoch_has_a_plan_whatever_is_released(records, settings, epsilon)
     algorithm = DPIS(epochs=4, norm_share=None, **settings)
     for most in (None, 100.0 / epsilon):
         for shares in ((1.0, 0.01, 0.0, 1.0), (-1.0, 1.0, 0.3, 0.02)):
-            run = EpochSettings(algorithm, Public(records, 5), Target(epsilon, 1e-5), most)
+            run = DPISEpochSettings(algorithm, Public(records, 5), Target(epsilon, 1e-5), most)
             budget = run.make_filter(algorithm.compute_steps(run.public, run.target))
             for epoch, share in enumerate(shares):
                 budget.spend(dp.Gaussian(run.norm_noise), 2 if settings.get("adapt") and epoch else 1)
                 chosen, noise = run.choose_share_and_noise(budget, epoch, share * records, 1.0)
                 assert min(share, 1.0) <= chosen <= 1 and noise <= run.largest_noise
-                budget.spend(build_sampled_gaussian(noise, run.compute_sampling_probability(chosen)), run.steps)
+                budget.spend(build_algorithm_release(noise, run.compute_sampling_probability(chosen)), run.steps)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.estimators.labels import compute_label_charge, count_labels, select_labels
+from tightdp.estimators.labels import compute_label_charge, count_records_of_labels, select_classifier_labels
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler
@@ -183,9 +183,9 @@ def test_too_few_frequent_labels_are_paid_for_and_an_error(table, tmp_path):
 
 
 def test_counts_and_choices_are_plain():
-    assert count_labels(np.array([2.0, 2.0, 3.0, 1.5])) == {"2": 2, "3": 1, "1.5": 1}
-    assert count_labels(np.array(["", "?", "a", "a"])) == {"a": 2}
-    assert select_labels(("1", "10"), np.array([0, 1, 10])).tolist() == [1, 10]
+    assert count_records_of_labels(np.array([2.0, 2.0, 3.0, 1.5])) == {"2": 2, "3": 1, "1.5": 1}
+    assert count_records_of_labels(np.array(["", "?", "a", "a"])) == {"a": 2}
+    assert select_classifier_labels(("1", "10"), np.array([0, 1, 10])).tolist() == [1, 10]
 
 
 @pytest.mark.parametrize("rare", ["CANARY", "true", "01", "3.5"])

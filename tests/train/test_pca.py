@@ -7,17 +7,17 @@ import pytest
 from exactly import within
 
 import tightdp as dp
-from tightdp.estimators.pca import _choose_constant, _FeaturePreparation
-from tightdp.estimators.second_moment import pack_symmetric, second_moment_query, unpack_symmetric
+from tightdp.estimators.pca import _choose_pca_constant, _FeaturePreparation
+from tightdp.estimators.second_moment import build_second_moment_query, pack_second_moment, unpack_second_moment
 from tightdp.train import DPPCA, Records
 
 
 def test_packing_is_an_isometry():
     g = np.random.default_rng(0)
     a, b = (m + m.T for m in g.normal(size=(2, 5, 5)))
-    weights = second_moment_query(Records(np.ones((1, 5)), np.zeros(1)), 1.0).scale ** -2.0
-    assert pack_symmetric(a) @ (weights * pack_symmetric(b)) == pytest.approx((a * b).sum())
-    np.testing.assert_allclose(unpack_symmetric(pack_symmetric(a), 5), a)
+    weights = build_second_moment_query(Records(np.ones((1, 5)), np.zeros(1)), 1.0).scale ** -2.0
+    assert pack_second_moment(a) @ (weights * pack_second_moment(b)) == pytest.approx((a * b).sum())
+    np.testing.assert_allclose(unpack_second_moment(pack_second_moment(a), 5), a)
 
 
 @pytest.mark.parametrize("length", [0.0, 1e-200, 0.5, 3.0, 1e150, 1e200, np.nan])
@@ -25,7 +25,9 @@ def test_one_record_moves_the_matrix_by_at_most_the_sensitivity(length):
     g = np.random.default_rng(1)
     X, x = g.normal(size=(20, 4)), g.normal(size=4)
     x *= length / np.linalg.norm(x)
-    query, larger = (second_moment_query(Records(rows, np.zeros(len(rows))), 0.7) for rows in (X, np.vstack([X, x])))
+    query, larger = (
+        build_second_moment_query(Records(rows, np.zeros(len(rows))), 0.7) for rows in (X, np.vstack([X, x]))
+    )
     moved = larger.evaluate(None) - query.evaluate(None)
     assert within(moved, query, query.scale)
     if 0.5 < length < 1e300:
@@ -91,15 +93,16 @@ def test_one_record_moves_the_matrix_with_a_mean_by_at_most_the_sensitivity(leng
     g = np.random.default_rng(1)
     X, x = g.normal(size=(20, 4)), g.normal(size=4)
     x *= length / np.linalg.norm(x)
-    bound, constant = _choose_constant(max_norm)
+    bound, constant = _choose_pca_constant(max_norm)
     assert bound**2 == pytest.approx(1.25 * max_norm**2) and constant <= max_norm / 2
     query, larger = (
-        second_moment_query(_FeaturePreparation(constant)(rows, rows), bound, 5) for rows in (X, np.vstack([X, x]))
+        build_second_moment_query(_FeaturePreparation(constant)(rows, rows), bound, 5)
+        for rows in (X, np.vstack([X, x]))
     )
     moved = larger.evaluate(None) - query.evaluate(None)
     assert within(moved, query, query.scale) and query.sensitivity == pytest.approx(1.25 * max_norm**2)
     if length < max_norm:  # such a row counts as one record, and the constant is exact on the grid
-        assert unpack_symmetric(moved * query.grid, 5)[-1, -1] == constant**2
+        assert unpack_second_moment(moved * query.grid, 5)[-1, -1] == constant**2
 
 
 def test_so_few_records_that_noise_hides_their_number():

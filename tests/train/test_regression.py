@@ -70,8 +70,8 @@ def test_what_is_out_of_bounds_counts_as_the_bound():
 @pytest.mark.parametrize("record", [[10.0, 5.0, 55.0], [0.0, 0.0, 20.0], [1e300, -1e300, -1e300], [np.nan, 1.0, 1.0]])
 def test_one_record_moves_the_moment_by_at_most_the_sensitivity(record, monkeypatch):
     seen = []
-    real = module.second_moment_query
-    monkeypatch.setattr(module, "second_moment_query", lambda *of: seen.append(real(*of)) or seen[-1])
+    real = module.build_second_moment_query
+    monkeypatch.setattr(module, "build_second_moment_query", lambda *of: seen.append(real(*of)) or seen[-1])
     X, y = table(30)
     model().fit(X, y)
     model().fit(np.vstack([X, record[:2]]), np.append(y, record[2]))

@@ -15,7 +15,7 @@ from budgets import Unlimited
 
 import tightdp as dp
 from tightdp import audit
-from tightdp.estimators.second_moment import second_moment_query
+from tightdp.estimators.second_moment import build_second_moment_query
 from tightdp.models.linear import Logistic
 from tightdp.models.mlp import Perceptron
 from tightdp.train import (
@@ -79,7 +79,9 @@ def coefficient(algorithm, inside, seed, gate=Gate):
 def second_moment_of(inside, seed, gate=Gate):
     """What components are computed from."""
     return (
-        gate(Unlimited(), dp.Philox(seed)).release_gaussian(second_moment_query(neighbours(inside), 1.0), 3.73).value[0]
+        gate(Unlimited(), dp.Philox(seed))
+        .release_gaussian(build_second_moment_query(neighbours(inside), 1.0), 3.73)
+        .value[0]
     )
 
 

@@ -23,9 +23,9 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, compute_smallest_share
-from .shared.optimizers import Optimizer, TailMean, check_optimizer
-from .shared.step_length import FRACTION, resolve_optimizer
+from .shared.algorithm import AlgorithmPlan, AlgorithmReleases, batch_size, compute_smallest_batch_share
+from .shared.optimizers import MeanOfLastIterates, Optimizer, check_algorithm_optimizer
+from .shared.step_length import FRACTION, resolve_algorithm_optimizer
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class AdaCliP:
         _check.replace_fields(self, batch_size, "batch_size")
         _check.replace_fields(self, _check.below_one, "beta1", "beta2")
         _check.replace_fields(self, _check.closed_unit, "average")
-        _check.replace_fields(self, check_optimizer, "optimizer")
+        _check.replace_fields(self, check_algorithm_optimizer, "optimizer")
         if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 
@@ -97,16 +97,16 @@ class AdaCliP:
         h2 = max(start * 2, h1) if self.h2 is None else self.h2
         return h1, h2
 
-    def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
+    def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
         """Returns the releases of a run: their sampling probability, noise multiplier and number."""
         q = FRACTION
         if self.batch_size is not None:
-            q = limit_batch(self.batch_size, public.records, self.epochs) / public.records
+            q = limit_adaclip_batch(self.batch_size, public.records, self.epochs) / public.records
         steps = math.ceil(self.epochs / q)
         noise = resolve_noise_multiplier(
-            lambda noise: RepeatedRelease(q, noise, steps).composed_releases, self.noise_multiplier, target
+            lambda noise: AlgorithmReleases(q, noise, steps).composed_releases, self.noise_multiplier, target
         )
-        return RepeatedRelease(q, noise, steps)
+        return AlgorithmReleases(q, noise, steps)
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the steps. Each clips by moments that are estimated from the releases of earlier steps."""
@@ -114,12 +114,12 @@ class AdaCliP:
         q, noise, steps = made
         batch = q * public.records
         signal = batch * math.sqrt(steps) / noise
-        optimizer = resolve_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
+        optimizer = resolve_algorithm_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
 
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        def run_adaclip(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             """Takes steps along estimates of the mean gradient, from which the next centre and scale are learned."""
-            step, iterates = optimizer.make_stepper(public.size), TailMean(steps, self.average)
-            moments = Moments(self, public.size, batch, q, noise)
+            step, iterates = optimizer.make_stepper(public.size), MeanOfLastIterates(steps, self.average)
+            moments = AdaCliPMoments(self, public.size, batch, q, noise)
             for _ in range(steps):
                 query = oracle.gradient_sum_query(
                     w, 1.0, sampling_probability=q, center=moments.center, scale=moments.gradient_scale
@@ -130,19 +130,19 @@ class AdaCliP:
             return iterates.get_mean()
 
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
-        return AlgorithmPlan(FixedPlan(made.composed_releases), run, steps, used)
+        return AlgorithmPlan(FixedPlan(made.composed_releases), run_adaclip, steps, used)
 
 
-def limit_batch(batch_size: float, records: int, epochs: float) -> float:
+def limit_adaclip_batch(batch_size: float, records: int, epochs: float) -> float:
     """Returns the expected batch size, within the range for which there is a plan.
 
     It is at least the one with which ``epochs`` take ``MOST_STEPS``. Where it would be ``records`` or more, it is
     records - 1, or 0.5 for a single record."""
-    batch_size = max(batch_size, records * compute_smallest_share(epochs))
+    batch_size = max(batch_size, records * compute_smallest_batch_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 
 
-class Moments:
+class AdaCliPMoments:
     """Running estimates of the mean and variance of one record's gradient, from releases alone."""
 
     def __init__(self, settings: AdaCliP, size: int, expected: float, q: float, noise: float) -> None:
@@ -162,13 +162,13 @@ class Moments:
         estimate."""
         options, scale = self._settings, self.gradient_scale
         gradient: Vector = self.center + released / self._expected
-        observed = estimate_variance((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
+        observed = estimate_adaclip_variance((gradient - self.center) ** 2, scale, self._noise, self._expected, self._q)
         self.variance = options.beta2 * self.variance + (1 - options.beta2) * observed
         self.center = options.beta1 * self.center + (1 - options.beta1) * gradient
         return gradient
 
 
-def estimate_variance(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
+def estimate_adaclip_variance(squares: Vector, scale: Vector, noise: float, expected: float, q: float) -> Vector:
     """Estimates the variance of one record's gradient, from squared distances of the estimated mean from the centre.
 
     Let g~ be the estimate of the mean gradient, m the centre, b the scale, sigma the noise multiplier, B the expected

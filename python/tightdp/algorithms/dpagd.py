@@ -29,8 +29,8 @@ from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
 from ..models.grid import exact_bound
 from ..models.model import Vector
-from .shared.algorithm import AlgorithmPlan, check_release_count
-from .shared.centering import can_be_centered, check_center_share, run_on_centered_features
+from .shared.algorithm import AlgorithmPlan, check_algorithm_step_count
+from .shared.centering import can_center_features, check_centering_share, run_on_centered_features
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ class DPAGD:
 
     def __post_init__(self) -> None:
         _check.replace_fields(self, exact_bound, "max_norm", "max_loss")
-        _check.replace_fields(self, check_release_count, "selections")
+        _check.replace_fields(self, check_algorithm_step_count, "selections")
         _check.replace_fields(self, _check.count, "candidates", "every")
         _check.replace_fields(self, _check.interval("[1e-6, 1)"), "share")
         _check.replace_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
         _check.replace_fields(self, _check.interval("[1e-6, inf)"), "growth")
         _check.replace_fields(self, _check.nonnegative, "stretch")
         _check.replace_fields(self, _check.below_one, "momentum")
-        _check.replace_fields(self, check_center_share, "center")
+        _check.replace_fields(self, check_centering_share, "center")
         _check.choice("noise", self.noise, ("gumbel", "exponential"))
 
     def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
@@ -106,25 +106,25 @@ class DPAGD:
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans caps for gradients and selections, within which the run chooses its steps and their noise."""
 
-        def charge(noise_multiplier: float) -> Composition:
+        def compute_dpagd_charge(noise_multiplier: float) -> Composition:
             return self._build_caps(noise_multiplier).charge()
 
-        noise_multiplier = resolve_noise_multiplier(charge, self.noise_multiplier, target)
+        noise_multiplier = resolve_noise_multiplier(compute_dpagd_charge, self.noise_multiplier, target)
         selection = self._calibrate_selection(noise_multiplier)
         q = 1.0 if self.batch_size is None else min(1.0, self.batch_size / public.records)
 
-        def run_descent(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            return _Descent(self, public, oracle, gate, w, q, noise_multiplier, selection).run()
+        def run_dpagd(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            return _DPAGDRun(self, public, oracle, gate, w, q, noise_multiplier, selection).run()
 
-        if self.center and can_be_centered(public):
-            run = run_on_centered_features(run_descent, noise_multiplier / math.sqrt(self.center * self.selections))
+        if self.center and can_center_features(public):
+            run = run_on_centered_features(run_dpagd, noise_multiplier / math.sqrt(self.center * self.selections))
         else:
-            run = run_descent
+            run = run_dpagd
         used = {"sampling_probability": q, "noise_multiplier": noise_multiplier}
         return AlgorithmPlan(self._build_caps(noise_multiplier), run, used=used)
 
 
-class _Descent:
+class _DPAGDRun:
     """The state of one run: current parameters, the cost of the next gradient, and the largest step size."""
 
     def __init__(

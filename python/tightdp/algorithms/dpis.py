@@ -31,10 +31,16 @@ from ..models.dense import grid_for
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
-from .shared.algorithm import AlgorithmPlan, RepeatedRelease, batch_size, build_sampled_gaussian, compute_smallest_share
-from .shared.importance import TwoStages
-from .shared.optimizers import Optimizer, TailMean, check_optimizer
-from .shared.step_length import FRACTION, check_stable, resolve_optimizer
+from .shared.algorithm import (
+    AlgorithmPlan,
+    AlgorithmReleases,
+    batch_size,
+    build_algorithm_release,
+    compute_smallest_batch_share,
+)
+from .shared.importance import ImportanceSampling
+from .shared.optimizers import MeanOfLastIterates, Optimizer, check_algorithm_optimizer
+from .shared.step_length import FRACTION, check_stable_step_length, resolve_algorithm_optimizer
 
 Run = Callable[[Oracle, Gate, Vector], Vector]
 """Function that maps (oracle, gate, initial parameters) to the final parameters."""
@@ -110,7 +116,7 @@ class DPIS:
         _check.replace_fields(self, _check.at_least_one, "reach")
         _check.replace_fields(self, _check.probability, "floor")
         _check.replace_fields(self, _check.closed_unit, "reserve", "average")
-        _check.replace_fields(self, check_optimizer, "optimizer")
+        _check.replace_fields(self, check_algorithm_optimizer, "optimizer")
         if self.norm_share is not None:
             _check.replace_fields(self, _check.probability, "norm_share")
         if self.norm_share is None and self.noise_multiplier is not None:
@@ -133,31 +139,31 @@ class DPIS:
         """Returns the batch size divided by ``records``, in (0, 1]."""
         if self.batch_size is None:
             return FRACTION / 2
-        return min(1.0, max(self.batch_size / records, compute_smallest_share(self.epochs)))
+        return min(1.0, max(self.batch_size / records, compute_smallest_batch_share(self.epochs)))
 
-    def compute_steps(self, public: Public, target: Target) -> RepeatedRelease:
+    def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
         """Returns the steps of a run. With ``norm_share=None``, these are the steps of the largest possible cost. The
         order of the filter and the length of the steps are chosen by them."""
-        run = _DpisRun(self, public, target)
+        run = _DPISRun(self, public, target)
         run.check_norms()
         q, count = (
             run.compute_sampling_probability(1.0 if self.norm_share is None else self.norm_share),
             self.epochs * run.steps,
         )
         noise = resolve_noise_multiplier(
-            lambda noise: RepeatedRelease(q, noise, count).composed_releases + run.norm_releases,
+            lambda noise: AlgorithmReleases(q, noise, count).composed_releases + run.norm_releases,
             self.noise_multiplier,
             target,
         )
-        return RepeatedRelease(q, noise, count)
+        return AlgorithmReleases(q, noise, count)
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the steps. With ``norm_share=None``, the run chooses their noise epoch by epoch, within a filter."""
         if self.optimizer is not None:
-            check_stable("optimizer", public, self.optimizer)
+            check_stable_step_length("optimizer", public, self.optimizer)
         if self.norm_share is None and target.epsilon is None:
             raise ValueError("epsilon must be given where norm_share is None: the noise is chosen within that total")
-        run, made = _DpisRun(self, public, target), self.compute_steps(public, target)
+        run, made = _DPISRun(self, public, target), self.compute_steps(public, target)
         q, noise, count = made
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
@@ -171,7 +177,7 @@ class DPIS:
         return AlgorithmPlan(budget, run.build_adaptive_run(budget, q, noise), count + self.norm_sum_count, used)
 
 
-class EpochSettings:
+class DPISEpochSettings:
     """The sampling probability and noise of a run, fixed in advance or chosen epoch by epoch.
 
     ``most`` is the largest noise multiplier that a step can have, by default the largest that the gate can draw. Each
@@ -215,7 +221,7 @@ class EpochSettings:
         if not norms.epsilon(self.target.delta).upper < self.target.epsilon:
             raise self._make_norm_refusal()
 
-    def make_filter(self, made: RepeatedRelease) -> FilterBudget:
+    def make_filter(self, made: AlgorithmReleases) -> FilterBudget:
         """Returns the Renyi filter of a run with ``norm_share=None``.
 
         Its order is the best one for ``made`` if this order leaves enough for every epoch. Otherwise it is the order at
@@ -268,60 +274,64 @@ class EpochSettings:
         left = (budget.cap - budget.spent - ahead) * (1 - 1e-9)
         worst = 1.0 if epoch < self.settings.reserve * self.settings.epochs else share
 
-        def is_affordable(sigma: float) -> bool:
+        def is_dpis_noise_affordable(sigma: float) -> bool:
             """Tells whether the steps of this epoch, with this sigma, leave enough for later epochs."""
-            now = budget.cost(build_sampled_gaussian(sigma / share, self.compute_sampling_probability(share)))
+            now = budget.cost(build_algorithm_release(sigma / share, self.compute_sampling_probability(share)))
             then = (
                 now
                 if worst == share
-                else budget.cost(build_sampled_gaussian(sigma / worst, self.compute_sampling_probability(worst)))
+                else budget.cost(build_algorithm_release(sigma / worst, self.compute_sampling_probability(worst)))
             )
             # No epoch takes more than an equal part of what is left, so every later epoch can spend as much.
             return self.steps * max(now + later * then, (1 + later) * now) <= left
 
-        _, sigma = bracket_crossing(lambda sigma: not is_affordable(sigma), 1.0, 1e-4, most=2 * self.largest_noise)
+        _, sigma = bracket_crossing(
+            lambda sigma: not is_dpis_noise_affordable(sigma), 1.0, 1e-4, most=2 * self.largest_noise
+        )
         return sigma / share
 
 
-class _DpisRun(EpochSettings):
+class _DPISRun(DPISEpochSettings):
     """The steps of a run, with fixed or adaptive settings."""
 
     def build_fixed_run(self, q: float, noise: float) -> Run:
         """Returns a run with the same sampling probability and noise in all steps."""
 
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        def run_fixed_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return self._run_epochs(
                 oracle, gate, w, lambda epoch, w, max_norm: (q, noise), self._resolve_optimizer(q, noise)
             )
 
-        return run
+        return run_fixed_dpis
 
     def build_adaptive_run(self, budget: FilterBudget, q: float, noise: float) -> Run:
         """Returns a run whose epochs release the ratio of the mean norm to C. ``q`` and ``noise`` are those of the
         largest cost. They set the length of steps, because q / noise is about the same for any norms."""
 
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            def choose_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
+        def run_adaptive_dpis(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+            def choose_dpis_epoch_settings(epoch: int, w: Vector, max_norm: float) -> tuple[float, float]:
                 """Releases the sum of norms of an epoch, and returns its sampling probability and noise."""
                 released = gate.release_gaussian(oracle.norm_sum_query(w, max_norm), self.norm_noise).value[0]
                 share, noise = self.choose_share_and_noise(budget, epoch, released, max_norm)
                 return self.compute_sampling_probability(share), noise
 
-            return self._run_epochs(oracle, gate, w, choose_epoch_settings, self._resolve_optimizer(q, noise))
+            return self._run_epochs(oracle, gate, w, choose_dpis_epoch_settings, self._resolve_optimizer(q, noise))
 
-        return run
+        return run_adaptive_dpis
 
     def _resolve_optimizer(self, q: float, noise: float) -> Optimizer:
         """Returns the optimizer of the settings, or plain steps whose length follows from ``spread``."""
         options, steps = self.settings, self.settings.epochs * self.steps
         signal = q * self.public.records * math.sqrt(steps) / noise
-        return resolve_optimizer(self.public, options.optimizer, signal, steps, options.max_norm, options.spread)
+        return resolve_algorithm_optimizer(
+            self.public, options.optimizer, signal, steps, options.max_norm, options.spread
+        )
 
     def _run_epochs(self, oracle: Oracle, gate: Gate, w: Vector, choose: Choice, optimizer: Optimizer) -> Vector:
         """Runs the epochs. Each takes its steps, and may first release a sum of norms that sets the clipping norm."""
         options, public = self.settings, self.public
         step = optimizer.make_stepper(public.size)
-        iterates = TailMean(options.epochs * self.steps, options.average)
+        iterates = MeanOfLastIterates(options.epochs * self.steps, options.average)
         max_norm = options.max_norm
         for epoch in range(options.epochs):
             if options.adapt is not None and epoch:
@@ -330,14 +340,14 @@ class _DpisRun(EpochSettings):
                 max_norm = min(max(wanted, options.max_norm / 100), 4 * options.max_norm)
             q, noise = choose(epoch, w, max_norm)
             for i in range(self.steps):
-                query = importance_sum_query(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
+                query = build_importance_sum_query(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)
                 total = gate.release_gaussian(query, noise).value
                 w = step(w, total / (q * public.records) + public.regularization * w)
                 iterates.add(w)
         return iterates.get_mean()
 
 
-def importance_sum_query(
+def build_importance_sum_query(
     oracle: Oracle, w: Vector, max_norm: float, q: float, reach: float, floor: float, *, refresh: bool
 ) -> Query:
     """Returns the query of the sum of max_norm g_k / |g_k| over a sample that holds record k with probability
@@ -351,7 +361,7 @@ def importance_sum_query(
     """
 
     grid = grid_for(max_norm, records=oracle.public.records)
-    stages = TwoStages(q, max_norm, reach, floor)
+    stages = ImportanceSampling(q, max_norm, reach, floor)
 
     def evaluate_importance_sum(source: RandomSource) -> Integers:
         """Draws candidates by bounds on their norms, takes some by the norms, and sums max_norm g_k / |g_k|."""

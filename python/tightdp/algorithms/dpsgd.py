@@ -15,11 +15,16 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
-from .shared.algorithm import AlgorithmPlan, batch_size, compute_smallest_share
-from .shared.centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
-from .shared.descent import build_descent
-from .shared.optimizers import Optimizer, check_optimizer
-from .shared.step_length import FRACTION, resolve_optimizer
+from .shared.algorithm import AlgorithmPlan, batch_size, compute_smallest_batch_share
+from .shared.centering import (
+    can_center_features,
+    check_centering_share,
+    compute_centering_noise,
+    run_on_centered_features,
+)
+from .shared.descent import build_gradient_descent
+from .shared.optimizers import Optimizer, check_algorithm_optimizer
+from .shared.step_length import FRACTION, resolve_algorithm_optimizer
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,9 @@ class DPSGD:
         _check.replace_fields(self, exact_bound, "max_norm")
         _check.replace_fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
         _check.replace_fields(self, batch_size, "batch_size")
-        _check.replace_fields(self, check_center_share, "center")
+        _check.replace_fields(self, check_centering_share, "center")
         _check.replace_fields(self, _check.closed_unit, "average")
-        _check.replace_fields(self, check_optimizer, "optimizer")
+        _check.replace_fields(self, check_algorithm_optimizer, "optimizer")
 
     @property
     def cost_is_public(self) -> bool:
@@ -73,18 +78,18 @@ class DPSGD:
         """Plans steps on Poisson samples, and one release of the centre if features are centred."""
         q = FRACTION
         if self.batch_size is not None:
-            q = min(1.0, max(self.batch_size / public.records, compute_smallest_share(self.epochs)))
+            q = min(1.0, max(self.batch_size / public.records, compute_smallest_batch_share(self.epochs)))
         steps = math.ceil(self.epochs / q)
-        share = self.center if can_be_centered(public) else 0.0
+        share = self.center if can_center_features(public) else 0.0
 
-        def compose_releases(noise: float) -> Composition:
+        def compose_dpsgd_releases(noise: float) -> Composition:
             sampled = PoissonSampled(Gaussian(noise), q) * steps
-            return sampled + Gaussian(compute_center_noise(noise, q, steps, share)) if share else sampled
+            return sampled + Gaussian(compute_centering_noise(noise, q, steps, share)) if share else sampled
 
-        noise = resolve_noise_multiplier(compose_releases, self.noise_multiplier, target)
+        noise = resolve_noise_multiplier(compose_dpsgd_releases, self.noise_multiplier, target)
         signal = q * public.records * math.sqrt(steps) / noise
-        optimizer = resolve_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
-        descend = build_descent(optimizer, steps, self.max_norm, noise, q, self.average)
-        run = run_on_centered_features(descend, compute_center_noise(noise, q, steps, share)) if share else descend
+        optimizer = resolve_algorithm_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
+        descend = build_gradient_descent(optimizer, steps, self.max_norm, noise, q, self.average)
+        run = run_on_centered_features(descend, compute_centering_noise(noise, q, steps, share)) if share else descend
         used = {"sampling_probability": q, "steps": steps, "noise_multiplier": noise, "optimizer": optimizer}
-        return AlgorithmPlan(FixedPlan(compose_releases(noise)), run, steps + bool(share), used)
+        return AlgorithmPlan(FixedPlan(compose_dpsgd_releases(noise)), run, steps + bool(share), used)

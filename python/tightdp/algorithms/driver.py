@@ -28,8 +28,8 @@ from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..release.noise import Philox, RandomSource, SecureRandom
-from .record_count import release_count_and_plan
-from .shared.algorithm import Algorithm, check_length
+from .record_count import release_count_and_plan_algorithm
+from .shared.algorithm import Algorithm, check_algorithm_plan_length
 
 Callback = Callable[[int, int | None], object]
 """Function that is called with the number of releases so far, and their total number or None."""
@@ -100,18 +100,18 @@ def fit(
     >>> bool(abs(run.parameters[0] - 0.5) < 0.1), run.privacy.upper <= 1.0
     (True, True)
     """
-    check_fit_settings(algorithm, callback)
+    check_algorithm_settings(algorithm, callback)
     target = Target.from_arguments(epsilon, delta)
     regularization = _check.nonnegative("regularization", regularization)
-    source = make_random_source(random_state)
+    source = make_algorithm_source(random_state)
     payment = ledger if isinstance(ledger, LedgerPayment) else LedgerPayment(ledger, note)
-    records = _prepare_records(X, y, sample_weight, max_sample_weight)
-    check_records(algorithm, isinstance(records, Stream))
-    sampler = make_batch_source(random_state)
+    records = _prepare_training_records(X, y, sample_weight, max_sample_weight)
+    check_records_for_algorithm(algorithm, isinstance(records, Stream))
+    sampler = make_algorithm_batch_source(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
         unknown = Public(0, model.size, regularization, linear)
-        public, plan, gate, charged, count = release_count_and_plan(
+        public, plan, gate, charged, count = release_count_and_plan_algorithm(
             algorithm,
             unknown,
             target,
@@ -124,7 +124,7 @@ def fit(
     else:
         public = Public(_check.count("public_size", public_size), model.size, regularization, linear)
         plan = algorithm.plan(public, target)
-        check_length(plan)
+        check_algorithm_plan_length(plan)
         progress = None if callback is None else lambda done: callback(done, plan.releases)
         charged, before = plan.budget.charge(), ()
         gate = Gate(plan.budget, source, progress, partial(payment.spend_charge, charged))
@@ -133,7 +133,7 @@ def fit(
     return Fit(parameters, charged.epsilon(target.delta), charged, before + gate.history, public.records, plan.used)
 
 
-def check_fit_settings(algorithm: Any, callback: Any) -> None:
+def check_algorithm_settings(algorithm: Any, callback: Any) -> None:
     """Raises TypeError unless ``algorithm`` is an algorithm with its settings, and ``callback`` a function or None."""
     if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
         raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
@@ -141,7 +141,7 @@ def check_fit_settings(algorithm: Any, callback: Any) -> None:
         raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
 
 
-def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
+def check_records_for_algorithm(algorithm: Algorithm, in_blocks: bool) -> None:
     """Raises ValueError for records in blocks if the algorithm needs them in memory."""
     if in_blocks and getattr(algorithm, "in_memory", False):
         raise ValueError(
@@ -150,7 +150,7 @@ def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
         )
 
 
-def _prepare_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | Stream:
+def _prepare_training_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | Stream:
     """Returns the records of arrays or blocks, after checks of their types and shapes."""
     if isinstance(X, (Records, Stream)):
         return X
@@ -167,13 +167,13 @@ def _prepare_records(X: Any, y: Any, weights: Any, declared: float | None) -> Re
     return Records(features, targets, weights=weights)
 
 
-def make_batch_source(random_state: Any) -> RandomSource:
+def make_algorithm_batch_source(random_state: Any) -> RandomSource:
     """Returns a random source for batches alone. Its k-th stream draws the k-th batch, whatever other random numbers
     are drawn. So batches can be gathered before their steps."""
     return SecureRandom() if random_state is None else Philox(int(random_state), 2**63)
 
 
-def make_random_source(random_state: Any) -> RandomSource:
+def make_algorithm_source(random_state: Any) -> RandomSource:
     """Returns the random source for an estimator's ``random_state``. Raises TypeError or ValueError unless the argument
     is None or a seed."""
     if random_state is None:

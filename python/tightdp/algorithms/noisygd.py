@@ -18,11 +18,16 @@ from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
-from .shared.algorithm import AlgorithmPlan, check_release_count
-from .shared.centering import can_be_centered, check_center_share, compute_center_noise, run_on_centered_features
-from .shared.descent import build_descent
+from .shared.algorithm import AlgorithmPlan, check_algorithm_step_count
+from .shared.centering import (
+    can_center_features,
+    check_centering_share,
+    compute_centering_noise,
+    run_on_centered_features,
+)
+from .shared.descent import build_gradient_descent
 from .shared.optimizers import SGD
-from .shared.step_length import STRIDE, check_stable, choose_plain_steps, choose_total_length
+from .shared.step_length import STRIDE, check_stable_step_length, choose_plain_sgd_steps, choose_total_step_length
 
 FEWEST, MOST = 20, 150
 """Least and largest number of steps. With fewer than 20, the second half of the run has too few iterates to average.
@@ -73,9 +78,9 @@ class NoisyGD:
         _check.replace_fields(self, exact_bound, "max_norm")
         _check.replace_fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
         _check.replace_fields(self, _check.below_one, "momentum")
-        _check.replace_fields(self, check_center_share, "center")
+        _check.replace_fields(self, check_centering_share, "center")
         _check.replace_fields(self, _check.closed_unit, "average")
-        _check.replace_fields(self, check_release_count, "steps")
+        _check.replace_fields(self, check_algorithm_step_count, "steps")
 
     @property
     def cost_is_public(self) -> bool:
@@ -84,45 +89,51 @@ class NoisyGD:
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans full-batch steps, and one release of the centre if features are centred."""
 
-        def compute_length(total: float) -> float:
+        def compute_noisygd_length(total: float) -> float:
             """Returns the total length of the steps, for a total noise multiplier."""
-            return choose_total_length(public, public.records / total, self.max_norm, self.spread)
+            return choose_total_step_length(public, public.records / total, self.max_norm, self.spread)
 
-        share = self.center if can_be_centered(public) else 0.0
+        share = self.center if can_center_features(public) else 0.0
 
-        def compose_releases(noise: float, steps: int) -> Composition:
+        def compose_noisygd_releases(noise: float, steps: int) -> Composition:
             """Returns the composition of the steps and of the centre's release."""
             full = Gaussian(noise) * steps
-            return full + Gaussian(compute_center_noise(noise, 1.0, steps, share)) if share else full
+            return full + Gaussian(compute_centering_noise(noise, 1.0, steps, share)) if share else full
 
         if self.noise_multiplier is None or target.epsilon is not None:
-            total = resolve_noise_multiplier(lambda noise: compose_releases(noise, 1), self.noise_multiplier, target)
-            steps = self.steps or round(min(max(compute_length(total) / STRIDE, FEWEST), MOST))
+            total = resolve_noise_multiplier(
+                lambda noise: compose_noisygd_releases(noise, 1), self.noise_multiplier, target
+            )
+            steps = self.steps or round(min(max(compute_noisygd_length(total) / STRIDE, FEWEST), MOST))
             noise = resolve_noise_multiplier(
-                lambda noise: compose_releases(noise, steps), self.noise_multiplier, target
+                lambda noise: compose_noisygd_releases(noise, steps), self.noise_multiplier, target
             )
         else:
             noise = self.noise_multiplier
-            steps = self.steps or _find_step_count(lambda k: k * STRIDE >= compute_length(noise / math.sqrt(k)))
+            steps = self.steps or _find_noisygd_step_count(
+                lambda k: k * STRIDE >= compute_noisygd_length(noise / math.sqrt(k))
+            )
             total = noise / math.sqrt(steps)
-        stride = compute_length(total) / steps
-        momentum = _choose_momentum(stride, steps) if self.momentum is None else self.momentum
+        stride = compute_noisygd_length(total) / steps
+        momentum = _choose_noisygd_momentum(stride, steps) if self.momentum is None else self.momentum
         rate = self.learning_rate
-        optimizer = choose_plain_steps(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
-        check_stable("learning_rate", public, optimizer)
+        optimizer = (
+            choose_plain_sgd_steps(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
+        )
+        check_stable_step_length("learning_rate", public, optimizer)
 
-        descend = build_descent(optimizer, steps, self.max_norm, noise, 1.0, self.average)
-        run = run_on_centered_features(descend, compute_center_noise(noise, 1.0, steps, share)) if share else descend
+        descend = build_gradient_descent(optimizer, steps, self.max_norm, noise, 1.0, self.average)
+        run = run_on_centered_features(descend, compute_centering_noise(noise, 1.0, steps, share)) if share else descend
         used = {
             "steps": steps,
             "noise_multiplier": noise,
             "momentum": momentum,
             "learning_rate": optimizer.learning_rate,
         }
-        return AlgorithmPlan(FixedPlan(compose_releases(noise, steps)), run, steps + bool(share), used)
+        return AlgorithmPlan(FixedPlan(compose_noisygd_releases(noise, steps)), run, steps + bool(share), used)
 
 
-def _choose_momentum(stride: float, steps: int) -> float:
+def _choose_noisygd_momentum(stride: float, steps: int) -> float:
     """Chooses the momentum that keeps the learning rate under ``LONGEST``, within a range.
 
     Momentum makes the iterates oscillate, and each step multiplies the amplitude by the square root of the momentum.
@@ -133,6 +144,6 @@ def _choose_momentum(stride: float, steps: int) -> float:
     return float(np.clip(1 - LONGEST / stride, 0.7, max(0.75, 0.95 ** (MOST / steps))))
 
 
-def _find_step_count(holds: Callable[[int], bool]) -> int:
+def _find_noisygd_step_count(holds: Callable[[int], bool]) -> int:
     """Returns the least number of steps in the range for which ``holds``, or the largest one."""
     return next((k for k in range(FEWEST, MOST) if holds(k)), MOST)

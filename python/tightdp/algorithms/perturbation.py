@@ -61,10 +61,10 @@ class OutputPerturbation:
         f = build_objective(public, self.max_norm)
         noise = resolve_noise_multiplier(Gaussian, self.noise_multiplier, target)
 
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        def run_output_perturbation(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return gate.release_gaussian(build_minimum_query(oracle, w, f), noise).value
 
-        return AlgorithmPlan(FixedPlan(Gaussian(noise)), run, 1, {"noise_multiplier": noise})
+        return AlgorithmPlan(FixedPlan(Gaussian(noise)), run_output_perturbation, 1, {"noise_multiplier": noise})
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class ObjectivePerturbation:
         cover = float(calibrate(Gaussian, epsilon=COVER * left, delta=COVER * target.delta))
         charge = ApproximateDP(target.epsilon, target.delta)
 
-        def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+        def run_objective_perturbation(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return gate.release_perturbed_minimum(build_perturbed_query(oracle, w, f), noise, cover, charge).value
 
-        return AlgorithmPlan(FixedPlan(charge), run, 1)
+        return AlgorithmPlan(FixedPlan(charge), run_objective_perturbation, 1)

@@ -31,8 +31,8 @@ from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..release.noise import Philox, RandomSource
-from .shared.algorithm import Algorithm, AlgorithmPlan, check_length
-from .shared.step_length import check_stable
+from .shared.algorithm import Algorithm, AlgorithmPlan, check_algorithm_plan_length
+from .shared.step_length import check_stable_step_length
 
 SHARE = 0.01
 """Share of the budget, as mu^2, for the count. The standard deviation of the count's noise is ten times the noise
@@ -54,7 +54,7 @@ MOST_EPSILON = 1e4
 """Largest epsilon from which the count's noise is computed, for an algorithm that has its own, tiny noise."""
 
 
-def release_count_and_plan(
+def release_count_and_plan_algorithm(
     algorithm: Algorithm,
     facts: Public,
     target: Target,
@@ -68,8 +68,8 @@ def release_count_and_plan(
     Returns the public facts, the plan, the gate, the whole charge and the mechanism of the count. ``facts.records`` is
     not read, and all other facts are public. ``pay`` is called with the charge before any release.
     """
-    held, count = _divide_target(algorithm, facts, target)
-    check_plannable(algorithm, facts, held.target, oracle)
+    held, count = _divide_algorithm_target(algorithm, facts, target)
+    check_algorithm_has_plan(algorithm, facts, held.target, oracle)
     charged = count + held.charge
     opening = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
     released = opening.release_gaussian(oracle.record_count_query(), count.noise_multiplier).value[0]
@@ -80,7 +80,7 @@ def release_count_and_plan(
         plan = algorithm.plan(public, held.target)
     except ValueError as error:
         raise ValueError(
-            _explain_missing_plan(algorithm, f"{public.records} records, a number that was released", error)
+            _explain_missing_algorithm_plan(algorithm, f"{public.records} records, a number that was released", error)
         ) from None
     total = None if plan.releases is None else plan.releases + 1
     progress = None if callback is None else lambda done: callback(done + 1, total)
@@ -88,33 +88,33 @@ def release_count_and_plan(
     return public, plan, Gate(budget, source, progress), charged, count
 
 
-def rehearse_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
+def rehearse_algorithm_plan(plan: AlgorithmPlan, oracle: Oracle, public: Public) -> None:
     """Runs a plan up to its first release, on an empty table, so that errors are raised before anything is charged.
 
     ``oracle`` gives the model and the number of features. The plan cannot be run afterwards."""
 
-    check_length(plan)
-    stop_before_payment(
+    check_algorithm_plan_length(plan)
+    rehearse_algorithm_releases(
         plan.budget, lambda gate: plan.run(oracle.build_empty_oracle(public), gate, np.zeros(public.size))
     )
 
 
-def stop_before_payment(budget: ReleaseBudget, run: Callable[[Gate], object]) -> None:
+def rehearse_algorithm_releases(budget: ReleaseBudget, run: Callable[[Gate], object]) -> None:
     """Calls ``run`` and ends it where the first release would be paid for. Errors before this point are raised."""
 
-    def stop_here() -> None:
+    def stop_algorithm_rehearsal() -> None:
         """Ends the rehearsal in place of a payment."""
         raise _FirstReleaseReached
 
     with suppress(_FirstReleaseReached):
-        run(Gate(budget, Philox(0), pay=stop_here))
+        run(Gate(budget, Philox(0), pay=stop_algorithm_rehearsal))
 
 
 class _FirstReleaseReached(Exception):
     """Ends a rehearsal at its first release."""
 
 
-def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+def check_algorithm_has_plan(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
     """Raises ValueError if the settings have no plan for a usual number of records, or for a single one.
 
     The error comes before a count is charged. The true number is not read.
@@ -122,14 +122,14 @@ def check_plannable(algorithm: Algorithm, facts: Public, target: Target, oracle:
     for records in NUMBERS:
         public = dataclasses.replace(facts, records=records)
         try:
-            rehearse_plan(algorithm.plan(public, target), oracle, public)
+            rehearse_algorithm_plan(algorithm.plan(public, target), oracle, public)
         except (ValueError, BudgetExceeded) as error:
             if records == REFERENCE:
                 raise
-            raise ValueError(_explain_missing_plan(algorithm, f"{records} record", error)) from None
+            raise ValueError(_explain_missing_algorithm_plan(algorithm, f"{records} record", error)) from None
 
 
-def _explain_missing_plan(algorithm: Algorithm, records: str, error: Exception) -> str:
+def _explain_missing_algorithm_plan(algorithm: Algorithm, records: str, error: Exception) -> str:
     """Returns the text of the error for settings without a plan for that number of records."""
     return (
         f"public_size must be given, a public number of records, or other settings: {algorithm!r} has no plan for "
@@ -137,14 +137,14 @@ def _explain_missing_plan(algorithm: Algorithm, records: str, error: Exception) 
     )
 
 
-def check_feasible(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
-    """Applies ``check_plannable`` to the part of a target that the count leaves."""
-    check_plannable(algorithm, facts, _divide_target(algorithm, facts, target)[0].target, oracle)
+def check_algorithm_after_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+    """Applies ``check_algorithm_has_plan`` to the part of a target that the count leaves."""
+    check_algorithm_has_plan(algorithm, facts, _divide_algorithm_target(algorithm, facts, target)[0].target, oracle)
 
 
-def compute_total_charge(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
-    """Returns the charge of ``release_count_and_plan``, which is the same for any records."""
-    held, count = _divide_target(algorithm, facts, target)
+def compute_algorithm_charge_with_count(algorithm: Algorithm, facts: Public, target: Target) -> Composition:
+    """Returns the charge of ``release_count_and_plan_algorithm``, which is the same for any records."""
+    held, count = _divide_algorithm_target(algorithm, facts, target)
     return count + held.charge
 
 
@@ -159,11 +159,11 @@ class _RestOfBudget(NamedTuple):
     """Function that returns the budget which keeps a plan within ``charge``."""
 
 
-def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
+def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
     """Divides the target between the count and the other releases. Returns the limits of these and the count's
     mechanism."""
     if getattr(algorithm, "cost_is_public", False):
-        return _divide_by_caps(algorithm, facts, target)
+        return _divide_algorithm_caps(algorithm, facts, target)
     if target.epsilon is None:
         raise ValueError(
             f"public_size must be given, a public number of records: with these settings what {algorithm!r} costs "
@@ -171,21 +171,21 @@ def _divide_target(algorithm: Algorithm, facts: Public, target: Target) -> tuple
         )
     # Settings that are wrong for every number of records are refused before the number is released.
     check_noise_or_epsilon(getattr(algorithm, "noise_multiplier", None), target)
-    check_stable("optimizer", facts, getattr(algorithm, "optimizer", None))
+    check_stable_step_length("optimizer", facts, getattr(algorithm, "optimizer", None))
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
     held = Target(rest.nominal_epsilon, rest.nominal_delta)
     noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
-    def check_plan(plan: AlgorithmPlan) -> ReleaseBudget:
+    def check_algorithm_charge(plan: AlgorithmPlan) -> ReleaseBudget:
         """Returns the budget of a plan. Raises ValueError if its charge exceeds the target."""
         if plan.budget.charge().epsilon(rest.nominal_delta).upper > rest.nominal_epsilon:
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget
 
-    return _RestOfBudget(held, rest * 1, check_plan), Gaussian(float(noise))
+    return _RestOfBudget(held, rest * 1, check_algorithm_charge), Gaussian(float(noise))
 
 
-def _divide_by_caps(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
+def _divide_algorithm_caps(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
     """Divides the target between the count and the other releases, which must stay within the caps of a reference plan.
 
     The caps are those of the plan for ``REFERENCE`` records: the sum of 1/noise_multiplier^2 over its Gaussians, and
@@ -199,11 +199,11 @@ def _divide_by_caps(algorithm: Algorithm, facts: Public, target: Target) -> tupl
         target = target._replace(beside=Gaussian(noise) * 1)
     charge = algorithm.plan(reference, target).budget.charge()
 
-    def build_reference_caps() -> Caps:
+    def build_algorithm_caps() -> Caps:
         """Returns the caps of the reference plan, with ``SLACK``."""
         gaussians, others = split_off_gaussians(charge)
         return Caps(gaussians * (1 + SLACK), others)
 
-    return _RestOfBudget(target, build_reference_caps().charge(), lambda plan: build_reference_caps()), Gaussian(
+    return _RestOfBudget(target, build_algorithm_caps().charge(), lambda plan: build_algorithm_caps()), Gaussian(
         noise / math.sqrt(1 - FREED)
     )

@@ -57,7 +57,7 @@ class LabelRelease(NamedTuple):
         return compute_label_charge(self.spent) + self.rest.charge()
 
 
-def must_learn(classes: Any) -> bool:
+def must_learn_labels(classes: Any) -> bool:
     """Tells whether labels are to be learned."""
     return isinstance(classes, str) and classes == LEARN
 
@@ -77,7 +77,7 @@ def require_typed_labels(labels: Any) -> Any:
     return values if values.dtype != object else np.array([convert_to_text(each) for each in values.ravel()], str)
 
 
-def check_typed(blocks: Blocks) -> None:
+def check_label_type_of_blocks(blocks: Blocks) -> None:
     """Raises ValueError for blocks whose type of labels is not known before all labels are read."""
     if not blocks.typed:
         raise ValueError(
@@ -112,17 +112,17 @@ def plan_label_release(
     # an algorithm would leave no delta for the labels.
     part = target.delta / 2
 
-    def plan_for_epsilon(epsilon: float) -> LabelRelease:
+    def plan_labels_for_epsilon(epsilon: float) -> LabelRelease:
         """Returns the division in which training gets this epsilon."""
         return LabelRelease(own, epsilon, part, build_caps(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
     return plan_with_remaining_budget(
-        plan_for_epsilon, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start
+        plan_labels_for_epsilon, lambda made: made.charge, epsilon=target.epsilon, delta=target.delta, start=start
     )
 
 
-def release_labels(
+def release_classifier_labels(
     counts: Callable[[], Counter[str]], spent: NoiseShare, random_state: Any
 ) -> tuple[tuple[str, ...], tuple[Mechanism, ...]]:
     """Returns the frequent labels, as texts, and the mechanisms that released them.
@@ -135,7 +135,7 @@ def release_labels(
     return found, gate.history
 
 
-def select_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
+def select_classifier_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]:
     """Returns the labels of ``present`` whose text is in ``texts``, in the same order and of the same type.
 
     The result reveals nothing about the labels that are left out. Raises ValueError if fewer than two labels are kept.
@@ -152,7 +152,7 @@ def select_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]
     return np.array(kept) if present.dtype.kind in "US" else np.array(kept, dtype=present.dtype)
 
 
-def count_labels(labels: NDArray[Any]) -> Counter[str]:
+def count_records_of_labels(labels: NDArray[Any]) -> Counter[str]:
     """Counts the records of each label, by the label's text. Labels that stand for a missing value are not counted."""
     values, numbers = np.unique(labels, return_counts=True)
     found: Counter[str] = Counter()
@@ -163,7 +163,7 @@ def count_labels(labels: NDArray[Any]) -> Counter[str]:
     return found
 
 
-def find_class_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def find_places_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Returns the index of each label in the sorted classes, and a mask of the labels that are none of the classes.
 
     A label that is none of the classes gets the index 0.
@@ -172,7 +172,7 @@ def find_class_places(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDAr
     return np.where(others, 0, np.searchsorted(classes, labels)), others
 
 
-def find_indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+def find_indices_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Returns the index of each label in the sorted classes that a first pass found.
 
     Raises RuntimeError for a label that is none of the classes, because training would mistake it for one of them.
@@ -190,6 +190,6 @@ def find_indices(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp
     return found
 
 
-def exclude_records(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
+def exclude_records_from_training(features: NDArray[Any], others: NDArray[np.bool_]) -> NDArray[Any]:
     """Returns the features with NaN in the rows of ``others``, so that these records contribute nothing."""
     return np.where(others[:, None], features.dtype.type(np.nan), features) if others.any() else features

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from ..algorithms.driver import make_random_source
+from ..algorithms.driver import make_algorithm_source
 from ..composition import Composition
 from ..gate.budget import Target
 from ..gate.shares import NoiseShare, check_within
@@ -27,17 +27,23 @@ from ..statement.column_words import DECLARED, OCCURRING
 from .labels import (
     UNKNOWN,
     LabelRelease,
-    check_typed,
-    count_labels,
-    exclude_records,
-    find_class_places,
-    must_learn,
+    check_label_type_of_blocks,
+    count_records_of_labels,
+    exclude_records_from_training,
+    find_places_of_labels,
+    must_learn_labels,
     plan_label_release,
-    release_labels,
+    release_classifier_labels,
     require_typed_labels,
-    select_labels,
+    select_classifier_labels,
 )
-from .preparation import LabelPreparation, count_block_labels, read_block_labels, read_labels, scale_to_bounds
+from .preparation import (
+    LabelPreparation,
+    count_classes_of_block,
+    list_classes_of_block,
+    read_classifier_labels,
+    scale_features_for_estimator,
+)
 from .private_estimator import PrivateEstimator
 from .shared import statements as stated
 from .shared.sklearn_interface import ClassifierMixin, validate_data
@@ -148,15 +154,15 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         ``n_classes`` is used if ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
         """
         size = _check.count("n_features", n_features)
-        if must_learn(self.classes):
+        if must_learn_labels(self.classes):
             return self._plan_labels(size).charge
-        labels = n_classes if self.classes is None else len(read_labels("classes", self.classes)[1])
+        labels = n_classes if self.classes is None else len(read_classifier_labels("classes", self.classes)[1])
         return self._compute_charge(
             self._build_model(size, _check.count("n_classes", labels, least=2)), self.epsilon, self.delta
         )
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        found = self._plan_labels(features) if must_learn(self.classes) else self
+        found = self._plan_labels(features) if must_learn_labels(self.classes) else self
         self._rehearse_run(features, self._build_model(features, classes), found.epsilon, found.delta)
 
     def _plan_labels(self, features: int) -> LabelRelease:
@@ -189,19 +195,21 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         The weights are divided by ``largest``, the largest weight that counts.
         """
         values = validate_data(self, X, reset=not again)
-        features = scale_to_bounds(self._declared_bounds(values.shape[1], values.dtype, again), values)
-        learning = must_learn(self.classes) or must_learn(classes)
-        labels, present = read_labels("y", require_typed_labels(y) if learning else y, few=learning and not again)
+        features = scale_features_for_estimator(self._declared_bounds(values.shape[1], values.dtype, again), values)
+        learning = must_learn_labels(self.classes) or must_learn_labels(classes)
+        labels, present = read_classifier_labels(
+            "y", require_typed_labels(y) if learning else y, few=learning and not again
+        )
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         if sample_weight is not None:
             sample_weight = scale_weights(validate_weights(sample_weight, len(labels)), largest)
-        self._set_classes(present, again, classes, lambda: count_labels(labels), note)
+        self._set_classes(present, again, classes, lambda: count_records_of_labels(labels), note)
         if not self._learned:
             targets = np.searchsorted(self.classes_, labels)
         else:
-            targets, others = find_class_places(labels, self.classes_)
-            features = exclude_records(features, others)
+            targets, others = find_places_of_labels(labels, self.classes_)
+            features = exclude_records_from_training(features, others)
         table = self._compute_class_weights()
         if table is not None:
             sample_weight = table[targets] if sample_weight is None else sample_weight * table[targets]
@@ -214,14 +222,14 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         learned."""
         bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
-        if must_learn(self.classes) or must_learn(classes):
-            check_typed(blocks)
-            blocks, found = scan_blocks(blocks, count_block_labels)
+        if must_learn_labels(self.classes) or must_learn_labels(classes):
+            check_label_type_of_blocks(blocks)
+            blocks, found = scan_blocks(blocks, count_classes_of_block)
             labels = [values for values, _ in found]
             for _, each in found:
                 counts.update(each)
         else:
-            blocks, labels = scan_blocks(blocks, read_block_labels)
+            blocks, labels = scan_blocks(blocks, list_classes_of_block)
         self._set_classes(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
         prepare = LabelPreparation(bounds, self.classes_, self._compute_class_weights(), self._learned)
         return Stream(blocks, prepare, largest=largest)
@@ -231,7 +239,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _list_target_facts(self) -> stated.TargetFacts:
         how = "learned" if self._learned else DECLARED if self._declared else OCCURRING
-        return stated.describe_labels(self.classes_, how, self.class_weight)
+        return stated.describe_classifier_labels(self.classes_, how, self.class_weight)
 
     def _check_fixed(self, again: bool, classes: Any = None, **given: Any) -> None:
         """Raises ValueError if a run that continues the last fit declares other classes than that fit."""
@@ -239,9 +247,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         declared = classes if self.classes is None else self.classes
         if not again or (declared is None and not self._own):  # a run that declares none keeps the last fit's classes
             return
-        same = declared is not None and must_learn(declared) == self._learned
+        same = declared is not None and must_learn_labels(declared) == self._learned
         if same and not self._learned:
-            same = np.array_equal(read_labels("classes", declared)[1], self.classes_)
+            same = np.array_equal(read_classifier_labels("classes", declared)[1], self.classes_)
         if not same:
             raise ValueError("classes must be those of the last fit where a run goes on: the parameters are for those")
 
@@ -254,11 +262,17 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """
         if not again:
             given = self.classes if self.classes is not None else classes
-            self._own, self._declared, self._learned = self.classes is not None, given is not None, must_learn(given)
+            self._own, self._declared, self._learned = (
+                self.classes is not None,
+                given is not None,
+                must_learn_labels(given),
+            )
             if self._learned:
                 self._learn_classes(present, counts, note)
             else:
-                name, self.classes_ = ("y", present) if given is None else ("classes", read_labels("classes", given)[1])
+                name, self.classes_ = (
+                    ("y", present) if given is None else ("classes", read_classifier_labels("classes", given)[1])
+                )
                 if len(self.classes_) < 2:
                     raise ValueError(f"{name} must have at least two classes, got one class only")
         if self._learned:
@@ -282,12 +296,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Pays for the whole run, and then learns the labels."""
         self.classes_ = present
         self._compute_class_weights()
-        make_random_source(self.random_state)
+        make_algorithm_source(self.random_state)
         plan, payment = self._plan_labels(self.n_features_in_), LedgerPayment(self.ledger, note)
         self._rehearse_run(self.n_features_in_, self._build_model(self.n_features_in_, 2), plan.epsilon, plan.delta)
         payment.spend_charge(plan.charge)
-        texts, history = release_labels(counts, plan.spent, self.random_state)
-        self.classes_ = select_labels(texts, present)
+        texts, history = release_classifier_labels(counts, plan.spent, self.random_state)
+        self.classes_ = select_classifier_labels(texts, present)
         check_within(self._compute_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
         self._opened = plan, history, payment
 
@@ -348,7 +362,7 @@ class LinearClassifier(PrivateClassifier):
         return np.reshape(self._require_parameters(), (self._model.loss.outputs, -1))
 
 
-class Probabilities(PrivateClassifier):
+class ProbabilisticClassifier(PrivateClassifier):
     """A classifier whose scores are log-odds. It is trained with the logistic loss of two or more classes."""
 
     def _loss(self, classes: int) -> Loss:
@@ -368,7 +382,7 @@ class Probabilities(PrivateClassifier):
             return np.log(self.predict_proba(X))
 
 
-class LogisticRegression(Probabilities, LinearClassifier):
+class LogisticRegression(ProbabilisticClassifier, LinearClassifier):
     """Private logistic regression: binary with two classes, multinomial with more.
 
     >>> import numpy as np

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from .._support import _check
 from ..algorithms.dpsgd import DPSGD
 from ..models.mlp import ACTIVATIONS, Perceptron
-from .linear_models import PrivateClassifier, Probabilities
+from .linear_models import PrivateClassifier, ProbabilisticClassifier
 
 
 @dataclass(eq=False, repr=False)
-class MLPClassifier(Probabilities):
+class MLPClassifier(ProbabilisticClassifier):
     """Private multilayer perceptron with the logistic loss.
 
     ``hidden_layer_sizes`` holds the widths of the hidden layers, or is the width of a single hidden layer.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from ..algorithms.driver import make_random_source
+from ..algorithms.driver import make_algorithm_source
 from ..models.dense import apply_affine_map
 from ..models.grid import exact_bound, grid_below
 from ..models.records import Records
@@ -19,15 +19,15 @@ from ..records.sources.estimator_input import as_blocks_without_targets, is_spar
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.wording import AGAIN, format_exactly
-from .second_moment import DIGITS, SecondMoment, second_moment_query, unpack_symmetric
+from .second_moment import DIGITS, SecondMomentEstimator, build_second_moment_query, unpack_second_moment
 from .shared.all_or_nothing import fit_on_a_copy
-from .shared.ownership import check_free
+from .shared.ownership import check_not_fitted_part
 from .shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from .shared.statements import UNSCALED
 
 
 @dataclass(eq=False, repr=False)
-class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
+class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     """Projection to the leading eigenvectors of a noisy covariance, over rows clipped to ``max_norm``.
 
     Parameters
@@ -71,15 +71,15 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns the components of X (n, features), which may be given in blocks. The argument y is not used."""
-        check_free(self)
+        check_not_fitted_part(self)
         noise = self._resolve_noise()
         bound = exact_bound("max_norm", self.max_norm)
-        source = make_random_source(self.random_state)
+        source = make_algorithm_source(self.random_state)
         blocks = as_blocks_without_targets(X)
         refuse_weights(blocks, "DPPCA")
         if not isinstance(self.center, bool):
             raise TypeError(f"center must be True or False, got {self.center!r}")
-        length, constant = _choose_constant(bound) if self.center else (bound, None)
+        length, constant = _choose_pca_constant(bound) if self.center else (bound, None)
         rows = _FeaturePreparation(constant)
         records: Records | Stream
         if blocks is None:
@@ -91,8 +91,8 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         size = self.n_features_in_
         count = _check.count("n_components", self.n_components, most=size)
         whole = size + self.center
-        released, ledger = self._release_moment(second_moment_query(records, length, whole), noise, source)
-        moment = unpack_symmetric(released, whole)
+        released, ledger = self._release_moment(build_second_moment_query(records, length, whole), noise, source)
+        moment = unpack_second_moment(released, whole)
         self.mean_: NDArray[np.float64] = np.zeros(size)
         if constant is not None:
             # The last entry is the noisy number of records, times constant^2. It may be small or negative, and is then
@@ -128,7 +128,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         return apply_affine_map(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
 
 
-def _choose_constant(max_norm: float) -> tuple[float, float]:
+def _choose_pca_constant(max_norm: float) -> tuple[float, float]:
     """Returns a bound on the norm of rows to which a constant is appended, and the constant.
 
     The constant is half of ``max_norm``, rounded down to the grid of the rows. A larger constant would increase all

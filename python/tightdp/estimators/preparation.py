@@ -14,11 +14,16 @@ from .._support import _check
 from ..models.model import Vector
 from ..models.records import Array, Records
 from ..records.cells import as_labels_of_one_kind
-from .labels import count_labels, exclude_records, find_class_places, find_indices
+from .labels import (
+    count_records_of_labels,
+    exclude_records_from_training,
+    find_indices_of_labels,
+    find_places_of_labels,
+)
 from .shared.sklearn_interface import validate_labels
 
 
-def read_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns the labels, and their sorted set.
 
     Errors do not quote a label, because a label may belong to a single record. The labels of a list must be of one
@@ -38,15 +43,15 @@ def read_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[An
         raise ValueError(f"{name} must hold labels, text or whole numbers of 64 bits: {why}") from None
 
 
-def read_block_labels(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
+def list_classes_of_block(features: Array, targets: NDArray[Any]) -> NDArray[Any]:
     """Returns the different labels of a block."""
-    return read_labels("y", targets, few=True)[1]
+    return read_classifier_labels("y", targets, few=True)[1]
 
 
-def count_block_labels(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
+def count_classes_of_block(features: Array, targets: NDArray[Any]) -> tuple[NDArray[Any], Counter[str]]:
     """Returns the different labels of a block, and the number of records of each label."""
-    labels, present = read_labels("y", targets, few=True)
-    return present, count_labels(labels)
+    labels, present = read_classifier_labels("y", targets, few=True)
+    return present, count_records_of_labels(labels)
 
 
 LARGE = 10.0
@@ -56,7 +61,7 @@ LOOKED_AT = 1000
 of a column makes its features large in most records."""
 
 
-def warn_of_large(features: Array) -> None:
+def warn_of_unscaled_features(features: Array) -> None:
     """Warns if more than half of the first records have a feature of magnitude above ``LARGE``.
 
     The gradients of such records are clipped to one norm, and then say little about their other features. The warning
@@ -82,7 +87,7 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 """The lower and the upper bound of each column."""
 
 
-def resolve_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
+def resolve_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
     """Returns the checked bounds of ``width`` features; None if ``given`` is None."""
     if given is None:
         return None
@@ -101,22 +106,22 @@ def resolve_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | Non
     return low, high, span
 
 
-def broadcast_bounds(given: Any, width: int) -> Pair | None:
-    """Returns bounds that ``resolve_bounds`` accepted, as copied arrays of doubles with one number for each feature."""
+def broadcast_estimator_bounds(given: Any, width: int) -> Pair | None:
+    """Returns checked bounds as new arrays of doubles, with one number for each feature."""
     if given is None:
         return None
     low, high = (np.array(np.broadcast_to(_check.reals("bounds", each), (width,))) for each in given)
     return low, high
 
 
-def is_same_pair(one: Pair | None, other: Pair | None) -> bool:
+def is_same_estimator_bounds(one: Pair | None, other: Pair | None) -> bool:
     """Tells whether two bounds are the same."""
     if one is None or other is None:
         return one is other
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def scale_to_bounds(bounds: Bounds | None, features: Array) -> Array:
+def scale_features_for_estimator(bounds: Bounds | None, features: Array) -> Array:
     """Returns features clipped to their bounds and mapped to [0, 1]. Without bounds they stay as they are."""
     if bounds is None:
         return features
@@ -140,9 +145,9 @@ class LabelPreparation:
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
         if self.learned:
-            labels, others = find_class_places(targets, self.classes)
-            features = exclude_records(features, others)
+            labels, others = find_places_of_labels(targets, self.classes)
+            features = exclude_records_from_training(features, others)
         else:
-            labels = find_indices(targets, self.classes)
+            labels = find_indices_of_labels(targets, self.classes)
         weights = None if self.weights is None else self.weights[labels]
-        return Records(scale_to_bounds(self.bounds, features), labels, weights=weights)
+        return Records(scale_features_for_estimator(self.bounds, features), labels, weights=weights)

@@ -9,9 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from ..algorithms.driver import Callback, Fit, check_fit_settings, check_records, fit, make_random_source
+from ..algorithms.driver import (
+    Callback,
+    Fit,
+    check_algorithm_settings,
+    check_records_for_algorithm,
+    fit,
+    make_algorithm_source,
+)
 from ..algorithms.noisygd import NoisyGD
-from ..algorithms.record_count import check_feasible, compute_total_charge, rehearse_plan
+from ..algorithms.record_count import (
+    check_algorithm_after_count,
+    compute_algorithm_charge_with_count,
+    rehearse_algorithm_plan,
+)
 from ..algorithms.shared.algorithm import Algorithm
 from ..bound import Bound
 from ..composition import Composition
@@ -28,19 +39,27 @@ from ..records.sources.estimator_input import as_blocks
 from ..records.stream import Stream
 from ..statement import Statement
 from .labels import LabelRelease
-from .preparation import Bounds, Pair, broadcast_bounds, is_same_pair, resolve_bounds, scale_to_bounds, warn_of_large
+from .preparation import (
+    Bounds,
+    Pair,
+    broadcast_estimator_bounds,
+    is_same_estimator_bounds,
+    resolve_estimator_bounds,
+    scale_features_for_estimator,
+    warn_of_unscaled_features,
+)
 from .shared import statements as stated
 from .shared.all_or_nothing import fit_on_a_copy
-from .shared.continued_account import RunsAccount
+from .shared.continued_account import ContinuedFitAccount
 from .shared.nested_parameters import NestedParameters
-from .shared.ownership import check_free
+from .shared.ownership import check_not_fitted_part
 from .shared.sklearn_interface import NotFittedError, validate_data
 
 NONE = 0, 0
 """Number of runs before the first one, and number of those runs that had only records of their own."""
 
 
-def _shift_seed(random_state: Any, runs: int) -> Any:
+def _shift_seed_of_refit(random_state: Any, runs: int) -> Any:
     """Returns the seed of the run that follows ``runs`` runs, so that its noise differs from that of the first run."""
     return (int(random_state) + runs) % 2**64 if runs and random_state is not None else random_state
 
@@ -95,7 +114,7 @@ class PrivateEstimator(NestedParameters):
         regularization = _check.nonnegative("regularization", self.regularization)
         linear = model if isinstance(model, LinearModel) else None
         if self.public_size is None:
-            return compute_total_charge(algorithm, Public(0, model.size, regularization, linear), target)
+            return compute_algorithm_charge_with_count(algorithm, Public(0, model.size, regularization, linear), target)
         public = Public(_check.count("public_size", self.public_size), model.size, regularization, linear)
         charge: Composition = algorithm.plan(public, target).budget.charge()
         return charge
@@ -112,15 +131,15 @@ class PrivateEstimator(NestedParameters):
 
         The run is rehearsed on an empty set of records, before any charge.
         """
-        make_random_source(self.random_state)
+        make_algorithm_source(self.random_state)
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
         linear = model if isinstance(model, LinearModel) else None
         facts = Public(self.public_size or 0, model.size, float(self.regularization), linear)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:
-            check_feasible(algorithm, facts, target, nothing)
+            check_algorithm_after_count(algorithm, facts, target, nothing)
         else:
-            rehearse_plan(algorithm.plan(facts, target), nothing, facts)
+            rehearse_algorithm_plan(algorithm.plan(facts, target), nothing, facts)
 
     @fit_on_a_copy
     @cache_decoded_blocks
@@ -128,13 +147,13 @@ class PrivateEstimator(NestedParameters):
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """Runs the algorithm once. With ``again`` the run continues from the last one, and adds to its account."""
-        check_free(self)
+        check_not_fitted_part(self)
         algorithm = self._get_algorithm()
-        check_fit_settings(algorithm, self.callback)
+        check_algorithm_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
         self._check_fixed(again, **given)
         blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
-        check_records(algorithm, blocks is not None)
+        check_records_for_algorithm(algorithm, blocks is not None)
         weighted = sample_weight is not None or (blocks is not None and blocks.weighted)
         largest = resolve_largest_weight(self.max_sample_weight, weighted)
         self._opened: tuple[LabelRelease, tuple[Mechanism, ...], LedgerPayment] | None = None
@@ -142,7 +161,7 @@ class PrivateEstimator(NestedParameters):
         if blocks is None:
             records = self._prepare_array(X, y, sample_weight, largest, again, **given)
             if self.bounds is None and isinstance(records, Records):
-                warn_of_large(records.features)
+                warn_of_unscaled_features(records.features)
         else:
             if again and blocks.width != self.n_features_in_:
                 raise ValueError(f"X has {blocks.width} features, but the last fit had {self.n_features_in_}")
@@ -164,15 +183,15 @@ class PrivateEstimator(NestedParameters):
             delta=self.delta if rest is None else rest.delta,
             public_size=self.public_size,
             regularization=self.regularization,
-            random_state=_shift_seed(self.random_state, runs),
+            random_state=_shift_seed_of_refit(self.random_state, runs),
             callback=self.callback,
             ledger=payment if rest is None else None,  # the release of labels has paid for the whole run
             note=note,
             initial=self._w if again else None,
         )
         self._keep_run(run, opened, again, disjoint)
-        made = stated.build_fit_statement(
-            f"{type(self).__name__}, trained by {stated.describe_algorithm(algorithm)}",
+        made = stated.build_estimator_statement(
+            f"{type(self).__name__}, trained by {stated.describe_estimator_algorithm(algorithm)}",
             self,
             self._list_target_facts(),
             privacy=self.privacy_,
@@ -181,9 +200,9 @@ class PrivateEstimator(NestedParameters):
             largest_weight=largest if weighted else None,
             parameters=len(run.parameters),
             payment=payment,
-            settings=stated.describe_settings(algorithm, run.used, self.regularization),
+            settings=stated.describe_estimator_settings(algorithm, run.used, self.regularization),
         )
-        self.statement_: Statement = stated.join_statements(self.statement_, made) if again else made
+        self.statement_: Statement = stated.join_estimator_statements(self.statement_, made) if again else made
         return self
 
     def _keep_run(
@@ -197,11 +216,11 @@ class PrivateEstimator(NestedParameters):
 
         ``opened`` is the release of labels: its plan, its mechanisms and its payment; None if no labels were learned.
         """
-        account = RunsAccount(run.charged, run.history)
+        account = ContinuedFitAccount(run.charged, run.history)
         if opened is not None:
-            account = RunsAccount(opened[0].charge, opened[1] + run.history)
+            account = ContinuedFitAccount(opened[0].charge, opened[1] + run.history)
         if again:
-            account = RunsAccount(self.charged_, self.history_).add_run(account, disjoint)
+            account = ContinuedFitAccount(self.charged_, self.history_).add_run(account, disjoint)
         runs, apart = self._runs if again else NONE
         self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)
         self._w: Vector = run.parameters
@@ -222,12 +241,17 @@ class PrivateEstimator(NestedParameters):
 
     def _scale_features(self, features: Array) -> Array:
         """Returns features within the bounds of the last fit."""
-        return scale_to_bounds(resolve_bounds(self.bounds_, features.shape[1], features.dtype), features)
+        return scale_features_for_estimator(
+            resolve_estimator_bounds(self.bounds_, features.shape[1], features.dtype), features
+        )
 
     def _declared_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
         """Returns the bounds of this fit. Predictions use them, even if ``bounds`` is set to others afterwards."""
-        bounds, pair = resolve_bounds(self.bounds, width, np.dtype(dtype)), broadcast_bounds(self.bounds, width)
-        if again and not is_same_pair(pair, self.bounds_):
+        bounds, pair = (
+            resolve_estimator_bounds(self.bounds, width, np.dtype(dtype)),
+            broadcast_estimator_bounds(self.bounds, width),
+        )
+        if again and not is_same_estimator_bounds(pair, self.bounds_):
             raise ValueError("bounds must be those of the last fit: its parameters are for these")
         self.bounds_: Pair | None = pair
         return bounds

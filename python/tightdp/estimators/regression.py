@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from ..algorithms.driver import make_random_source
-from ..algorithms.record_count import stop_before_payment
+from ..algorithms.driver import make_algorithm_source
+from ..algorithms.record_count import rehearse_algorithm_releases
 from ..gate.budget import FixedPlan
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
@@ -26,16 +26,16 @@ from ..records.sources.estimator_input import as_blocks, is_sparse, refuse_weigh
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.wording import AGAIN
-from .scale import Scale
-from .second_moment import SecondMoment, second_moment_query, unpack_symmetric
+from .scale import EstimatorScale
+from .second_moment import SecondMomentEstimator, build_second_moment_query, unpack_second_moment
 from .shared.all_or_nothing import fit_on_a_copy
-from .shared.ownership import check_free
+from .shared.ownership import check_not_fitted_part
 from .shared.sklearn_interface import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
-from .shared.statements import UNSCALED, describe_bounds
+from .shared.statements import UNSCALED, describe_estimator_bounds
 
 
 @dataclass(eq=False, repr=False)
-class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
+class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
     """Private linear regression with an L2 penalty, by one noisy second moment.
 
     Parameters
@@ -99,8 +99,8 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
         Blocks are read twice. Errors name the argument, and are raised before anything is released.
         """
-        check_free(self)
-        source = make_random_source(self.random_state)
+        check_not_fitted_part(self)
+        source = make_algorithm_source(self.random_state)
         blocks = as_blocks(X, y)
         refuse_weights(blocks, "Ridge")
         if blocks is None:
@@ -112,14 +112,14 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         inputs, output, constant = rows.inputs, rows.output, rows.constant
         deviation = noise * bound**2
         if blocks is not None:
-            query = second_moment_query(
-                Stream.from_blocks(blocks, rows, validate_block_targets), bound, size + constant + 1
+            query = build_second_moment_query(
+                Stream.from_blocks(blocks, rows, validate_regression_block), bound, size + constant + 1
             )
         else:
-            query = second_moment_query(rows(features, validate_targets(y, len(features))), bound)
+            query = build_second_moment_query(rows(features, validate_regression_targets(y, len(features))), bound)
         released, ledger = self._release_moment(query, noise, source)
-        moment = unpack_symmetric(released, size + constant + 1)
-        w = _solve_for_weights(moment, size, deviation * math.sqrt(size) if penalty is None else penalty, deviation)
+        moment = unpack_second_moment(released, size + constant + 1)
+        w = _solve_ridge_weights(moment, size, deviation * math.sqrt(size) if penalty is None else penalty, deviation)
         self._inputs = inputs
         self.coef_: NDArray[np.float64] = w[:size] * output.half / inputs.half
         level = output.middle[0] + (output.half[0] * w[size] if constant else 0.0)
@@ -136,8 +136,8 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
                 "columns": f"their number, {size}, and their order",
                 "bounds of the features": "none"
                 if self.bounds is None
-                else f"declared: {describe_bounds(self.bounds)}",
-                "bounds of the target": f"declared: {describe_bounds(self.target_bounds)}",
+                else f"declared: {describe_estimator_bounds(self.bounds)}",
+                "bounds of the target": f"declared: {describe_estimator_bounds(self.target_bounds)}",
             },
             seeded=self.random_state is not None,
             outside=(AGAIN,) if self.bounds is not None else (UNSCALED, AGAIN),
@@ -149,10 +149,10 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         """Returns the settings for ``size`` features. Raises ValueError or TypeError for a setting out of range."""
         noise, penalty = self._resolve_noise(), self.regularization
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
-        inputs = Scale.from_bounds("bounds", self.bounds, size)
+        inputs = EstimatorScale.from_bounds("bounds", self.bounds, size)
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        output = Scale.from_bounds("target_bounds", self.target_bounds, 1)
+        output = EstimatorScale.from_bounds("target_bounds", self.target_bounds, 1)
         constant = bool(self.fit_intercept)
         usual = math.sqrt(constant + (size + 1) / 3)
         bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
@@ -163,10 +163,10 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 
         Callers that charge before ``fit`` begins call this method first.
         """
-        make_random_source(self.random_state)
+        make_algorithm_source(self.random_state)
         noise, _, bound, rows = self._check_settings(features)
-        query = second_moment_query(rows(np.zeros((0, features)), np.zeros(0)), bound)
-        stop_before_payment(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))
+        query = build_second_moment_query(rows(np.zeros((0, features)), np.zeros(0)), bound)
+        rehearse_algorithm_releases(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``.
@@ -187,12 +187,12 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
 class _MomentPreparation:
     """A function that maps features and targets by their bounds, and makes records (features, 1, target) of them."""
 
-    inputs: Scale
-    output: Scale
+    inputs: EstimatorScale
+    output: EstimatorScale
     constant: bool
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Records:
-        x, t = features.astype(np.float64), convert_checked_targets(targets)
+        x, t = features.astype(np.float64), convert_regression_targets(targets)
         one = [np.ones(len(x))] if self.constant else []
         rows = np.column_stack([self.inputs.map_values(x), *one, self.output.map_values(t[:, None])])
         return Records(rows, np.zeros(len(x)))  # the target is a column, so a NaN target excludes its record
@@ -209,7 +209,7 @@ class _Settings(NamedTuple):
     rows: _MomentPreparation
 
 
-def validate_targets(y: Any, records: int) -> NDArray[np.float64]:
+def validate_regression_targets(y: Any, records: int) -> NDArray[np.float64]:
     """Returns targets as doubles. Raises ValueError unless there is one number for each record."""
     values = validate_numbers(y)
     if len(values) != records:
@@ -217,13 +217,13 @@ def validate_targets(y: Any, records: int) -> NDArray[np.float64]:
     return values
 
 
-def validate_block_targets(features: NDArray[Any], targets: NDArray[Any]) -> None:
+def validate_regression_block(features: NDArray[Any], targets: NDArray[Any]) -> None:
     """Checks the targets of a block. Raises ValueError unless there is one number for each record."""
-    validate_targets(targets, len(features))
+    validate_regression_targets(targets, len(features))
 
 
-def convert_checked_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns the targets of a block that ``validate_block_targets`` has checked, as doubles. NaN stays NaN.
+def convert_regression_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns the targets of a block that ``validate_regression_block`` has checked, as doubles. NaN stays NaN.
 
     Raises RuntimeError if a later pass finds targets that are no numbers.
     """
@@ -233,7 +233,7 @@ def convert_checked_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
         raise RuntimeError(f"{CHANGED}: y holds something that is no number") from None
 
 
-def _solve_for_weights(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
+def _solve_ridge_weights(moment: NDArray[np.float64], size: int, penalty: float, noise: float) -> NDArray[np.float64]:
     """Returns the weights that minimise the estimated squared error: those of the features, then the constant if any.
 
     The constant has no penalty. Noise alone may make an eigenvalue arbitrarily small or negative. Therefore eigenvalues

@@ -15,7 +15,7 @@ weight by one width and a bound, and divides it by another width. With these lim
 double."""
 
 
-class Scale(NamedTuple):
+class EstimatorScale(NamedTuple):
     """Public bounds, to which values are clipped, and the map from the interval between them to [-1, 1]."""
 
     low: NDArray[np.float64]
@@ -26,7 +26,7 @@ class Scale(NamedTuple):
     """Half of the intervals' widths."""
 
     @classmethod
-    def from_bounds(cls, name: str, bounds: Any, size: int) -> Scale:
+    def from_bounds(cls, name: str, bounds: Any, size: int) -> EstimatorScale:
         """Checks bounds and returns their scale for ``size`` columns. If ``bounds`` is None, values do not change."""
         if bounds is None:
             return cls(*(np.full(size, each) for each in (-np.inf, np.inf, 0.0, 1.0)))

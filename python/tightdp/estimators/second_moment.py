@@ -29,7 +29,7 @@ DIGITS = 16
 rows."""
 
 
-class SecondMoment:
+class SecondMomentEstimator:
     """The noise, the charge and the account of an estimator that releases one second moment and nothing else."""
 
     epsilon: float | None
@@ -69,7 +69,7 @@ class SecondMoment:
         return found, payment.ledger_text
 
 
-def second_moment_query(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
+def build_second_moment_query(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
     """Returns the query for the sum of x x^T over the rows x, each clipped to ``max_norm``.
 
     The sum is a symmetric matrix. The query returns it as the vector of its diagonal and of the entries above the
@@ -81,7 +81,7 @@ def second_moment_query(records: Records | Stream, max_norm: float, size: int | 
     size = size or records.width
     unit = grid_below(max_norm, DIGITS)
     length = size * (size + 1) // 2
-    part = partial(_sum_outer_products, max_norm, unit)
+    part = partial(_sum_second_moment, max_norm, unit)
 
     def evaluate_second_moment(source: RandomSource) -> Integers:
         return part(records) if isinstance(records, Records) else records.sum_over_batch(part, length, source)
@@ -91,21 +91,21 @@ def second_moment_query(records: Records | Stream, max_norm: float, size: int | 
     return Query((length,), math.nextafter(max_norm**2, math.inf), 1.0, unit**2, evaluate_second_moment, scale)
 
 
-def _sum_outer_products(max_norm: float, unit: float, records: Records) -> Integers:
+def _sum_second_moment(max_norm: float, unit: float, records: Records) -> Integers:
     total = np.zeros((records.width, records.width), np.int64)
     for part in records.split_into_pieces(CHUNK):
         rows = clip_rows(part.features.astype(np.float64), max_norm, unit)
         total += (rows.T @ rows).astype(np.int64)  # exact, for 2^13 rows of entries below 2^17
-    return pack_symmetric(total)
+    return pack_second_moment(total)
 
 
-def pack_symmetric(matrix: NDArray[Any]) -> NDArray[Any]:
+def pack_second_moment(matrix: NDArray[Any]) -> NDArray[Any]:
     """Returns a vector of the diagonal of a symmetric matrix, followed by the entries above the diagonal."""
     return np.concatenate([np.diag(matrix), matrix[np.triu_indices(len(matrix), 1)]])
 
 
-def unpack_symmetric(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Returns the symmetric matrix from the vector that ``pack_symmetric`` returns."""
+def unpack_second_moment(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Returns the symmetric matrix from the vector that ``pack_second_moment`` returns."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:]
     matrix += matrix.T

@@ -15,11 +15,11 @@ from ..models.records import Array, Records
 from ..records.blocks import Blocks, scale_weights, validate_weights
 from ..records.sources.estimator_input import is_sparse, split_sparse_rows
 from ..records.stream import Stream
-from .labels import exclude_records
-from .preparation import Bounds, resolve_bounds, scale_to_bounds
+from .labels import exclude_records_from_training
+from .preparation import Bounds, resolve_estimator_bounds, scale_features_for_estimator
 from .private_estimator import PrivateEstimator
-from .regression import convert_checked_targets, validate_block_targets, validate_targets
-from .scale import Scale
+from .regression import convert_regression_targets, validate_regression_block, validate_regression_targets
+from .scale import EstimatorScale
 from .shared import statements as stated
 from .shared.sklearn_interface import RegressorMixin, validate_data
 
@@ -102,7 +102,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """Returns the coefficients and the intercept in the units of X and y."""
         w, target, width = self._require_parameters(), self._get_target_scale(), self.n_features_in_
         constant = w[width] if self._model.intercept else 0.0
-        bounds = resolve_bounds(self.bounds_, width, np.dtype(np.float64))
+        bounds = resolve_estimator_bounds(self.bounds_, width, np.dtype(np.float64))
         slopes = w[:width]
         if bounds is not None:
             low, _, span = (np.broadcast_to(each, (width,)) for each in bounds)
@@ -110,22 +110,22 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
             constant -= float(slopes @ low)
         return slopes * target.half[0], float(constant * target.half[0] + target.middle[0])
 
-    def _set_target_scale(self, again: bool) -> Scale:
+    def _set_target_scale(self, again: bool) -> EstimatorScale:
         """Returns the scale of the target, and keeps its bounds.
 
         Raises ValueError if a run that continues the last fit has other bounds than that fit.
         """
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        scale = Scale.from_bounds("target_bounds", self.target_bounds, 1)
+        scale = EstimatorScale.from_bounds("target_bounds", self.target_bounds, 1)
         pair = float(scale.low[0]), float(scale.high[0])
         if again and pair != self.target_bounds_:
             raise ValueError("target_bounds must be those of the last fit: its parameters are for these")
         self.target_bounds_: tuple[float, float] = pair
         return scale
 
-    def _get_target_scale(self) -> Scale:
-        return Scale.from_bounds("target_bounds", self.target_bounds_, 1)
+    def _get_target_scale(self) -> EstimatorScale:
+        return EstimatorScale.from_bounds("target_bounds", self.target_bounds_, 1)
 
     def _build_model(self, features: int) -> LinearModel:
         return LinearModel(features, Squared(), intercept=bool(self.fit_intercept))
@@ -136,34 +136,38 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
         target = self._set_target_scale(again)
         table = validate_data(self, X, reset=not again)
-        prepare = _NumberPreparation(self._declared_bounds(table.shape[1], table.dtype, again), target)
-        features, values = prepare.map_numbers(table, validate_targets(y, len(table)))
+        prepare = _RegressorPreparation(self._declared_bounds(table.shape[1], table.dtype, again), target)
+        features, values = prepare.map_numbers(table, validate_regression_targets(y, len(table)))
         if sample_weight is not None:
             sample_weight = scale_weights(validate_weights(sample_weight, len(values)), largest)
         return Records(features, values, weights=sample_weight)
 
     def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
-        prepare = _NumberPreparation(
+        prepare = _RegressorPreparation(
             self._declared_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again)
         )
-        return Stream.from_blocks(blocks, prepare, validate_block_targets, largest)
+        return Stream.from_blocks(blocks, prepare, validate_regression_block, largest)
 
     def _list_target_facts(self) -> stated.TargetFacts:
-        return stated.TargetFacts({"bounds of the target": f"declared: {stated.describe_bounds(self.target_bounds)}"})
+        return stated.TargetFacts(
+            {"bounds of the target": f"declared: {stated.describe_estimator_bounds(self.target_bounds)}"}
+        )
 
 
 @dataclass(frozen=True)
-class _NumberPreparation:
+class _RegressorPreparation:
     """A function that makes the records of a block, with features and targets within bounds."""
 
     bounds: Bounds | None
-    target: Scale
+    target: EstimatorScale
 
     def __call__(self, features: Array, targets: NDArray[Any]) -> Records:
-        return Records(*self.map_numbers(features, convert_checked_targets(targets)))
+        return Records(*self.map_numbers(features, convert_regression_targets(targets)))
 
     def map_numbers(self, features: Array, targets: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
         """Returns features and targets within bounds. A record whose target is NaN contributes nothing."""
         values = self.target.map_values(targets[:, None])[:, 0]
         missing = np.isnan(values)
-        return exclude_records(scale_to_bounds(self.bounds, features), missing), np.where(missing, 0.0, values)
+        return exclude_records_from_training(scale_features_for_estimator(self.bounds, features), missing), np.where(
+            missing, 0.0, values
+        )

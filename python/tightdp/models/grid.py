@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..release.clipping import clip_factors
+from ..release.clipping import compute_clip_factors
 from ..release.clipping import exact_bound as exact_bound
 
 FINE = 20
@@ -73,7 +73,7 @@ def norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def row_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
     """Returns factors of about min(1, max_norm / |x|) for the rows x, as a column. They are rounded so that the norm of
     the product is at most ``max_norm``."""
-    return clip_factors(norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
+    return compute_clip_factors(norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 
 def clip_rows(

@@ -15,7 +15,7 @@ from ..records.numbers import check_names
 from ..records.sources.arrays import ArrayBlocks
 
 
-def get_column_names(X: Any) -> list[Any] | None:
+def get_columns_to_preprocess(X: Any) -> list[Any] | None:
     """Returns the column names of a data frame or a mapping. Returns None for an array."""
     if isinstance(X, Mapping):
         return list(X)
@@ -23,17 +23,17 @@ def get_column_names(X: Any) -> list[Any] | None:
     return None if columns is None else list(columns)
 
 
-def convert_to_blocks(X: Any) -> Any:
+def convert_blocks_to_preprocess(X: Any) -> Any:
     """Returns a memory map as blocks, and any other table unchanged."""
     return ArrayBlocks(X, np.zeros(len(X))) if isinstance(X, np.memmap) and X.ndim == 2 and len(X) else X
 
 
-def split_columns(X: Any) -> list[Any]:
+def split_columns_to_preprocess(X: Any) -> list[Any]:
     """Returns the columns of a table, each a sequence of cells. Raises TypeError or ValueError if X is not a dense
     table. Messages quote no cell."""
     if hasattr(X, "tocsr"):
         raise TypeError("X must be a dense 2-D array: sparse input is not supported")
-    names = get_column_names(X)
+    names = get_columns_to_preprocess(X)
     if names is not None:
         check_names(X)
         found = [as_column(X[name]) for name in names]
@@ -51,7 +51,7 @@ def split_columns(X: Any) -> list[Any]:
     return list(array.T)
 
 
-def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:
+def check_shape_to_preprocess(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> None:
     """Checks the number and names of the columns. With ``reset`` they are stored, otherwise compared with those of
     ``fit``."""
     count = len(columns)
@@ -59,14 +59,14 @@ def check_shape(estimator: Any, X: Any, columns: list[Any], *, reset: bool) -> N
     if not count or not rows:
         what = f"0 feature(s) (shape=({rows}, {count}))" if not count else f"0 sample(s) (shape=({rows}, {count}))"
         raise ValueError(f"Found array with {what} while a minimum of 1 is required: X must be a non-empty 2-D array")
-    check_width(estimator, X, count, reset=reset)
+    check_width_to_preprocess(estimator, X, count, reset=reset)
 
 
-def check_width(estimator: Any, X: Any, count: int | None, *, reset: bool) -> None:
-    """Checks the number and names of the columns of a table or of blocks, as ``check_shape`` does.
+def check_width_to_preprocess(estimator: Any, X: Any, count: int | None, *, reset: bool) -> None:
+    """Checks the number and names of the columns of a table or of blocks, as ``check_shape_to_preprocess`` does.
 
     If ``count`` is None, X is blocks of numbers, whose columns have no names."""
-    names = None if count is None else get_column_names(X)
+    names = None if count is None else get_columns_to_preprocess(X)
     count = X.width if count is None else count
     texts = names is not None and all(isinstance(name, str) for name in names)
     if reset:
@@ -86,10 +86,10 @@ def check_width(estimator: Any, X: Any, count: int | None, *, reset: bool) -> No
         raise ValueError("The feature names should match those that were passed during fit")
 
 
-def select_by_name(estimator: Any, X: Any) -> Any:
+def select_columns_to_preprocess(estimator: Any, X: Any) -> Any:
     """Returns the columns of ``fit``, in their order, from a table whose columns have names. Returns other tables
     unchanged. Raises ValueError if a column of ``fit`` is missing."""
-    known, names = getattr(estimator, "feature_names_in_", None), get_column_names(X)
+    known, names = getattr(estimator, "feature_names_in_", None), get_columns_to_preprocess(X)
     if known is None or names is None or list(known) == names:
         return X
     check_names(X)
@@ -99,14 +99,14 @@ def select_by_name(estimator: Any, X: Any) -> Any:
     return {name: X[name] for name in known} if isinstance(X, Mapping) else X[list(known)]
 
 
-def read_text_cells(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
+def read_texts_to_preprocess(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
     """Returns the columns as texts without blanks at their ends. None, NaN and NA become ""."""
-    columns = split_columns(X)
-    check_shape(estimator, X, columns, reset=reset)
+    columns = split_columns_to_preprocess(X)
+    check_shape_to_preprocess(estimator, X, columns, reset=reset)
     return [convert_cells_to_text(column) for column in columns]
 
 
-def count_column_values(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
+def count_categories_of_columns(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
     """Counts, for each column, the rows that have each value. The values are texts, without those of ``missing``."""
     if rows.dtype == object:
         return [count_values(convert_cells_to_text(column), missing) for column in rows.T]
@@ -121,9 +121,9 @@ def count_column_values(rows: NDArray[Any], missing: Sequence[str]) -> list[Coun
     return found
 
 
-def select_rows(X: Any, chosen: NDArray[np.bool_]) -> Any:
+def select_rows_to_preprocess(X: Any, chosen: NDArray[np.bool_]) -> Any:
     """Returns the records of a table for which ``chosen`` is True. Cells are unchanged, and cells of lists keep their
     types."""
     if isinstance(X, Mapping):
         return {name: as_column(column)[chosen] for name, column in X.items()}
-    return X[chosen] if get_column_names(X) is not None else as_table(X)[chosen]
+    return X[chosen] if get_columns_to_preprocess(X) is not None else as_table(X)[chosen]

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.shared.ownership import mark_as_part_of
+from ..estimators.shared.ownership import mark_as_fitted_part
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
-from .cells import check_shape, check_width, split_columns
-from .passes import count_blocks
-from .steps import NamedParts, copy_unfitted, list_members
+from .cells import check_shape_to_preprocess, check_width_to_preprocess, split_columns_to_preprocess
+from .passes import count_records_to_preprocess
+from .steps import NamedTransformers, copy_unfitted, list_named_transformers
 from .transformer import PrivateTransformer
 
 
 @dataclass(eq=False, repr=False)
-class Chain(NamedParts, PrivateTransformer):
+class Chain(NamedTransformers, PrivateTransformer):
     """A chain of private transformers, each applied to the result of the one before, for some columns of a
     ``ColumnTransformer``.
 
@@ -45,23 +45,23 @@ class Chain(NamedParts, PrivateTransformer):
 
     def _charge(self, spent: NoiseShare) -> Composition:
         each = self._divide_share(spent)
-        return sum((member._charge(each) for _, member in list_members(self.transformers, 2)), Composition())
+        return sum((member._charge(each) for _, member in list_named_transformers(self.transformers, 2)), Composition())
 
     def _divide_share(self, spent: NoiseShare) -> NoiseShare:
-        paying = sum(bool(member._charge(spent)) for _, member in list_members(self.transformers, 2))
+        paying = sum(bool(member._charge(spent)) for _, member in list_named_transformers(self.transformers, 2))
         return spent.divide_equally(max(1, paying))
 
     def _read_table(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Blocks):
-            check_width(self, X, X.width, reset=reset)
+            check_width_to_preprocess(self, X, X.width, reset=reset)
         else:
-            check_shape(self, X, split_columns(X), reset=reset)
+            check_shape_to_preprocess(self, X, split_columns_to_preprocess(X), reset=reset)
         return X
 
     def _prepare_input(self, X: Any) -> Any:
         """Checks X by the first transformer's check, before anything is released."""
-        values = count_blocks(self._read_table(X, reset=True))
-        copy_unfitted(list_members(self.transformers, 2)[0][1])._prepare_input(values)
+        values = count_records_to_preprocess(self._read_table(X, reset=True))
+        copy_unfitted(list_named_transformers(self.transformers, 2)[0][1])._prepare_input(values)
         return values
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:
@@ -73,11 +73,11 @@ class Chain(NamedParts, PrivateTransformer):
         """Fits the transformers in order. Each learns from the values that the transformers before it have made."""
         each = self._divide_share(spent)
         self.transformers_: list[tuple[str, Any]] = []
-        for name, given in list_members(self.transformers, 2):
+        for name, given in list_named_transformers(self.transformers, 2):
             member = copy_unfitted(given)
             member._release_and_learn(member._prepare_input(values), gate, each)
             member.charged_ = member._charge(each)
-            mark_as_part_of(member, self)
+            mark_as_fitted_part(member, self)
             values = member.transform(values)
             self.transformers_.append((name, member))
 

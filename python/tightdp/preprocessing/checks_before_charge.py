@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..estimators.labels import must_learn
+from ..estimators.labels import must_learn_labels
 from ..estimators.linear_models import PrivateClassifier
 from ..estimators.pca import DPPCA
-from ..estimators.preparation import count_block_labels, read_block_labels, read_labels
+from ..estimators.preparation import count_classes_of_block, list_classes_of_block, read_classifier_labels
 from ..estimators.private_estimator import PrivateEstimator
-from ..estimators.regression import Ridge, validate_block_targets
+from ..estimators.regression import Ridge, validate_regression_block
 from ..estimators.shared.sklearn_interface import validate_data, validate_numbers
 from ..records.blocks import Blocks, resolve_largest_weight
 from ..records.sources.estimator_input import check_numbers
@@ -24,7 +24,7 @@ from .transformer import PrivateTransformer
 
 def is_learning_labels(last: Any) -> bool:
     """Tells whether the last step of a pipeline is a classifier that learns its labels."""
-    return isinstance(last, PrivateClassifier) and must_learn(last.classes)
+    return isinstance(last, PrivateClassifier) and must_learn_labels(last.classes)
 
 
 def scan_blocks_before_charge(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
@@ -34,12 +34,12 @@ def scan_blocks_before_charge(last: Any, blocks: Blocks) -> tuple[Blocks, NDArra
     The sample has every label of a classifier. If the last step accepts the sample, it accepts all targets."""
     check_weights(last, blocks)
     if not isinstance(last, PrivateClassifier):
-        return scan_blocks(blocks, validate_block_targets)[0], np.zeros(1)
+        return scan_blocks(blocks, validate_regression_block)[0], np.zeros(1)
     if is_learning_labels(last):
-        counted, found = scan_blocks(blocks, count_block_labels)
+        counted, found = scan_blocks(blocks, count_classes_of_block)
         labels = [present for present, _ in found]
     else:
-        counted, labels = scan_blocks(blocks, read_block_labels)
+        counted, labels = scan_blocks(blocks, list_classes_of_block)
     return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # repeated, so that they are not taken for numbers
 
 
@@ -50,7 +50,7 @@ def check_targets(last: Any, y: Any, width: int | None = None) -> None:
     if isinstance(last, PrivateClassifier):
         trial = copy_unfitted(last) if width is not None else copy_unfitted(last).set_params(bounds=None)
         if is_learning_labels(last):  # acts as if the labels had been learned
-            trial._learned, trial.classes_ = True, read_labels("y", y, few=True)[1]
+            trial._learned, trial.classes_ = True, read_classifier_labels("y", y, few=True)[1]
             trial._compute_class_weights()
         else:
             trial._prepare_array(np.zeros((len(np.asarray(y)), width or 1)), y)

@@ -11,20 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..estimators.shared.ownership import mark_as_part_of
+from ..estimators.shared.ownership import mark_as_fitted_part
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
 from ..records.sources.estimator_input import check_numbers
 from ..records.views import MappedBlocks
-from .cells import check_shape, check_width, get_column_names, split_columns
-from .passes import count_blocks
-from .steps import NamedParts, copy_unfitted, list_members
+from .cells import (
+    check_shape_to_preprocess,
+    check_width_to_preprocess,
+    get_columns_to_preprocess,
+    split_columns_to_preprocess,
+)
+from .passes import count_records_to_preprocess
+from .steps import NamedTransformers, copy_unfitted, list_named_transformers
 from .transformer import PrivateTransformer
 
 
 @dataclass(eq=False, repr=False)
-class ColumnTransformer(NamedParts, PrivateTransformer):
+class ColumnTransformer(NamedTransformers, PrivateTransformer):
     """Applies private transformers to some columns each, and joins their features. Other columns are left out.
 
     Further parameters
@@ -58,31 +63,41 @@ class ColumnTransformer(NamedParts, PrivateTransformer):
         return tags
 
     def _charge(self, spent: NoiseShare) -> Composition:
+        """Returns the composition of the transformers' releases."""
         each = self._divide_share(spent)
         return sum(
-            (member._charge(each) for _, member, _ in list_members(self.transformers, 3) if member is not None),
+            (
+                member._charge(each)
+                for _, member, _ in list_named_transformers(self.transformers, 3)
+                if member is not None
+            ),
             Composition(),
         )
 
     def _read_table(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Blocks):
-            check_width(self, X, X.width, reset=reset)
+            check_width_to_preprocess(self, X, X.width, reset=reset)
             return X, range(X.width)
-        columns = split_columns(X)
-        check_shape(self, X, columns, reset=reset)
+        columns = split_columns_to_preprocess(X)
+        check_shape_to_preprocess(self, X, columns, reset=reset)
         return X, columns
 
     def _prepare_input(self, X: Any) -> list[tuple[str, Any, Any, Any]]:
         """Returns for each part its name, an unfitted transformer or None, its columns, and its prepared input."""
         table, each = self._read_table(X, reset=True)
-        given_parts = list_members(self.transformers, 3)
+        given_parts = list_named_transformers(self.transformers, 3)
         for _, _, columns in given_parts:
-            _find_column_numbers(columns, get_column_names(table), len(each))  # refused before a pass
-        whole, found = (count_blocks(table), each), []
+            _find_columns_to_transform(columns, get_columns_to_preprocess(table), len(each))  # refused before a pass
+        whole, found = (count_records_to_preprocess(table), each), []
         for name, given, columns in given_parts:
-            member, part = copy_unfitted(given), _take_columns_of_table(whole, columns)
+            member, part = copy_unfitted(given), _take_table_columns_to_transform(whole, columns)
             found.append(
-                (name, member, columns, _convert_to_numbers(part) if member is None else member._prepare_input(part))
+                (
+                    name,
+                    member,
+                    columns,
+                    _convert_passthrough_to_numbers(part) if member is None else member._prepare_input(part),
+                )
             )
         return found
 
@@ -92,41 +107,43 @@ class ColumnTransformer(NamedParts, PrivateTransformer):
             if member is not None:
                 member._release_and_learn(part, gate, each)
                 member.charged_ = member._charge(each)
-                mark_as_part_of(member, self)
+                mark_as_fitted_part(member, self)
         self.transformers_ = [(name, member, columns) for name, member, columns, _ in values]
 
     def _divide_share(self, spent: NoiseShare) -> NoiseShare:
         """Returns the budget of one transformer. The transformers that release something have equal shares."""
         paying = sum(
-            member is not None and bool(member._charge(spent)) for _, member, _ in list_members(self.transformers, 3)
+            member is not None and bool(member._charge(spent))
+            for _, member, _ in list_named_transformers(self.transformers, 3)
         )
         return spent.divide_equally(max(1, paying))
 
     def _transform_values(self, values: Any) -> NDArray[np.float64]:
         blocks = []
         for _, member, columns in self.transformers_:
-            part = _take_columns_of_table(values, columns)
-            blocks.append(_convert_to_numbers(part) if member is None else member.transform(part))
+            part = _take_table_columns_to_transform(values, columns)
+            blocks.append(_convert_passthrough_to_numbers(part) if member is None else member.transform(part))
         return np.column_stack(blocks)
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:
         names, found = getattr(self, "feature_names_in_", None), []
         for _, member, columns in self.transformers_:
-            part = _take_columns(
-                _find_column_numbers(columns, None if names is None else list(names), rows.shape[1]), rows
+            part = _take_block_columns_to_transform(
+                _find_columns_to_transform(columns, None if names is None else list(names), rows.shape[1]), rows
             )
-            found.append(_convert_to_numbers(part) if member is None else member._transform_block(part))
+            found.append(_convert_passthrough_to_numbers(part) if member is None else member._transform_block(part))
         return np.column_stack(found)
 
     def _has_text_outputs(self) -> bool:
         return any(
-            member is not None and member._has_text_outputs() for _, member, _ in list_members(self.transformers, 3)
+            member is not None and member._has_text_outputs()
+            for _, member, _ in list_named_transformers(self.transformers, 3)
         )
 
     def _name_outputs(self, given: list[str]) -> list[str]:
         found = []
         for name, member, columns in self.transformers_:
-            known = [str(c) if isinstance(c, str) else given[c] for c in _list_keys(columns)]
+            known = [str(c) if isinstance(c, str) else given[c] for c in _list_columns_to_transform(columns)]
             found += [f"{name}__{one}" for one in (known if member is None else member._name_outputs(known))]
         return found
 
@@ -135,7 +152,7 @@ class ColumnTransformer(NamedParts, PrivateTransformer):
         released: list[str] = []
         public: dict[str, str] = {}
         for name, member, columns in self.transformers_:
-            public[f"columns of {name}"] = ", ".join(map(str, _list_keys(columns)))
+            public[f"columns of {name}"] = ", ".join(map(str, _list_columns_to_transform(columns)))
             if member is not None:
                 shown, taken = member._list_facts()
                 released += [f"{name}: {one}" for one in shown]
@@ -143,7 +160,7 @@ class ColumnTransformer(NamedParts, PrivateTransformer):
         return tuple(released), public
 
 
-def _list_keys(columns: Any) -> list[Any]:
+def _list_columns_to_transform(columns: Any) -> list[Any]:
     """Returns a list of the names or numbers of columns. Raises ValueError for flags, which would be taken for the
     numbers 0 and 1."""
     keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
@@ -153,22 +170,22 @@ def _list_keys(columns: Any) -> list[Any]:
     return keys
 
 
-def _take_columns_of_table(whole: Any, columns: Any) -> Any:
+def _take_table_columns_to_transform(whole: Any, columns: Any) -> Any:
     """Returns some columns of a table as an array, or some columns of blocks as blocks."""
     X, found = whole
-    places = _find_column_numbers(columns, get_column_names(X), len(found))
+    places = _find_columns_to_transform(columns, get_columns_to_preprocess(X), len(found))
     if isinstance(X, Blocks):
         texts = {i: X.texts[place] for i, place in enumerate(places) if place in X.texts}
-        return MappedBlocks(X, partial(_take_columns, places), texts)
+        return MappedBlocks(X, partial(_take_block_columns_to_transform, places), texts)
     rows = np.empty((len(found[0]), len(places)), dtype=object)
     for j, place in enumerate(places):
         rows[:, j] = found[place]
     return rows
 
 
-def _find_column_numbers(columns: Any, names: list[Any] | None, many: int) -> list[int]:
+def _find_columns_to_transform(columns: Any, names: list[Any] | None, many: int) -> list[int]:
     """Returns the numbers of columns that are given by name or number. ``many`` is the number of all columns."""
-    keys, places = _list_keys(columns), []
+    keys, places = _list_columns_to_transform(columns), []
     if not keys:
         raise ValueError("columns must be one or more")
     for key in keys:
@@ -183,12 +200,12 @@ def _find_column_numbers(columns: Any, names: list[Any] | None, many: int) -> li
     return places
 
 
-def _take_columns(places: list[int], rows: Any) -> NDArray[Any]:
+def _take_block_columns_to_transform(places: list[int], rows: Any) -> NDArray[Any]:
     found = rows[:, places]
     return np.asarray(found, dtype=object if found.dtype == object else np.float64)
 
 
-def _convert_to_numbers(part: Any) -> Any:
+def _convert_passthrough_to_numbers(part: Any) -> Any:
     if isinstance(part, Blocks):
         check_numbers(part)
         return part

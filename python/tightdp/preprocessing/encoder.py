@@ -21,7 +21,7 @@ from ..records.columns import Category
 from ..records.stream import Stream
 from ..records.text import NO_VALUE, convert_to_text
 from ..statement.column_words import fact_of_categories
-from .cells import check_width, count_column_values, read_text_cells
+from .cells import check_width_to_preprocess, count_categories_of_columns, read_texts_to_preprocess
 from .transformer import PrivateTransformer
 
 
@@ -69,15 +69,15 @@ class OneHotEncoder(PrivateTransformer):
         if isinstance(self.missing, str) or not all(isinstance(text, str) for text in self.missing):
             raise TypeError(f"missing must be a sequence of texts, got {self.missing!r}")
         if self.categories is not None:
-            _read_declared_categories(self.categories)
+            _read_encoder_categories(self.categories)
             return Composition()
         return Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
 
     def _read_table(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Blocks):
-            check_width(self, X, None, reset=reset)
+            check_width_to_preprocess(self, X, None, reset=reset)
             return X
-        return read_text_cells(self, X, reset=reset)
+        return read_texts_to_preprocess(self, X, reset=reset)
 
     def _prepare_input(self, X: Any) -> Any:
         values, size = super()._prepare_input(X), self.n_features_in_
@@ -87,7 +87,7 @@ class OneHotEncoder(PrivateTransformer):
 
     def _release_and_learn(self, values: list[list[str]] | Stream, gate: Gate, spent: NoiseShare) -> None:
         if self.categories is not None:
-            self.categories_: list[tuple[str, ...]] = _read_declared_categories(self.categories)
+            self.categories_: list[tuple[str, ...]] = _read_encoder_categories(self.categories)
             return
         self.categories_ = gate.release_frequent_values(
             self.n_features_in_, partial(self._count_texts, values), spent
@@ -98,7 +98,7 @@ class OneHotEncoder(PrivateTransformer):
         if not isinstance(values, Stream):
             return [count_values(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
-        for found in values.map_blocks(partial(count_column_values, missing=tuple(self.missing))):
+        for found in values.map_blocks(partial(count_categories_of_columns, missing=tuple(self.missing))):
             for column, more in zip(counts, found, strict=True):
                 column.update(more)
         return counts
@@ -121,7 +121,7 @@ class OneHotEncoder(PrivateTransformer):
         return tuple(fact.describe_release() for fact in facts), {}
 
 
-def _read_declared_categories(categories: Any) -> list[tuple[str, ...]]:
+def _read_encoder_categories(categories: Any) -> list[tuple[str, ...]]:
     try:
         found = [tuple(convert_to_text(value).strip() for value in values) for values in categories]
         texts = any(isinstance(values, str) for values in categories)

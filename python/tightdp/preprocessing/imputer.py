@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..composition import Composition
-from ..estimators.shared.statements import describe_bounds
+from ..estimators.shared.statements import describe_estimator_bounds
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..statement.wording import format_exactly, list_values
 from . import quantiles
-from .passes import Values, width_of
-from .scalers import _width
+from .passes import Values, count_columns_to_preprocess
+from .scalers import _count_columns_of_domain
 from .transformer import PrivateTransformer
 
 
@@ -52,15 +52,15 @@ class SimpleImputer(PrivateTransformer):
         _check.choice("strategy", self.strategy, ("median", "constant"))
         if self.strategy == "constant":
             return Composition()
-        quantiles.build_grid(self.domain, _width(self.domain))
-        return quantiles.compute_search_charge(self.domain, spent.noise_multiplier)
+        quantiles.build_quantile_grid(self.domain, _count_columns_of_domain(self.domain))
+        return quantiles.compute_quantile_charge(self.domain, spent.noise_multiplier)
 
     def _prepare_input(self, X: Any) -> Values:
         values: Values = super()._prepare_input(X)
         if self.strategy == "constant":
-            self._broadcast_constants(width_of(values))
+            self._broadcast_constants(count_columns_to_preprocess(values))
         else:
-            quantiles.build_grid(self.domain, width_of(values))
+            quantiles.build_quantile_grid(self.domain, count_columns_to_preprocess(values))
         return values
 
     def _broadcast_constants(self, columns: int) -> NDArray[np.float64]:
@@ -70,12 +70,12 @@ class SimpleImputer(PrivateTransformer):
             raise ValueError("fill_value must be a finite number or one for each column") from None
 
     def _release_and_learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
-        size = width_of(values)
+        size = count_columns_to_preprocess(values)
         if self.strategy == "constant":
             self.statistics_: NDArray[np.float64] = self._broadcast_constants(size)
         else:
             (found,) = quantiles.search_quantiles(gate, values, (0.5,), self.domain, spent.noise_multiplier)
-            self.statistics_ = quantiles.build_grid(self.domain, size)[found, np.arange(size)]
+            self.statistics_ = quantiles.build_quantile_grid(self.domain, size)[found, np.arange(size)]
 
     def _transform_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.where(np.isnan(values), self.statistics_, values)
@@ -84,5 +84,5 @@ class SimpleImputer(PrivateTransformer):
         shown = list_values([format_exactly(value) for value in self.statistics_])
         if self.strategy == "constant":
             return (), {"numbers in the place of missing ones": f"declared: {shown}"}
-        domain = "any number" if self.domain is None else f"declared: {describe_bounds(self.domain)}"
+        domain = "any number" if self.domain is None else f"declared: {describe_estimator_bounds(self.domain)}"
         return (f"noisy medians of {self.n_features_in_} columns: {shown}",), {"where medians were looked for": domain}

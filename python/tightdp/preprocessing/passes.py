@@ -17,27 +17,27 @@ Values = Array | Stream
 """Array of n rows with d columns, or a stream of such rows."""
 
 
-def count_blocks(X: Any) -> Any:
+def count_records_to_preprocess(X: Any) -> Any:
     """Passes over blocks once to count their records, and returns the counted blocks. Returns other tables
     unchanged."""
     return scan_blocks(X, None)[0] if isinstance(X, Blocks) else X
 
 
-def stream_features(blocks: Blocks) -> Stream:
+def stream_features_to_preprocess(blocks: Blocks) -> Stream:
     """Returns a stream of the features of blocks, after one pass over the blocks."""
-    return Stream.from_blocks(blocks, _get_features)
+    return Stream.from_blocks(blocks, _get_features_to_preprocess)
 
 
-def _get_features(features: NDArray[Any], targets: Any) -> Any:
+def _get_features_to_preprocess(features: NDArray[Any], targets: Any) -> Any:
     return features
 
 
-def width_of(values: Values) -> int:
+def count_columns_to_preprocess(values: Values) -> int:
     """Returns the number of columns."""
     return values.width if isinstance(values, Stream) else int(values.shape[1])
 
 
-def sum_over_rows(
+def sum_rows_to_preprocess(
     values: Values, part: Callable[[Array], NDArray[np.int64]], length: int, source: RandomSource
 ) -> NDArray[np.int64]:
     """Returns the sum of ``part`` over all rows, modulo 2^64.

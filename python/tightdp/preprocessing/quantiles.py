@@ -21,7 +21,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import Integers, Query
 from ..mechanisms import Gaussian
 from ..release.noise import RandomSource
-from .passes import Array, Values, sum_over_rows, width_of
+from .passes import Array, Values, count_columns_to_preprocess, sum_rows_to_preprocess
 
 DIGITS = 20
 """Number of binary digits of a level. A level is the share of values at or below its quantile. Levels are rounded to
@@ -42,14 +42,14 @@ POINTS = 1024
 """Number of grid points of a declared range, both ends included. A search on them takes 10 rounds."""
 
 
-def build_grid(domain: Any, columns: int) -> Array:
+def build_quantile_grid(domain: Any, columns: int) -> Array:
     """Returns the values that a quantile may take, ascending, of shape (points, columns).
 
     If ``domain`` is None, this is the full grid of ``OCTAVES``. If it is (low, high), the points are equally spaced
     between these, which are numbers or arrays with one number for each column.
     """
     if domain is None:
-        line = _build_full_grid()
+        line = _build_full_quantile_grid()
         return np.broadcast_to(line[:, None], (len(line), columns))
     try:
         low, high = (np.broadcast_to(_check.reals("domain", end), (columns,)) for end in domain)
@@ -65,22 +65,22 @@ def build_grid(domain: Any, columns: int) -> Array:
 
 
 @cache
-def _build_full_grid() -> Array:
+def _build_full_quantile_grid() -> Array:
     above = [math.ldexp(1 + step / STEPS, octave) for octave in OCTAVES for step in range(STEPS)]
     return np.array([*(-x for x in reversed(above)), 0.0, *above])
 
 
-def count_rounds(domain: Any) -> int:
+def count_quantile_rounds(domain: Any) -> int:
     """Returns the number of rounds of a search. It does not depend on the columns."""
     return math.ceil(math.log2(2 * STEPS * len(OCTAVES) + 1 if domain is None else POINTS))
 
 
-def compute_search_charge(domain: Any, noise_multiplier: float) -> Composition:
+def compute_quantile_charge(domain: Any, noise_multiplier: float) -> Composition:
     """Returns the charge of a search. Its rounds together are as private as one ``Gaussian(noise_multiplier)``."""
-    return Gaussian(_compute_question_noise(domain, noise_multiplier)) * count_rounds(domain)
+    return Gaussian(_compute_quantile_noise(domain, noise_multiplier)) * count_quantile_rounds(domain)
 
 
-def round_level(name: str, value: Any) -> float:
+def round_quantile_level(name: str, value: Any) -> float:
     """Checks a level in (0, 1), and returns the nearest multiple of 2^-20 other than 0 and 1."""
     unit: int = 2**DIGITS
     return min(max(round(_check.open_unit(name, value) * unit), 1), unit - 1) / unit
@@ -96,14 +96,17 @@ def search_quantiles(
     NaN values are left out, and infinite values count. The counts of a round depend on earlier releases, and the
     deviation of their noise does not.
     """
-    grid, noise = build_grid(domain, width_of(columns)), _compute_question_noise(domain, noise_multiplier)
-    low = np.zeros((len(levels), width_of(columns)), np.intp)
+    grid, noise = (
+        build_quantile_grid(domain, count_columns_to_preprocess(columns)),
+        _compute_quantile_noise(domain, noise_multiplier),
+    )
+    low = np.zeros((len(levels), count_columns_to_preprocess(columns)), np.intp)
     high = np.full_like(low, len(grid) - 1)
-    for _ in range(count_rounds(domain)):
+    for _ in range(count_quantile_rounds(domain)):
         middle = (low + high) // 2
         middle[0] = np.minimum(middle[0], middle[-1])  # the sensitivity holds for ascending thresholds
         at = np.take_along_axis(grid, middle, axis=0)
-        query = excess_query(columns, at, levels)
+        query = build_quantile_query(columns, at, levels)
         excess = gate.release_gaussian(query, noise).value.reshape(low.shape)
         inside = MARGIN * noise * query.sensitivity * np.sign(0.5 - np.asarray(levels))
         enough = excess >= inside[:, None]
@@ -112,20 +115,20 @@ def search_quantiles(
     return low
 
 
-def enough_records(columns: int, levels: Sequence[float], domain: Any, noise_multiplier: float) -> int:
+def count_records_for_quantiles(columns: int, levels: Sequence[float], domain: Any, noise_multiplier: float) -> int:
     """Returns a number of records with which a search finds bounds that leave out at most ``LEFT_OUT`` on each side.
 
     With so many records, ``MARGIN`` deviations of the noise are a small enough share of the records
     (docs/theory/quantiles.md, section 1). The returned number is public.
     """
-    noise = _compute_question_noise(domain, noise_multiplier) * _bound_sensitivity(
+    noise = _compute_quantile_noise(domain, noise_multiplier) * _bound_quantile_sensitivity(
         [round(q * 2**DIGITS) for q in levels], columns
     )
     room = LEFT_OUT - min(levels[0], 1 - levels[-1])
     return math.ceil(MARGIN * noise / room) if room > 0 else 0
 
 
-def excess_query(columns: Values, at: Array, levels: Sequence[float]) -> Query:
+def build_quantile_query(columns: Values, at: Array, levels: Sequence[float]) -> Query:
     """Returns the query of the number of values at or below the threshold ``at``, minus q times the number of all
     values, for each level q and column.
 
@@ -135,13 +138,15 @@ def excess_query(columns: Values, at: Array, levels: Sequence[float]) -> Query:
     units = [round(q * 2**DIGITS) for q in levels]
     at = np.maximum.accumulate(at, axis=0)
 
-    def evaluate(source: RandomSource) -> Integers:
-        return sum_over_rows(columns, partial(_count_excess, at, units), at.size, source)
+    def evaluate_quantile_counts(source: RandomSource) -> Integers:
+        return sum_rows_to_preprocess(columns, partial(_count_quantile_excess, at, units), at.size, source)
 
-    return Query((at.size,), _bound_sensitivity(units, at.shape[1]), 1.0, 2.0**-DIGITS, evaluate)
+    return Query(
+        (at.size,), _bound_quantile_sensitivity(units, at.shape[1]), 1.0, 2.0**-DIGITS, evaluate_quantile_counts
+    )
 
 
-def _count_excess(at: Array, units: Sequence[int], columns: Array) -> Integers:
+def _count_quantile_excess(at: Array, units: Sequence[int], columns: Array) -> Integers:
     whole = (~np.isnan(columns)).sum(axis=0)
     with np.errstate(invalid="ignore"):
         below = np.array([(columns <= row).sum(axis=0) for row in at], np.int64)
@@ -149,7 +154,7 @@ def _count_excess(at: Array, units: Sequence[int], columns: Array) -> Integers:
     return np.asarray(excess.astype(np.int64).reshape(-1))
 
 
-def _bound_sensitivity(units: Sequence[int], columns: int) -> float:
+def _bound_quantile_sensitivity(units: Sequence[int], columns: int) -> float:
     """Returns the norm of the longest vector that one record adds, rounded up.
 
     For some k, a value is above the first k thresholds and adds -q for these. It adds 1 - q for the others."""
@@ -158,7 +163,7 @@ def _bound_sensitivity(units: Sequence[int], columns: int) -> float:
     return math.sqrt(columns * square) * (1 + 2.0**-50) / one
 
 
-def _compute_question_noise(domain: Any, noise_multiplier: float) -> float:
+def _compute_quantile_noise(domain: Any, noise_multiplier: float) -> float:
     """Returns the noise multiplier of one round, rounded up, so that all rounds together are as private as one
     ``Gaussian(noise_multiplier)``."""
-    return noise_multiplier * math.sqrt(count_rounds(domain)) * (1 + 2.0**-50)
+    return noise_multiplier * math.sqrt(count_quantile_rounds(domain)) * (1 + 2.0**-50)

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from ..composition import Composition
-from ..estimators.scale import Scale
-from ..estimators.shared.statements import describe_bounds
+from ..estimators.scale import EstimatorScale
+from ..estimators.shared.statements import describe_estimator_bounds
 from ..gate.gate import Gate
 from ..gate.oracle import Integers, Query
 from ..gate.shares import NoiseShare
 from ..mechanisms import Gaussian
 from ..release.noise import RandomSource
 from . import quantiles
-from .passes import Array, Values, sum_over_rows, width_of
+from .passes import Array, Values, count_columns_to_preprocess, sum_rows_to_preprocess
 from .transformer import PrivateTransformer
 
 
@@ -33,7 +33,7 @@ class BoundedTransformer(PrivateTransformer):
 
     def _check_levels(self) -> tuple[float, float]:
         try:
-            low, high = (quantiles.round_level("quantiles", q) for q in self.quantiles)
+            low, high = (quantiles.round_quantile_level("quantiles", q) for q in self.quantiles)
         except (TypeError, ValueError):
             low, high = 1.0, 0.0
         if not low < high:
@@ -43,25 +43,25 @@ class BoundedTransformer(PrivateTransformer):
     def _charge_for_bounds(self, noise_multiplier: float) -> Composition:
         if self.bounds is not None:
             return Composition()
-        self._check_levels(), quantiles.build_grid(self.domain, _width(self.domain))
-        return quantiles.compute_search_charge(self.domain, noise_multiplier)
+        self._check_levels(), quantiles.build_quantile_grid(self.domain, _count_columns_of_domain(self.domain))
+        return quantiles.compute_quantile_charge(self.domain, noise_multiplier)
 
     def _prepare_input(self, X: Any) -> Values:
         values: Values = super()._prepare_input(X)
         if self.bounds is not None:
-            Scale.from_bounds("bounds", self.bounds, width_of(values))
+            EstimatorScale.from_bounds("bounds", self.bounds, count_columns_to_preprocess(values))
         else:
-            quantiles.build_grid(self.domain, width_of(values))
+            quantiles.build_quantile_grid(self.domain, count_columns_to_preprocess(values))
         return values
 
     def _find_bounds(self, values: Values, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
         """Returns the lower and upper bound of each column. The lower one is smaller."""
-        size = width_of(values)
+        size = count_columns_to_preprocess(values)
         if self.bounds is not None:
-            scale = Scale.from_bounds("bounds", self.bounds, size)
+            scale = EstimatorScale.from_bounds("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
         found = quantiles.search_quantiles(gate, values, self._check_levels(), self.domain, noise_multiplier)
-        grid = quantiles.build_grid(self.domain, size)
+        grid = quantiles.build_quantile_grid(self.domain, size)
         low, high = np.sort(found, axis=0)  # few values may give a lower bound above the upper one
         low = np.minimum(low, len(grid) - 2)
         high = np.maximum(high, low + 1)  # bounds must differ even if a column has only one value
@@ -69,13 +69,15 @@ class BoundedTransformer(PrivateTransformer):
 
     def _list_bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         if self.bounds is not None:
-            return (), {"bounds of the features": f"declared: {describe_bounds(self.bounds)}"}
-        shown = f"bounds of {self.n_features_in_} columns, by noisy quantiles: {describe_bounds(self.bounds_)}"
-        domain = "any number" if self.domain is None else f"declared: {describe_bounds(self.domain)}"
+            return (), {"bounds of the features": f"declared: {describe_estimator_bounds(self.bounds)}"}
+        shown = (
+            f"bounds of {self.n_features_in_} columns, by noisy quantiles: {describe_estimator_bounds(self.bounds_)}"
+        )
+        domain = "any number" if self.domain is None else f"declared: {describe_estimator_bounds(self.domain)}"
         return (shown,), {"where bounds were looked for": domain}
 
 
-def _width(domain: Any) -> int:
+def _count_columns_of_domain(domain: Any) -> int:
     """Returns the number of columns for which a domain has bounds. Returns 1 if all columns have the same bounds."""
     try:
         return max(np.size(end) for end in domain) if domain is not None else 1
@@ -176,7 +178,7 @@ class StandardScaler(BoundedTransformer):
         bounds, noise = self._split_noise(spent)
         self.bounds_ = low, high = self._find_bounds(values, gate, bounds)
         middle, half = low + (high - low) / 2, (high - low) / 2
-        count, sums, squares = gate.release_gaussian(moments_query(values, low, high), noise).value.reshape(3, -1)
+        count, sums, squares = gate.release_gaussian(build_scaler_query(values, low, high), noise).value.reshape(3, -1)
         many = np.maximum(count, 1.0)
         mean = np.clip(sums / many, -1, 1)
         variance = np.clip(squares / many, 0, 1) - mean**2
@@ -191,22 +193,22 @@ class StandardScaler(BoundedTransformer):
         return (*released, f"a noisy mean and standard deviation of {self.n_features_in_} columns"), public
 
 
-def moments_query(values: Values, low: Any, high: Any) -> Query:
+def build_scaler_query(values: Values, low: Any, high: Any) -> Query:
     """Returns the query of the number, sum and sum of squares of each column's values. Values are clipped to
     [low, high] and mapped to [-1, 1].
 
     NaN does not count as a value. A mapped value u adds (1, u, u^2), truncated toward zero to multiples of 2^-20. So
     the norm of what it adds is at most sqrt(3).
     """
-    columns = width_of(values)
+    columns = count_columns_to_preprocess(values)
 
-    def evaluate(source: RandomSource) -> Integers:
-        return sum_over_rows(values, partial(_sum_moments, low, high), 3 * columns, source)
+    def evaluate_scaler_moments(source: RandomSource) -> Integers:
+        return sum_rows_to_preprocess(values, partial(_sum_scaler_moments, low, high), 3 * columns, source)
 
-    return Query((3 * columns,), math.sqrt(3 * columns) * (1 + 2.0**-50), 1.0, 2.0**-DIGITS, evaluate)
+    return Query((3 * columns,), math.sqrt(3 * columns) * (1 + 2.0**-50), 1.0, 2.0**-DIGITS, evaluate_scaler_moments)
 
 
-def _sum_moments(low: Any, high: Any, values: Array) -> Integers:
+def _sum_scaler_moments(low: Any, high: Any, values: Array) -> Integers:
     one = 2**DIGITS
     units = (np.clip(values, low, high) - (low + (high - low) / 2)) / ((high - low) / 2)
     there = ~np.isnan(units)

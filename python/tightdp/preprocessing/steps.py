@@ -8,7 +8,7 @@ from typing import Any
 from .transformer import PrivateTransformer
 
 
-def check_named_steps(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
+def check_names_of_transformers(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
     """Checks ``steps``, and returns a list of tuples of length ``length`` whose first entries are different names."""
     shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
@@ -22,11 +22,11 @@ def check_named_steps(steps: Any, argument: str, length: int) -> list[tuple[Any,
     return found
 
 
-def list_members(transformers: Any, length: int) -> list[tuple[Any, ...]]:
+def list_named_transformers(transformers: Any, length: int) -> list[tuple[Any, ...]]:
     """Checks the named parts of a transformer, and returns them. Each part is a private transformer without a budget of
     its own, or None for "passthrough"."""
     found = []
-    for name, given, *columns in check_named_steps(transformers, "transformers", length):
+    for name, given, *columns in check_names_of_transformers(transformers, "transformers", length):
         member = None if length == 3 and isinstance(given, str) and given == "passthrough" else given
         if member is not None:
             if not isinstance(member, PrivateTransformer):
@@ -56,7 +56,7 @@ def _copy_parameter(value: Any) -> Any:
     return type(value)(map(_copy_parameter, value)) if type(value) in (list, tuple) else value
 
 
-class NamedParts:
+class NamedTransformers:
     """A mixin with scikit-learn's nested parameters: NAME is a part, and NAME__PARAMETER a parameter of that part."""
 
     _steps: str

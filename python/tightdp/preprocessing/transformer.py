@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from ..algorithms.driver import make_random_source
+from ..algorithms.driver import make_algorithm_source
 from ..bound import Bound
 from ..composition import Composition
 from ..estimators.shared.all_or_nothing import fit_on_a_copy
-from ..estimators.shared.ownership import check_free
+from ..estimators.shared.ownership import check_not_fitted_part
 from ..estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
@@ -31,8 +31,8 @@ from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement
 from ..statement.wording import AGAIN, list_values
-from .cells import check_width, convert_to_blocks
-from .passes import stream_features
+from .cells import check_width_to_preprocess, convert_blocks_to_preprocess
+from .passes import stream_features_to_preprocess
 
 TYPES = "types of the columns"
 """Name of the public fact about the columns' types."""
@@ -75,10 +75,10 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         """Learns privately from X (n, d): an array, a table of columns, a memory map or ``Blocks``. y is not used.
 
         An error names the argument, before any record is used."""
-        check_free(self)
-        X = convert_to_blocks(X)
+        check_not_fitted_part(self)
+        X = convert_blocks_to_preprocess(X)
         spent, delta = self._plan_budget()
-        source = make_random_source(self.random_state)
+        source = make_algorithm_source(self.random_state)
         payment = LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         values, charge = self._prepare_input(X), self._charge(spent)
         self._types = (
@@ -154,7 +154,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         """Checks X, and returns the input of ``_transform_values``. Blocks are returned unchanged."""
         if isinstance(X, Blocks):
             check_numbers(X)
-            check_width(self, X, None, reset=reset)
+            check_width_to_preprocess(self, X, None, reset=reset)
             return X
         values = validate_data(self, X, reset=reset)
         return values.astype(np.float64)
@@ -162,7 +162,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _prepare_input(self, X: Any) -> Any:
         """Checks X, and returns the input of ``_release_and_learn``. For blocks, this is a stream."""
         values = self._read_table(X, reset=True)
-        return stream_features(values) if isinstance(values, Blocks) else values
+        return stream_features_to_preprocess(values) if isinstance(values, Blocks) else values
 
     # Steps of a fit, by itself and in a pipeline.
 

@@ -19,7 +19,7 @@ _NAMES = {np.dtype(name): name for name in ("float16", "float32", "float64")}
 
 
 @dataclass(slots=True)  # not frozen: that triples the time to make one
-class Examples:
+class ExamplesToClip:
     """Per-example arrays of shape (batch, *shape), one for each parameter. An array is not copied if each of its rows
     is contiguous in memory."""
 
@@ -40,7 +40,7 @@ class Examples:
         return np.float64 if self.dtype == "float64" else np.float32
 
 
-def view_examples(name: str, value: Any) -> Examples:
+def view_examples_to_clip(name: str, value: Any) -> ExamplesToClip:
     """Checks ``value`` and returns a view of it. It is one array of shape (batch, *shape), or a list of such arrays of
     one dtype."""
     is_list = isinstance(value, (list, tuple))
@@ -53,7 +53,7 @@ def view_examples(name: str, value: Any) -> Examples:
     dtypes: list[str] = []
     for i, x in enumerate(given):
         label = f"{name}[{i}]" if is_list else name
-        x, shape, dtype = _view_array(label, x)
+        x, shape, dtype = _view_array_to_clip(label, x)
         if dtype is None:
             raise TypeError(f"{label} must be of dtype {_DTYPES}, got {getattr(x, 'dtype', '?')}")
         if len(shape) < (1 if is_list else 2):
@@ -66,16 +66,16 @@ def view_examples(name: str, value: Any) -> Examples:
         raise ValueError(f"{name} must agree in their first axis, the batch, got {batches}")
     if dtypes.count(dtypes[0]) < len(dtypes):
         raise TypeError(f"{name} must be of one dtype, got {sorted(set(dtypes))}")
-    found = Examples(tuple(arrays), tuple(shapes), batches[0], dtypes[0], is_list, is_torch(given[0]))
+    found = ExamplesToClip(tuple(arrays), tuple(shapes), batches[0], dtypes[0], is_list, is_torch_array(given[0]))
     if found.columns == 0:
         raise ValueError(f"{name} must have at least one column")
     return found
 
 
-def _view_array(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
+def _view_array_to_clip(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
     """Returns an array in host memory as the kernels read it, its shape, and its type. The type is None if the kernels
     do not support it."""
-    x = as_numpy(x)
+    x = as_host_array(x)
     if isinstance(x, np.ndarray):
         if x.ndim == 0:
             return x, (), "float64"
@@ -98,13 +98,13 @@ def _view_array(label: str, x: Any) -> tuple[Any, tuple[int, ...], str | None]:
     return x, shape, dtype
 
 
-def as_numpy(x: Any) -> Any:
+def as_host_array(x: Any) -> Any:
     """Returns a torch tensor's memory as a NumPy array, whose shape and type take a fifth of the time to read.
 
     Other values are returned unchanged. So are tensors of bfloat16 or outside host memory, which NumPy does not have:
     they are read by DLPack.
     """
-    if not isinstance(x, np.ndarray) and is_torch(x):
+    if not isinstance(x, np.ndarray) and is_torch_array(x):
         try:
             return (x.detach() if x.requires_grad else x).numpy()
         except (RuntimeError, TypeError):  # these, sparse ones, or what a transform of torch.func wraps
@@ -112,12 +112,12 @@ def as_numpy(x: Any) -> Any:
     return x
 
 
-def is_torch(x: Any) -> bool:
+def is_torch_array(x: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def prepare_outputs(found: Examples, out: Any, name: str = "out", *, integers: bool = False) -> list[Any]:
+def prepare_arrays_of_sums(found: ExamplesToClip, out: Any, name: str = "out", *, integers: bool = False) -> list[Any]:
     """Returns the arrays that the sums are written to: those of ``out``, after checks, or new ones.
 
     Their dtype is float32 or float64, or int64 with ``integers``."""
@@ -133,7 +133,7 @@ def prepare_outputs(found: Examples, out: Any, name: str = "out", *, integers: b
             raise TypeError(f"{name} must be {wanted}, got {type(x).__name__}")
         if getattr(x, "requires_grad", False):
             raise ValueError(f"{name} must be {wanted}, got a tensor that requires gradient")
-        view = as_numpy(x)
+        view = as_host_array(x)
         has, dtype, contiguous, writable = describe_rows(view)
         # ``contiguous`` says that each row has no gaps; there may be some between rows.
         dense = contiguous and (view if isinstance(view, np.ndarray) else np.from_dlpack(view)).flags.c_contiguous
@@ -146,7 +146,7 @@ def prepare_outputs(found: Examples, out: Any, name: str = "out", *, integers: b
     return given
 
 
-def convert_outputs(found: Examples, outs: list[Any]) -> Any:
+def convert_sums_to_library(found: ExamplesToClip, outs: list[Any]) -> Any:
     """Returns the sums as arrays of the caller's library."""
     if found.torch:
         torch = sys.modules["torch"]
@@ -154,7 +154,7 @@ def convert_outputs(found: Examples, outs: list[Any]) -> Any:
     return outs if found.is_list else outs[0]
 
 
-def check_columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[np.float64]:
+def check_columns_for_clipping(name: str, value: Any, found: ExamplesToClip) -> npt.NDArray[np.float64]:
     """Checks and flattens one finite number for each column. ``value`` is an array of the parameter's shape, a list of
     such arrays, or a flat vector."""
     if isinstance(value, (list, tuple)) and found.is_list:
@@ -175,7 +175,7 @@ def check_columns_vector(name: str, value: Any, found: Examples) -> npt.NDArray[
     return np.ascontiguousarray(flat)
 
 
-def check_weights_vector(value: Any, batch: int) -> npt.NDArray[np.float64] | None:
+def check_weights_for_clipping(value: Any, batch: int) -> npt.NDArray[np.float64] | None:
     """Checks weights, one finite number >= 0 for each example, and returns them as float64."""
     if value is None:
         return None

@@ -71,7 +71,7 @@ class ClippingRun:
     """The checked arguments of a call: arrays in groups with their bounds, and the arrays that the sums are written
     to."""
 
-    found: arrays.Examples
+    found: arrays.ExamplesToClip
     outs: list[Any]
     groups: list[tuple[list[int], float]]
     grouped: bool
@@ -85,7 +85,7 @@ class ClippingRun:
     @property
     def sensitivity(self) -> float:
         """Largest L2 norm that one example adds, over all groups together, rounded up."""
-        return total_sensitivity(self.groups)
+        return bound_clipped_sum_sensitivity(self.groups)
 
     def execute_run(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
         """Writes the sums, plus normal noise of standard deviation ``deviation``, to ``outs``. Returns the norms.
@@ -97,11 +97,11 @@ class ClippingRun:
         if rng is None or not deviation > 0:
             rng, deviation = None, 0.0
         elif grid:
-            deviation = convert_to_steps(grid, deviation)
+            deviation = convert_deviation_to_grid(grid, deviation)
         stream = rng.stream() if rng is not None and grid else None
-        starts = _list_starts(self.found.shapes) if len(self.groups) > 1 else None
-        integers = get_dtype_name(self.outs[0]) == "int64"
-        sums = [arrays.as_numpy(x) for x in self.outs]
+        starts = _list_first_columns_to_clip(self.found.shapes) if len(self.groups) > 1 else None
+        integers = get_dtype_of_sums(self.outs[0]) == "int64"
+        sums = [arrays.as_host_array(x) for x in self.outs]
         norms = np.empty((len(self.groups), self.found.batch))
         for (indices, bound), row in zip(self.groups, norms, strict=True):
             kernels.clipped_sum(
@@ -129,62 +129,62 @@ class ClippingRun:
         """Selects from ``values``, which has one number for each column, those of the arrays ``indices``."""
         if values is None or len(self.groups) == 1:  # a single group has all arrays, in their order
             return values
-        parts = np.split(values, _list_starts(self.found.shapes)[1:])
+        parts = np.split(values, _list_first_columns_to_clip(self.found.shapes)[1:])
         return np.concatenate([parts[i] for i in indices])
 
 
-def _list_starts(shapes: Sequence[tuple[int, ...]]) -> list[int]:
+def _list_first_columns_to_clip(shapes: Sequence[tuple[int, ...]]) -> list[int]:
     """Returns the number of the first column of each array."""
     return list(itertools.accumulate((math.prod(s) for s in shapes[:-1]), initial=0))
 
 
 @functools.lru_cache(256)
-def convert_to_steps(grid: float, deviation: float) -> float:
+def convert_deviation_to_grid(grid: float, deviation: float) -> float:
     """Returns deviation / grid, and at most 2^39. The deviation was rounded from an exact product. The result is not
     below this product / grid, unless it is 2^39."""
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
 
 
-def clip_on_host(
+def clip_examples_on_host(
     grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
 ) -> tuple[Any, Norms]:
     """Returns the sum and the norms of arrays in host memory. Without ``rng``, no noise is added, and an exact sum is
     of integers."""
-    exact = is_exact(how.arithmetic)
-    run = prepare_run(grads, how, exact=exact, integers=exact and rng is None)
+    exact = is_arithmetic_exact(how.arithmetic)
+    run = prepare_clipping_run(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
     if rng is not None:
-        deviation = compute_noise_deviation(noise_multiplier, run.sensitivity, get_dtype_name(run.outs[0]))
-    norms = run.execute_run(deviation, rng, grid_of(run.sensitivity, noise_multiplier) if exact else 0.0)
-    return arrays.convert_outputs(run.found, run.outs), norms
+        deviation = compute_release_deviation(noise_multiplier, run.sensitivity, get_dtype_of_sums(run.outs[0]))
+    norms = run.execute_run(deviation, rng, find_grid_of_sums(run.sensitivity, noise_multiplier) if exact else 0.0)
+    return arrays.convert_sums_to_library(run.found, run.outs), norms
 
 
-def prepare_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:
+def prepare_clipping_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:
     """Checks the arguments of a call, and returns the run. With ``integers``, its sums are int64, in units of the
     grid."""
-    found = arrays.view_examples("grads", grads)
-    w = arrays.check_weights_vector(how.weights, found.batch)
-    outs = arrays.prepare_outputs(found, how.out, integers=integers)
-    floats = None if exact else bound_range(found.dtype, get_dtype_name(outs[0]))
+    found = arrays.view_examples_to_clip("grads", grads)
+    w = arrays.check_weights_for_clipping(how.weights, found.batch)
+    outs = arrays.prepare_arrays_of_sums(found, how.out, integers=integers)
+    floats = None if exact else get_range_of_max_norm(found.dtype, get_dtype_of_sums(outs[0]))
     parts: list[tuple[list[int], float]]
     if how.groups is None and type(how.max_norm) is float:
-        parts = _build_one_group(len(found.shapes), how.max_norm, floats)
+        parts = _build_one_clipping_group(len(found.shapes), how.max_norm, floats)
     else:
-        parts = group_bounds(len(found.shapes), how.max_norm, how.groups)
-        check_norm_bounds(parts, floats)
+        parts = group_clipping_norms(len(found.shapes), how.max_norm, how.groups)
+        check_clipping_norms(parts, floats)
     if w is not None:
-        check_norm_bounds(parts, floats, float(w.max(initial=1.0)))
-    a = None if how.center is None else arrays.check_columns_vector("center", how.center, found)
+        check_clipping_norms(parts, floats, float(w.max(initial=1.0)))
+    a = None if how.center is None else arrays.check_columns_for_clipping("center", how.center, found)
     inverse: npt.NDArray[np.float64] | None = None
     if how.scale is not None:
-        b = arrays.check_columns_vector("scale", how.scale, found)
+        b = arrays.check_columns_for_clipping("scale", how.scale, found)
         if not (b >= 1e-300).all():
             raise ValueError("scale must be in [1e-300, inf)")
         inverse = 1.0 / b
     if (a is None) != (inverse is None):
         a = np.zeros(found.columns) if a is None else a
         inverse = np.ones(found.columns) if inverse is None else inverse
-    grouped = how.groups is not None or has_several_bounds(how.max_norm)
+    grouped = how.groups is not None or has_several_clipping_norms(how.max_norm)
     how.check_accumulate()
     return ClippingRun(
         found,
@@ -200,7 +200,7 @@ def prepare_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: boo
     )
 
 
-def check_norm_bounds(
+def check_clipping_norms(
     groups: list[tuple[list[int], float]], floats: tuple[float, float] | None, largest_weight: float = 1.0
 ) -> None:
     """Raises ValueError unless every bound is in the range ``floats``, or in that of exact arithmetic if it is None."""
@@ -215,15 +215,17 @@ def check_norm_bounds(
 
 
 @functools.lru_cache(256)
-def _build_one_group(arrays: int, max_norm: float, floats: tuple[float, float] | None) -> list[tuple[list[int], float]]:
+def _build_one_clipping_group(
+    arrays: int, max_norm: float, floats: tuple[float, float] | None
+) -> list[tuple[list[int], float]]:
     """Returns one checked group of all arrays. Results are cached, because training calls this at every step and a
     check takes microseconds."""
-    parts = group_bounds(arrays, max_norm, None)
-    check_norm_bounds(parts, floats)
+    parts = group_clipping_norms(arrays, max_norm, None)
+    check_clipping_norms(parts, floats)
     return parts
 
 
-def clip_factors(norms: Norms, bound: float) -> Norms:
+def compute_clip_factors(norms: Norms, bound: float) -> Norms:
     """Returns min(1, bound / norm) of each example. Subnormal factors, whose relative rounding error has no bound, are
     replaced by 0."""
     with np.errstate(divide="ignore", over="ignore"):
@@ -232,14 +234,14 @@ def clip_factors(norms: Norms, bound: float) -> Norms:
     return factors
 
 
-def is_exact(arithmetic: str) -> bool:
+def is_arithmetic_exact(arithmetic: str) -> bool:
     if arithmetic not in ("exact", "float"):
         raise ValueError(f'arithmetic must be "exact" or "float", got {arithmetic!r}')
     return arithmetic == "exact"
 
 
 @functools.lru_cache(256)
-def grid_of(bound: float, noise_multiplier: float = 1.0) -> float:
+def find_grid_of_sums(bound: float, noise_multiplier: float = 1.0) -> float:
     """Returns the grid of sums that one example moves by at most ``bound``.
 
     It is the power of two for which bound / grid is in [2^23, 2^24). It is coarser if the noise would exceed 2^30 grid
@@ -248,24 +250,24 @@ def grid_of(bound: float, noise_multiplier: float = 1.0) -> float:
     return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))
 
 
-def total_sensitivity(groups: list[tuple[list[int], float]]) -> float:
+def bound_clipped_sum_sensitivity(groups: list[tuple[list[int], float]]) -> float:
     """Returns how far one example of weight 1 moves the sums of all groups in L2 norm, rounded up."""
     if len(groups) == 1:
         return groups[0][1]
     return math.hypot(*(bound for _, bound in groups)) * (1 + 2.0**-50)
 
 
-def get_dtype_name(array: Any) -> str:
+def get_dtype_of_sums(array: Any) -> str:
     return _NAMES.get(array.dtype) or str(array.dtype).removeprefix("torch.")
 
 
-def bound_range(dtype: str, out_dtype: str) -> tuple[float, float]:
+def get_range_of_max_norm(dtype: str, out_dtype: str) -> tuple[float, float]:
     """Returns the range of ``max_norm`` for rows of ``dtype`` whose sum is of ``out_dtype``."""
     low, high = _RANGES.get(dtype, _SINGLE_RANGE)
     return low, high if out_dtype == "float64" else _SINGLE_RANGE[1]
 
 
-def compute_noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
+def compute_release_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
     """Returns the standard deviation of the noise. Raises ValueError if it is too large for sums of ``out_dtype``."""
     deviation, most = multiplier * sensitivity, _LARGEST_DEVIATION[out_dtype]
     if not deviation <= most:
@@ -273,12 +275,12 @@ def compute_noise_deviation(multiplier: float, sensitivity: float, out_dtype: st
     return deviation
 
 
-def find_largest_deviation(dtype: str, grid: float) -> float:
+def find_largest_release_deviation(dtype: str, grid: float) -> float:
     """Returns the largest deviation of noise on a sum of that dtype. Integers are in units of ``grid``."""
     return math.ldexp(grid, _LARGEST_SIGMA) if dtype == "int64" else _LARGEST_DEVIATION[dtype]
 
 
-def check_power_of_two(name: str, value: Any) -> float:
+def check_release_grid(name: str, value: Any) -> float:
     """Returns a checked power of two in [2^-900, 2^900]."""
     x = _check.positive(name, value)
     if math.frexp(x)[0] != 0.5 or not 2.0**-900 <= x <= 2.0**900:
@@ -286,19 +288,19 @@ def check_power_of_two(name: str, value: Any) -> float:
     return x
 
 
-def has_several_bounds(max_norm: Any) -> bool:
+def has_several_clipping_norms(max_norm: Any) -> bool:
     """Tells whether ``max_norm`` is a sequence of bounds, one for each group."""
     if isinstance(max_norm, np.ndarray):
         return max_norm.ndim > 0
     return isinstance(max_norm, Sequence) and not isinstance(max_norm, (str, bytes, bytearray))
 
 
-def group_bounds(
+def group_clipping_norms(
     arrays: int, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
 ) -> list[tuple[list[int], float]]:
     """Returns (indices, bound) of each group. ``arrays`` is the number of arrays."""
     every = list(range(arrays))
-    if groups is None and not has_several_bounds(max_norm):
+    if groups is None and not has_several_clipping_norms(max_norm):
         return [(every, _check.positive("max_norm", max_norm))]
     if groups is None:
         groups = [[i] for i in every]
@@ -308,7 +310,7 @@ def group_bounds(
         raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
     if sorted(i for group in indices for i in group) != every or not all(indices):
         raise ValueError(f"groups must hold each index in [0, {len(every)}) once, got {groups!r}")
-    bounds: list[Any] = list(max_norm) if has_several_bounds(max_norm) else [max_norm]  # type: ignore[arg-type]
+    bounds: list[Any] = list(max_norm) if has_several_clipping_norms(max_norm) else [max_norm]  # type: ignore[arg-type]
     if len(bounds) != len(indices):
         raise ValueError(f"max_norm must have one entry for each group, {len(indices)}, got {len(bounds)}")
     return list(zip(indices, [_check.positive("max_norm", c) for c in bounds], strict=True))

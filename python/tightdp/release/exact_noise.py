@@ -21,7 +21,7 @@ from .._core import RandomStream
 from .._support import _check
 from ..mechanisms import ZCDP, DiscreteGaussian, Gaussian, Mechanism
 from . import clipping, kernels
-from .noise import RandomSource, Size, check_size, resolve_source
+from .noise import RandomSource, Size, check_size_of_noise, resolve_random_source
 
 Integers = npt.NDArray[np.int64]
 
@@ -43,7 +43,7 @@ def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource 
     >>> discrete_gaussian(3, 4, rng=__import__("tightdp").Philox(1)).dtype
     dtype('int64')
     """
-    return _draw_integers("sigma", sigma, size, rng, kernels.add_discrete_gaussian)
+    return _draw_exact_noise("sigma", sigma, size, rng, kernels.add_discrete_gaussian)
 
 
 def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
@@ -58,7 +58,7 @@ def discrete_laplace(scale: float | Fraction, size: Size, *, rng: RandomSource |
     >>> dp.discrete_laplace(10, 3, rng=dp.Philox(1)).shape
     (3,)
     """
-    return _draw_integers("scale", scale, size, rng, kernels.add_discrete_laplace)
+    return _draw_exact_noise("scale", scale, size, rng, kernels.add_discrete_laplace)
 
 
 def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:
@@ -79,14 +79,14 @@ def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: Random
     >>> rounded_gaussian([0.01, 1000.0], 2, rng=__import__("tightdp").Philox(1)).tolist()
     [0, -881]
     """
-    shape, n = check_size(size)
+    shape, n = check_size_of_noise(size)
     each = isinstance(sigma, (np.ndarray, list, tuple))
-    deviations = _check.reals("sigma", sigma) if each else np.array(_check_double("sigma", sigma))
+    deviations = _check.reals("sigma", sigma) if each else np.array(_check_deviation_is_double("sigma", sigma))
     if not ((deviations > 0) & (deviations <= 2.0**39)).all():
         raise ValueError(f"sigma must be in (0, 2^39], got {sigma!r}")
     if each and deviations.shape != shape:
         raise ValueError(f"sigma must be a number or of shape {shape}, as size is, got shape {deviations.shape}")
-    rng = resolve_source(rng)
+    rng = resolve_random_source(rng)
     out = np.zeros(n, np.int64)
     kernels.add_rounded_normals(rng.stream(), deviations.reshape(-1) if each else deviations, out)
     return out.reshape(shape)
@@ -138,28 +138,28 @@ def exact_release(
     >>> r.mechanism, bool((r.value % r.grid == 0).all())
     (Gaussian(noise_multiplier=2.0), True)
     """
-    rng = resolve_source(rng)
+    rng = resolve_random_source(rng)
     bound = clipping.exact_bound("max_norm", max_norm)
     multiplier = _check.positive("noise_multiplier", noise_multiplier)
     if noise not in ("gaussian", "discrete_gaussian"):
         raise ValueError(f'noise must be "gaussian" or "discrete_gaussian", got {noise!r}')
-    step = clipping.grid_of(bound, multiplier) if grid is None else clipping.check_power_of_two("grid", grid)
+    step = clipping.find_grid_of_sums(bound, multiplier) if grid is None else clipping.check_release_grid("grid", grid)
     sigma = Fraction(multiplier) * Fraction(bound) / Fraction(step)
     if not _LOW <= sigma <= _HIGH / 2 or bound / step >= 2.0**62:
         raise ValueError(
             "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^39] and "
             f"max_norm / grid under 2^62, got {step!r}"
         )
-    run = clipping.prepare_run(grads, clipping.ClippingSettings(bound), exact=True, integers=True)
+    run = clipping.prepare_clipping_run(grads, clipping.ClippingSettings(bound), exact=True, integers=True)
     mechanism: Mechanism
     if noise == "gaussian":
         values = run.outs = [np.empty(shape) for shape in run.found.shapes]
         run.execute_run(multiplier * bound, rng, step)
-        spread, mechanism = clipping.convert_to_steps(step, multiplier * bound), Gaussian(multiplier)
+        spread, mechanism = clipping.convert_deviation_to_grid(step, multiplier * bound), Gaussian(multiplier)
     else:
         run.execute_run(0.0, None, step)
         # sigma is rounded up to few digits. This adds less than a 2^-20th of the noise, and keeps integers short.
-        sigma = _round_fraction_up(sigma, 20)
+        sigma = _round_deviation_up(sigma, 20)
         for total in run.outs:
             kernels.add_discrete_gaussian(rng.stream(), sigma.numerator, sigma.denominator, total.reshape(-1))
         values, spread = [total * step for total in run.outs], float(sigma)
@@ -169,7 +169,7 @@ def exact_release(
     return ExactRelease(values if run.found.is_list else values[0], mechanism, step, spread)
 
 
-def _draw_integers(
+def _draw_exact_noise(
     name: str,
     parameter: float | Fraction,
     size: Size,
@@ -177,15 +177,15 @@ def _draw_integers(
     add: Callable[[RandomStream, int, int, Integers], None],
 ) -> Integers:
     """Draws integers with a rational parameter from a new stream of the source."""
-    ratio = _check_ratio(name, parameter)
-    rng = resolve_source(rng)
-    shape, n = check_size(size)
+    ratio = _check_ratio_of_noise(name, parameter)
+    rng = resolve_random_source(rng)
+    shape, n = check_size_of_noise(size)
     out = np.zeros(n, np.int64)
     add(rng.stream(), ratio.numerator, ratio.denominator, out)
     return out.reshape(shape)
 
 
-def _check_ratio(name: str, value: float | Fraction) -> Fraction:
+def _check_ratio_of_noise(name: str, value: float | Fraction) -> Fraction:
     ratio = value if isinstance(value, Fraction) else Fraction(_check.positive(name, value))
     if not _LOW <= ratio <= _HIGH or ratio.numerator >= 2**53 or ratio.denominator > 2**63:
         raise ValueError(
@@ -195,14 +195,14 @@ def _check_ratio(name: str, value: float | Fraction) -> Fraction:
     return ratio
 
 
-def _check_double(name: str, value: Any) -> float:
+def _check_deviation_is_double(name: str, value: Any) -> float:
     x = _check.positive(name, value)
     if isinstance(value, (int, Fraction)) and x != value:
         raise ValueError(f"{name} must be a number that a double holds, got {value!r}")
     return x
 
 
-def _round_fraction_up(sigma: Fraction, bits: int) -> Fraction:
+def _round_deviation_up(sigma: Fraction, bits: int) -> Fraction:
     """Rounds sigma up to about ``bits`` + 1 binary digits."""
     unit = Fraction(2) ** min(0, math.frexp(sigma)[1] - 1 - bits)
     return math.ceil(sigma / unit) * unit

@@ -18,7 +18,7 @@ from . import clipping
 from .clipping import Arithmetic, ClippingSettings, Norms
 from .cuda import clipping as device
 from .cuda.arrays import on_device
-from .noise import RandomSource, resolve_source
+from .noise import RandomSource, resolve_random_source
 
 Array = npt.NDArray[Any]
 
@@ -100,12 +100,16 @@ def clipped_sum(
     (array([0.9, 1.2]), array([5. , 0.5]))
     """
     how = ClippingSettings(max_norm, weights, center, scale, groups, normalize, stability, out, accumulate, arithmetic)
-    return _clip(grads, how, 0.0, None)
+    return _clip_examples(grads, how, 0.0, None)
 
 
-def _clip(grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None) -> tuple[Any, Norms]:
+def _clip_examples(
+    grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
+) -> tuple[Any, Norms]:
     """Clips and adds up on the device or on the host, where the arrays are."""
-    return (device.clip_on_device if on_device(grads) else clipping.clip_on_host)(grads, how, noise_multiplier, rng)
+    return (device.clip_examples_on_device if on_device(grads) else clipping.clip_examples_on_host)(
+        grads, how, noise_multiplier, rng
+    )
 
 
 # The first two overloads tell type checkers the result's type for NumPy's arrays. For arrays of other libraries it is
@@ -174,7 +178,7 @@ def clip_and_noise(
     """
     multiplier = _check.nonnegative("noise_multiplier", noise_multiplier)
     how = ClippingSettings(max_norm, weights, center, scale, groups, normalize, stability, out, False, arithmetic)
-    return _clip(grads, how, multiplier, resolve_source(rng))[0]
+    return _clip_examples(grads, how, multiplier, resolve_random_source(rng))[0]
 
 
 def exact_grid(max_norm: float | Sequence[float]) -> float:
@@ -198,8 +202,8 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
     >>> bool((release == dp.clip_and_noise(np.ones((8, 3)), 1.0, 0.5, rng=dp.Philox(1))).all())
     True
     """
-    bounds = list(max_norm) if clipping.has_several_bounds(max_norm) else [max_norm]  # type: ignore[arg-type]
+    bounds = list(max_norm) if clipping.has_several_clipping_norms(max_norm) else [max_norm]  # type: ignore[arg-type]
     if not bounds:
         raise ValueError("max_norm must hold at least one bound")
     checked = [clipping.exact_bound("max_norm", c) for c in bounds]
-    return clipping.grid_of(clipping.total_sensitivity([([], c) for c in checked]))
+    return clipping.find_grid_of_sums(clipping.bound_clipped_sum_sensitivity([([], c) for c in checked]))

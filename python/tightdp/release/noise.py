@@ -56,7 +56,7 @@ class RandomSource(ABC):
         kind = np.dtype(dtype)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise TypeError(f"dtype must be float32 or float64, got {dtype!r}")
-        shape, _ = check_size(size)
+        shape, _ = check_size_of_noise(size)
         out = np.empty(shape, kind)
         kernels.random_normal(self.stream(), 0, out)
         return out
@@ -69,7 +69,7 @@ class RandomSource(ABC):
         >>> bool((dp.Philox(1).uniform(100) < 1).all())
         True
         """
-        shape, n = check_size(size)
+        shape, n = check_size_of_noise(size)
         return random_uniform(self.stream(), 0, n).reshape(shape)
 
     def integers(self, size: Size) -> npt.NDArray[np.uint64]:
@@ -80,7 +80,7 @@ class RandomSource(ABC):
         >>> dp.Philox(1).integers(2).dtype
         dtype('uint64')
         """
-        shape, n = check_size(size)
+        shape, n = check_size_of_noise(size)
         return random_integers(self.stream(), 0, n).reshape(shape)
 
     def bernoulli(self, probability: float, size: Size) -> npt.NDArray[np.bool_]:
@@ -168,7 +168,7 @@ class Philox(RandomSource):
         return f"Philox({self._seed})" if self._first == 0 else f"Philox({self._seed}, {self._first})"
 
 
-def resolve_source(rng: RandomSource | None) -> RandomSource:
+def resolve_random_source(rng: RandomSource | None) -> RandomSource:
     """Returns ``rng``, or the default source if it is None."""
     if rng is None:
         return SecureRandom()
@@ -182,7 +182,7 @@ _LARGEST = 2**40
 once."""
 
 
-def check_size(size: Size) -> tuple[tuple[int, ...], int]:
+def check_size_of_noise(size: Size) -> tuple[tuple[int, ...], int]:
     """Checks ``size``, and returns it as a shape with its number of values."""
     try:
         shape = tuple(operator.index(s) for s in size) if isinstance(size, (tuple, list)) else (operator.index(size),)

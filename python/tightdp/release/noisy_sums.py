@@ -8,7 +8,7 @@ import numpy as np
 
 from .._support import _check
 from . import arrays, clipping
-from .noise import RandomSource, resolve_source
+from .noise import RandomSource, resolve_random_source
 
 
 def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: RandomSource | None = None) -> Any:
@@ -32,21 +32,21 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
     True
     """
     sigma = _check.nonnegative("deviation", deviation)
-    rng = resolve_source(rng)
+    rng = resolve_random_source(rng)
     parts = list(total) if isinstance(total, (list, tuple)) else [total]
-    dtypes = {clipping.get_dtype_name(x) if hasattr(x, "dtype") else "?" for x in parts}
+    dtypes = {clipping.get_dtype_of_sums(x) if hasattr(x, "dtype") else "?" for x in parts}
     if dtypes not in ({"float32"}, {"float64"}, {"int64"}):
         raise TypeError(f"total must hold int64, float32 or float64 arrays, of one dtype, got {sorted(dtypes)}")
     dtype, exact = dtypes.pop(), grid is not None
     if exact != (dtype == "int64"):
         raise ValueError(f"grid must be given for int64 totals, and for no others, got {grid!r} for {dtype}")
-    step = clipping.check_power_of_two("grid", grid) if exact else 1.0
-    most = clipping.find_largest_deviation(dtype, step)
+    step = clipping.check_release_grid("grid", grid) if exact else 1.0
+    most = clipping.find_largest_release_deviation(dtype, step)
     if not sigma <= most:
         raise ValueError(f"deviation must be in [0, {most:g}] for {dtype}, got {sigma!r}")
     rows = [np.empty((0, *x.shape), np.float64 if exact else dtype) for x in parts]
-    found = arrays.view_examples("total", rows)
-    outs = arrays.prepare_outputs(found, parts, "total", integers=exact)
+    found = arrays.view_examples_to_clip("total", rows)
+    outs = arrays.prepare_arrays_of_sums(found, parts, "total", integers=exact)
     run = clipping.ClippingRun(
         found, outs, [(list(range(len(parts))), 1.0)], False, None, None, None, False, 0.01, True
     )

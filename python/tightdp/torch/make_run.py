@@ -11,7 +11,7 @@ import numpy as np
 
 from ..algorithms.adaclip import AdaCliP
 from ..algorithms.dpis import DPIS
-from ..algorithms.driver import make_random_source
+from ..algorithms.driver import make_algorithm_source
 from ..composition import Composition
 from ..ledger import Ledger
 from ..ledger.ledger import name_of
@@ -160,7 +160,7 @@ def make_private(
         check_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
         sharded = check_sharding(model, world)
         parameters = _check_model(model, optimizer, arithmetic, world)
-        make_random_source(seed)
+        make_algorithm_source(seed)
         poisson_loader.check_dataset(dataset)
         book = open_ledger(ledger) if world.is_first else None
         files = Checkpoint(folder, book) if world.is_first and folder is not None else None

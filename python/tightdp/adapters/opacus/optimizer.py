@@ -51,7 +51,7 @@ class _OpacusStepSums:
     def sensitivity(self) -> float:
         """Bound on the L2 norm of one example's contribution to all sums together, rounded up."""
         bounds = self.bounds if isinstance(self.bounds, tuple) else (self.bounds,)
-        return clipping.total_sensitivity([([], bound) for bound in bounds])
+        return clipping.bound_clipped_sum_sensitivity([([], bound) for bound in bounds])
 
     def convert_to_floats(self, i: int, parameter: Any) -> Any:
         """Returns sum ``i`` as a new tensor of floats, with the dtype and shape of ``parameter``."""
@@ -71,7 +71,7 @@ class ExactOpacusOptimizer(_Base):
     def __init__(
         self, optimizer: Any, *, arithmetic: Arithmetic = "exact", generator: Any = None, **options: Any
     ) -> None:
-        clipping.is_exact(arithmetic)
+        clipping.is_arithmetic_exact(arithmetic)
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
         self._sums: _OpacusStepSums | None = None

@@ -22,13 +22,13 @@ batch_size = _check.interval("[1e-6, inf)")
 """Check of an expected batch size. If it were below 1e-6, an epoch would have more steps than anybody takes."""
 
 
-def build_sampled_gaussian(noise_multiplier: float, sampling_probability: float) -> Mechanism:
+def build_algorithm_release(noise_multiplier: float, sampling_probability: float) -> Mechanism:
     """Returns the Gaussian mechanism on a Poisson sample with this sampling probability."""
     gaussian = Gaussian(noise_multiplier)
     return PoissonSampled(gaussian, sampling_probability) if sampling_probability < 1 else gaussian
 
 
-class RepeatedRelease(NamedTuple):
+class AlgorithmReleases(NamedTuple):
     """A Gaussian mechanism on a Poisson sample, repeated ``number`` times with the same noise."""
 
     sampling_probability: float
@@ -38,7 +38,7 @@ class RepeatedRelease(NamedTuple):
     @property
     def composed_releases(self) -> Composition:
         """The composition of all these releases."""
-        return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability) * self.number
+        return build_algorithm_release(self.noise_multiplier, self.sampling_probability) * self.number
 
 
 class AlgorithmPlan(NamedTuple):
@@ -60,7 +60,7 @@ MOST_STEPS = MOST_RELEASES // 4
 """Largest number of steps that a small batch size may lead to. Where it would be exceeded, batches are enlarged."""
 
 
-def compute_smallest_share(epochs: float) -> float:
+def compute_smallest_batch_share(epochs: float) -> float:
     """Returns the least share of the records in a batch, in (0, 1], with which ``epochs`` take at most ``MOST_STEPS``.
 
     The user chooses a batch size before the number of records is released, so every number of records needs a plan. A
@@ -68,12 +68,12 @@ def compute_smallest_share(epochs: float) -> float:
     return min(1.0, epochs / MOST_STEPS)
 
 
-def check_release_count(name: str, value: Any) -> int:
+def check_algorithm_step_count(name: str, value: Any) -> int:
     """Returns a checked setting that says how many releases are made."""
     return _check.count(name, value, most=MOST_RELEASES)
 
 
-def check_length(plan: AlgorithmPlan) -> None:
+def check_algorithm_plan_length(plan: AlgorithmPlan) -> None:
     """Raises ValueError, before anything is released, if a plan has more than ``MOST_RELEASES`` releases."""
     charged = sum(count for _, count in plan.budget.charge().parts)
     releases = max(plan.releases or 0, charged)

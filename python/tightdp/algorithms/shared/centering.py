@@ -21,7 +21,7 @@ LEAST_SHARE = 1e-6
 """Smallest accepted share of the budget. With a smaller one, the noise may be more than the gate can draw."""
 
 
-def check_center_share(name: str, value: Any) -> float:
+def check_centering_share(name: str, value: Any) -> float:
     """Returns a checked share of the budget, which may be 0."""
     share = _check.below_one(name, value)
     if 0 < share < LEAST_SHARE:
@@ -29,12 +29,12 @@ def check_center_share(name: str, value: Any) -> float:
     return share
 
 
-def can_be_centered(public: Public) -> bool:
+def can_center_features(public: Public) -> bool:
     """Tells whether features can be centred: the model is linear, and an intercept takes up what the centre adds."""
     return public.linear is not None and public.linear.intercept
 
 
-def compute_center_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
+def compute_centering_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
     """Returns the noise multiplier of the mean's release with which its mu^2 is the part ``share`` of the run's mu^2.
 
     The mu^2 of the steps is about (sampling_probability / noise_multiplier)^2 * steps."""
@@ -49,7 +49,7 @@ def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
     centre differs from the mean. It is then less useful, and as private.
     """
 
-    def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+    def run_centered_descent(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
         """Releases the centre, descends on centred features, and moves the intercepts back."""
         outputs = 1 if oracle.public.loss is None else oracle.public.loss.outputs
         features = w.size // outputs - 1
@@ -61,4 +61,4 @@ def run_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
         table[:, -1] -= table[:, :-1] @ center  # w . (x - c) + b = w . x + (b - w . c)
         return np.asarray(table.reshape(-1))
 
-    return run
+    return run_centered_descent

@@ -6,10 +6,10 @@ from ...gate.gate import Gate
 from ...gate.oracle import Oracle
 from ...models.model import Vector
 from .algorithm import Run
-from .optimizers import Optimizer, TailMean
+from .optimizers import MeanOfLastIterates, Optimizer
 
 
-def build_descent(
+def build_gradient_descent(
     optimizer: Optimizer, steps: int, max_norm: float, noise_multiplier: float, q: float, average: float
 ) -> Run:
     """Returns a run of ``steps`` releases. Each is a sum of gradients clipped to ``max_norm``, over a Poisson batch
@@ -19,9 +19,9 @@ def build_descent(
     step. The result is the mean of the last iterates; ``average`` is their share of all iterates.
     """
 
-    def run(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
+    def run_gradient_descent(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
         public = oracle.public
-        step, iterates = optimizer.make_stepper(public.size), TailMean(steps, average)
+        step, iterates = optimizer.make_stepper(public.size), MeanOfLastIterates(steps, average)
         for _ in range(steps):
             query = oracle.gradient_sum_query(w, max_norm, sampling_probability=q)
             mean = gate.release_gaussian(query, noise_multiplier).value / (q * public.records)
@@ -29,4 +29,4 @@ def build_descent(
             iterates.add(w)
         return iterates.get_mean()
 
-    return run
+    return run_gradient_descent

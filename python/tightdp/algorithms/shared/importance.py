@@ -25,7 +25,7 @@ Chosen = NDArray[np.bool_]
 """Mask: True for each chosen record."""
 
 
-class TwoStages(NamedTuple):
+class ImportanceSampling(NamedTuple):
     """A sampling scheme that takes record k with probability at most q min(|g_k|, C) / C.
 
     Here g_k is the record's gradient. The probability is never larger, whatever the remembered bound on |g_k| is.

@@ -22,7 +22,7 @@ class Stepper(Protocol):
         """Returns the next parameters."""
 
 
-def check_optimizer(name: str, value: Any) -> Any:
+def check_algorithm_optimizer(name: str, value: Any) -> Any:
     """Returns an algorithm's optimizer. Raises TypeError if it has no ``make_stepper``."""
     if not callable(getattr(value, "make_stepper", None)):
         raise TypeError(f"{name} must be an optimizer, such as SGD(learning_rate) or Adam(), got {value!r}")
@@ -43,11 +43,11 @@ class SGD:
     def make_stepper(self, size: int) -> Stepper:
         m = np.zeros(size)
 
-        def step(w: Vector, gradient: Vector) -> Vector:
+        def take_sgd_step(w: Vector, gradient: Vector) -> Vector:
             m[:] = self.momentum * m + gradient
             return w - self.learning_rate * m
 
-        return step
+        return take_sgd_step
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Adam:
         """Returns Adam's step, which keeps the moments of the gradients it has seen."""
         m, v, t = np.zeros(size), np.zeros(size), 0
 
-        def step(w: Vector, gradient: Vector) -> Vector:
+        def take_adam_step(w: Vector, gradient: Vector) -> Vector:
             nonlocal t
             t += 1
             m[:] = self.beta1 * m + (1 - self.beta1) * gradient
@@ -75,10 +75,10 @@ class Adam:
             scale = np.sqrt(v / (1 - self.beta2**t)) + self.damping
             return w - self.learning_rate * (m / (1 - self.beta1**t)) / scale
 
-        return step
+        return take_adam_step
 
 
-class TailMean:
+class MeanOfLastIterates:
     """The mean of the last steps * share iterates, which has less noise than an iterate. With share 0 it is the last
     iterate."""
 

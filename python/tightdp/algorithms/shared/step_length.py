@@ -30,7 +30,7 @@ STRIDE = 8.0
 divided by 1/4, the curvature of a logistic loss along the intercept."""
 
 
-def choose_total_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
+def choose_total_step_length(public: Public, signal: float, max_norm: float, spread: float | None) -> float:
     """Returns the sum of all step lengths, momentum included, for gradients clipped to ``max_norm``.
 
     ``spread`` is the standard deviation that noise alone would give a weight by the last step. If it is None, it is
@@ -43,7 +43,7 @@ def choose_total_length(public: Public, signal: float, max_norm: float, spread: 
     return spread * signal / max_norm
 
 
-def bound_intercept_curvature(max_norm: float) -> float:
+def bound_curvature_for_steps(max_norm: float) -> float:
     """Returns the largest curvature of a logistic loss along the intercept if gradients are clipped to ``max_norm``.
 
     This is the largest curvature where the residual is below ``max_norm`` (docs/theory/training.md, section 7). Other
@@ -52,7 +52,7 @@ def bound_intercept_curvature(max_norm: float) -> float:
     return residual * (1 - residual)
 
 
-def choose_plain_steps(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
+def choose_plain_sgd_steps(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
     """Returns steps of length ``stride``, momentum included, or shorter ones if these would diverge.
 
     Steps with learning rate r along a direction of curvature c converge if r c < 2 (1 + momentum). The returned steps
@@ -61,7 +61,7 @@ def choose_plain_steps(public: Public, stride: float, max_norm: float, momentum:
     regularization is kept within half of the limit. The gradient of a squared loss is unbounded too. Its curvature is
     at most |x|^2, and the number of parameters stands for |x|^2, because features are in [0, 1].
     """
-    longest = 2 * (1 + momentum) / bound_intercept_curvature(max_norm)
+    longest = 2 * (1 + momentum) / bound_curvature_for_steps(max_norm)
     rate, curvature = min(stride * (1 - momentum), longest), public.regularization
     if public.loss is not None and math.isinf(public.loss.lipschitz):
         curvature += public.loss.curvature * public.size
@@ -70,18 +70,20 @@ def choose_plain_steps(public: Public, stride: float, max_norm: float, momentum:
     return SGD(rate, momentum)
 
 
-def resolve_optimizer(
+def resolve_algorithm_optimizer(
     public: Public, given: Optimizer | None, signal: float, steps: int, max_norm: float, spread: float | None
 ) -> Optimizer:
     """Returns the optimizer that was ``given``, after a check that it is stable. If it is None, returns plain steps
     whose total length follows from ``signal`` and ``spread``."""
     if given is None:
-        return choose_plain_steps(public, choose_total_length(public, signal, max_norm, spread) / steps, max_norm)
-    check_stable("optimizer", public, given)
+        return choose_plain_sgd_steps(
+            public, choose_total_step_length(public, signal, max_norm, spread) / steps, max_norm
+        )
+    check_stable_step_length("optimizer", public, given)
     return given
 
 
-def check_stable(name: str, public: Public, optimizer: Optimizer | None) -> None:
+def check_stable_step_length(name: str, public: Public, optimizer: Optimizer | None) -> None:
     """Raises ValueError if plain steps given by the caller would diverge for the penalty alone."""
     if not isinstance(optimizer, SGD):
         return

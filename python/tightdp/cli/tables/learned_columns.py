@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...gate.shares import NoiseShare
 from ...pipeline import PrivatePipeline
 from ...preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
-from ...preprocessing.quantiles import enough_records
+from ...preprocessing.quantiles import count_records_for_quantiles
 from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, run_all_attempts
 from ...records.sources.rows import Rows
 from ...records.text import join_names
@@ -114,7 +114,7 @@ def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[s
         if not isinstance(scaler, MinMaxScaler):
             continue
         noise = each.divide_equally(len(steps)).noise_multiplier
-        enough = enough_records(len(names), scaler.quantiles, scaler.domain, noise)
+        enough = count_records_for_quantiles(len(names), scaler.quantiles, scaler.domain, noise)
         if records < enough:
             why = f"they are learned from about {records:,} records, and with this noise it takes {enough:,}"
             found |= dict.fromkeys(names, why)

@@ -18,11 +18,11 @@ def fit_on_a_copy(fit: Method) -> Method:
     """
 
     @wraps(fit)
-    def run_on_copy(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_fit_on_copy(self: Any, *args: Any, **kwargs: Any) -> Any:
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
         fit(copy, *args, **kwargs)
         self.__dict__ = vars(copy) | self.get_params(deep=False)
         return self
 
-    return cast(Method, run_on_copy)
+    return cast(Method, run_fit_on_copy)

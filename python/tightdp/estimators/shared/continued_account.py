@@ -8,22 +8,24 @@ from ...composition import Composition
 from ...mechanisms import Mechanism
 
 
-class RunsAccount(NamedTuple):
+class ContinuedFitAccount(NamedTuple):
     """The charge and the releases of the runs so far."""
 
     charged: Composition
     history: tuple[Mechanism, ...]
 
-    def add_run(self, run: RunsAccount, disjoint: bool) -> RunsAccount:
+    def add_run(self, run: ContinuedFitAccount, disjoint: bool) -> ContinuedFitAccount:
         """Returns the account of these runs and one more.
 
         ``disjoint`` says that no record of the new run was in an earlier run (docs/theory/blocks.md, section 4).
         """
-        charged = take_pointwise_maximum(self.charged, run.charged) if disjoint else self.charged + run.charged
-        return RunsAccount(charged, self.history + run.history)
+        charged = (
+            combine_charges_of_disjoint_fits(self.charged, run.charged) if disjoint else self.charged + run.charged
+        )
+        return ContinuedFitAccount(charged, self.history + run.history)
 
 
-def take_pointwise_maximum(one: Composition, other: Composition) -> Composition:
+def combine_charges_of_disjoint_fits(one: Composition, other: Composition) -> Composition:
     """Returns the smallest composition that contains both compositions.
 
     It contains each mechanism as often as that one of the two which contains the mechanism more often.

@@ -21,7 +21,7 @@ class NestedParameters(BaseEstimator):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Returns the parameters by name. With ``deep`` it adds the settings of the algorithm, as algorithm__name."""
         params = super().get_params(deep=deep)
-        return params | _list_nested(params) if deep else params
+        return params | _list_nested_parameters(params) if deep else params
 
     def set_params(self, **params: Any) -> Any:
         """Sets parameters by name. Raises ValueError for an unknown name, and then sets nothing."""
@@ -37,21 +37,21 @@ class NestedParameters(BaseEstimator):
             value = own.get(name, getattr(self, name))
             if value is None and name == "algorithm":
                 value = self._default()
-            own[name] = _replace_settings(name, value, settings)
+            own[name] = _replace_nested_parameters(name, value, settings)
         return super().set_params(**own)
 
 
-def _list_nested(params: dict[str, Any]) -> dict[str, Any]:
+def _list_nested_parameters(params: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings of those parameters that have some, by names of the form name__setting."""
     found: dict[str, Any] = {}
     for name, value in params.items():
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "get_params"):
             inner = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-            found |= {f"{name}__{key}": each for key, each in (inner | _list_nested(inner)).items()}
+            found |= {f"{name}__{key}": each for key, each in (inner | _list_nested_parameters(inner)).items()}
     return found
 
 
-def _replace_settings(name: str, value: Any, settings: dict[str, Any]) -> Any:
+def _replace_nested_parameters(name: str, value: Any, settings: dict[str, Any]) -> Any:
     """Returns a copy of ``value``, the parameter ``name``, in which these settings are replaced."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise ValueError(f"{name} must have settings of its own where {name}__{next(iter(settings))} is set: {value!r}")
@@ -67,5 +67,5 @@ def _replace_settings(name: str, value: Any, settings: dict[str, Any]) -> Any:
         else:
             own[key] = each
     for head, rest_of in inner.items():
-        own[head] = _replace_settings(f"{name}__{head}", own.get(head, getattr(value, head)), rest_of)
+        own[head] = _replace_nested_parameters(f"{name}__{head}", own.get(head, getattr(value, head)), rest_of)
     return dataclasses.replace(value, **own)

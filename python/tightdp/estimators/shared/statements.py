@@ -42,7 +42,7 @@ class TargetFacts(NamedTuple):
     """Descriptions of the releases that came before the training."""
 
 
-def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
+def describe_classifier_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
     """Returns the facts about the labels of a classifier and about their declared weights.
 
     ``how`` the labels are known is "declared", "those that occur" or "learned".
@@ -60,7 +60,7 @@ def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float
     return TargetFacts(public, (fact.name,) if how == OCCURRING else (), (shown,) if how == "learned" else ())
 
 
-def build_fit_statement(
+def build_estimator_statement(
     subject: str,
     model: Any,
     facts: TargetFacts,
@@ -82,7 +82,9 @@ def build_fit_statement(
         RECORDS: number + each,
         "columns": f"their number, {model.n_features_in_}, and their order",
         **facts.public,
-        "bounds of the features": "none" if model.bounds is None else f"declared: {describe_bounds(model.bounds)}",
+        "bounds of the features": "none"
+        if model.bounds is None
+        else f"declared: {describe_estimator_bounds(model.bounds)}",
     }
     if largest_weight is not None:
         largest = f"at most {largest_weight!r}, as declared: larger ones count as that"
@@ -111,42 +113,42 @@ def build_fit_statement(
     )
 
 
-def _list_chosen_settings(algorithm: Any) -> dict[str, Any]:
+def _list_chosen_algorithm_settings(algorithm: Any) -> dict[str, Any]:
     """Returns the settings of an algorithm that are not None."""
     fields = dataclasses.fields(algorithm) if dataclasses.is_dataclass(algorithm) else ()
     return {field.name: value for field in fields if (value := getattr(algorithm, field.name)) is not None}
 
 
-def describe_algorithm(algorithm: Any) -> str:
+def describe_estimator_algorithm(algorithm: Any) -> str:
     """Returns an algorithm as text, without the settings that are None."""
     if not dataclasses.is_dataclass(algorithm):
         return repr(algorithm)
-    settings = ", ".join(f"{name}={value!r}" for name, value in _list_chosen_settings(algorithm).items())
+    settings = ", ".join(f"{name}={value!r}" for name, value in _list_chosen_algorithm_settings(algorithm).items())
     return f"{type(algorithm).__name__}({settings})"
 
 
-def describe_settings(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
+def describe_estimator_settings(algorithm: Any, used: Mapping[str, Any], regularization: float) -> dict[str, str]:
     """Returns the settings of a run as texts: the given settings of the algorithm, and those that its plan chose."""
-    known = {**_list_chosen_settings(algorithm), **used, "regularization": float(regularization)}
+    known = {**_list_chosen_algorithm_settings(algorithm), **used, "regularization": float(regularization)}
     return {name: repr(value) for name, value in known.items()}
 
 
-def join_statements(earlier: Statement, last: Statement) -> Statement:
+def join_estimator_statements(earlier: Statement, last: Statement) -> Statement:
     """Returns one statement for runs that continued one another, with everything that either statement names."""
     return dataclasses.replace(
         last,
         subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
-        released=_join_lines(earlier.released, last.released),
-        public=_join_entries(earlier.public, last.public),
-        settings=_join_entries(earlier.settings, last.settings),
-        taken=_join_lines(earlier.taken, last.taken),
+        released=_join_estimator_lines(earlier.released, last.released),
+        public=_join_estimator_entries(earlier.public, last.public),
+        settings=_join_estimator_entries(earlier.settings, last.settings),
+        taken=_join_estimator_lines(earlier.taken, last.taken),
         seeded=earlier.seeded or last.seeded,
-        outside=_join_lines(earlier.outside, last.outside),
-        ledger="; ".join(_join_lines((earlier.ledger,), (last.ledger,))) or None,
+        outside=_join_estimator_lines(earlier.outside, last.outside),
+        ledger="; ".join(_join_estimator_lines((earlier.ledger,), (last.ledger,))) or None,
     )
 
 
-def _join_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
+def _join_estimator_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
     """Joins the entries of both mappings by name, and the earlier text of a name before the last one."""
     both = dict(last)
     for name, how in earlier.items():
@@ -157,12 +159,12 @@ def _join_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[s
     return both
 
 
-def _join_lines(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
+def _join_estimator_lines(earlier: Sequence[str | None], last: Sequence[str | None]) -> tuple[str, ...]:
     """Returns the lines of both sequences, in order and each line once."""
     return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
 
 
-def describe_bounds(given: Any) -> str:
+def describe_estimator_bounds(given: Any) -> str:
     """Returns public bounds as text, one interval or one for each column."""
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._core import dlpack_array
 from ..._support import device_probe as runtime
-from ..arrays import is_torch as is_torch
+from ..arrays import is_torch_array as is_torch_array
 
 SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 """Number of bytes of an entry of each type that gradients may have. Exact sums are int64, which is not among them."""
@@ -57,9 +57,9 @@ def on_device(value: Any) -> bool:
     x = value[0] if isinstance(value, (list, tuple)) and len(value) > 0 else value
     if isinstance(x, np.ndarray):
         return False
-    if is_torch(x):
+    if is_torch_array(x):
         return bool(x.is_cuda)
-    return _get_interface(x) is not None or _is_dlpack_on_device(x)
+    return _get_cuda_interface(x) is not None or _is_dlpack_on_cuda(x)
 
 
 def view(
@@ -71,16 +71,16 @@ def view(
     work on the array.
     """
     interface = None
-    if is_torch(x):
+    if is_torch_array(x):
         size = x.element_size()
         dtype, strides = str(x.dtype).removeprefix("torch."), tuple(s * size for s in x.stride())
         found = DeviceArray(x.data_ptr(), tuple(x.shape), dtype, strides, x.device.index if x.is_cuda else -1)
-    elif (interface := _get_interface(x)) is not None and (
-        np.dtype(interface["typestr"]).name in accepted or not _is_dlpack_on_device(x)
+    elif (interface := _get_cuda_interface(x)) is not None and (
+        np.dtype(interface["typestr"]).name in accepted or not _is_dlpack_on_cuda(x)
     ):
-        found = _describe_interface(x, interface)
-    elif _is_dlpack_on_device(x):
-        found = _describe_capsule(label, x, stream())
+        found = _describe_cuda_interface(x, interface)
+    elif _is_dlpack_on_cuda(x):
+        found = _describe_dlpack_capsule(label, x, stream())
     else:
         raise TypeError(f"{label} must be in the memory of the device, as the first array is, got {type(x).__name__}")
     if found.dtype not in accepted:
@@ -90,14 +90,14 @@ def view(
     return found
 
 
-def _get_interface(x: Any) -> Any:
+def _get_cuda_interface(x: Any) -> Any:
     try:  # other libraries raise what they like for arrays of the host, or of dtypes that NumPy does not know
         return getattr(x, "__cuda_array_interface__", None)
     except Exception:
         return None
 
 
-def _describe_interface(x: Any, interface: Any) -> DeviceArray:
+def _describe_cuda_interface(x: Any, interface: Any) -> DeviceArray:
     """Describes an array by its CUDA array interface."""
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
     if not dtype.isnative:
@@ -115,14 +115,14 @@ def _describe_interface(x: Any, interface: Any) -> DeviceArray:
     )
 
 
-def _is_dlpack_on_device(x: Any) -> bool:
+def _is_dlpack_on_cuda(x: Any) -> bool:
     try:
         return int(x.__dlpack_device__()[0]) in _DLPACK_CUDA
     except Exception:
         return False
 
 
-def _describe_capsule(label: str, x: Any, stream: int) -> DeviceArray:
+def _describe_dlpack_capsule(label: str, x: Any, stream: int) -> DeviceArray:
     """Describes an array by its DLPack capsule, ready for work on ``stream``."""
     # DLPack numbers the default stream 1, and does not allow 0.
     order = stream or 1

@@ -15,10 +15,10 @@ from .. import clipping
 from ..clipping import ClippingSettings
 from ..noise import RandomSource
 from .arrays import SIZES, DeviceArray, view
-from .libraries import find_library, stream_of
+from .libraries import find_cuda_library, get_cuda_stream
 
 
-def clip_on_device(
+def clip_examples_on_device(
     grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
 ) -> tuple[Any, Any]:
     """Returns the sum and the norms of arrays on a device, as arrays on that device.
@@ -28,11 +28,11 @@ def clip_on_device(
     max_norm exceeds the range of max_norm. With exact arithmetic, an example adds nothing if its weight is not in
     [0, 2^32]. Without ``rng`` no noise is added, and an exact sum is of integers.
     """
-    exact = clipping.is_exact(how.arithmetic)
+    exact = clipping.is_arithmetic_exact(how.arithmetic)
     integers = exact and rng is None
     is_list = isinstance(grads, (list, tuple))
     given = list(grads) if is_list else [grads]
-    order = partial(stream_of, given[0])
+    order = partial(get_cuda_stream, given[0])
     arrays = [view(f"grads[{i}]" if is_list else "grads", x, order) for i, x in enumerate(given)]
     for a in arrays:
         if len(a.shape) < (1 if is_list else 2):
@@ -45,7 +45,7 @@ def clip_on_device(
     how.check_accumulate()
 
     first, batch = arrays[0], arrays[0].shape[0]
-    owner = find_library(given[0], first.device)
+    owner = find_cuda_library(given[0], first.device)
     for i, a in enumerate(arrays):
         if not a.rows_contiguous:
             given[i] = owner.make_contiguous(given[i])
@@ -65,21 +65,21 @@ def clip_on_device(
     out_dtype = "float64" if first.dtype == "float64" else "float32"
     accepted = ("int64",) if integers else ("float32", "float64")
     made = "int64" if integers else out_dtype
-    outs = _check_outputs(how.out, shapes, is_list, first.device, order, accepted) or [
+    outs = _check_cuda_outputs(how.out, shapes, is_list, first.device, order, accepted) or [
         owner.make_empty(s, made) for s in shapes
     ]
-    parts = clipping.group_bounds(len(shapes), how.max_norm, how.groups)
+    parts = clipping.group_clipping_norms(len(shapes), how.max_norm, how.groups)
     norms = owner.make_empty((len(parts), batch), "float64")
     seen = [view("out", x, order, accepted) for x in outs]
-    clipping.check_norm_bounds(parts, None if exact else clipping.bound_range(first.dtype, seen[0].dtype))
-    sensitivity = clipping.total_sensitivity(parts)
-    deviation = 0.0 if integers else clipping.compute_noise_deviation(noise_multiplier, sensitivity, seen[0].dtype)
+    clipping.check_clipping_norms(parts, None if exact else clipping.get_range_of_max_norm(first.dtype, seen[0].dtype))
+    sensitivity = clipping.bound_clipped_sum_sensitivity(parts)
+    deviation = 0.0 if integers else clipping.compute_release_deviation(noise_multiplier, sensitivity, seen[0].dtype)
     grid, stream = 0.0, None
     if exact:
         # The groups share one stream, indexed by column, so the noise equals that of the host for any grouping.
-        grid = clipping.grid_of(sensitivity, noise_multiplier)
+        grid = clipping.find_grid_of_sums(sensitivity, noise_multiplier)
         if rng is not None and deviation > 0:
-            deviation, stream = clipping.convert_to_steps(grid, deviation), rng.stream_for_device()
+            deviation, stream = clipping.convert_deviation_to_grid(grid, deviation), rng.stream_for_device()
     kernels = require_module(first.device)
     at, ends = view("norms", norms), np.cumsum([0] + [a.row_size for a in arrays])
     for g, (indices, bound) in enumerate(parts):
@@ -88,7 +88,7 @@ def clip_on_device(
         kernels.clipped_sum(
             [
                 (arrays[i].address, arrays[i].strides[0], arrays[i].row_size, seen[i].address, start)
-                for i, start in zip(indices, _list_noise_starts(exact, arrays, indices), strict=True)
+                for i, start in zip(indices, _list_cuda_noise_starts(exact, arrays, indices), strict=True)
             ],
             batch,
             first.dtype,
@@ -108,11 +108,11 @@ def clip_on_device(
             owner.stream(),
         )
     owner.keep_alive([a.owner for a in (*arrays, *seen)])
-    grouped = how.groups is not None or clipping.has_several_bounds(how.max_norm)
+    grouped = how.groups is not None or clipping.has_several_clipping_norms(how.max_norm)
     return (outs if is_list else outs[0]), (norms.T if grouped else norms[0])
 
 
-def _list_noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int]) -> list[int]:
+def _list_cuda_noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int]) -> list[int]:
     """Returns the index in the stream at which the noise of each array of a group starts.
 
     With exact arithmetic, columns are counted over all arrays, and otherwise over the arrays of the group."""
@@ -121,7 +121,7 @@ def _list_noise_starts(exact: bool, arrays: list[DeviceArray], indices: list[int
     return [starts[i] for i in indices]
 
 
-def _check_outputs(
+def _check_cuda_outputs(
     out: Any,
     shapes: list[tuple[int, ...]],
     is_list: bool,

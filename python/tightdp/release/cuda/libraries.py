@@ -7,23 +7,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .arrays import is_torch, on_device
+from .arrays import is_torch_array, on_device
 
 
-def find_library(x: Any, device: int) -> Any:
+def find_cuda_library(x: Any, device: int) -> Any:
     """Returns the library of the array ``x`` on that device."""
-    return _TorchLibrary(x.device) if is_torch(x) else _CupyLibrary(device)
+    return _TorchCudaLibrary(x.device) if is_torch_array(x) else _CupyCudaLibrary(device)
 
 
-def stream_of(x: Any) -> int:
-    """Returns the current stream of the library of ``x``. Unlike ``find_library(x, ..).stream()``, this does not need
-    the device's number."""
-    if is_torch(x):
+def get_cuda_stream(x: Any) -> int:
+    """Returns the current stream of the library that owns ``x``.
+
+    Unlike the ``stream`` of ``find_cuda_library``, this needs no device number.
+    """
+    if is_torch_array(x):
         return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream)
     return int(_import_cupy().cuda.get_current_stream().ptr)
 
 
-class _Library:
+class _CudaLibrary:
     """The interface to a library that owns arrays."""
 
     def check_doubles(self, name: str, value: Any, shape: tuple[int], low: float, high: float) -> Any:
@@ -61,7 +63,7 @@ class _Library:
         """Keeps the owners of views alive until the work that is queued on the current stream is done."""
 
 
-class _TorchLibrary(_Library):
+class _TorchCudaLibrary(_CudaLibrary):
     def __init__(self, device: Any) -> None:
         self._torch, self._device = sys.modules["torch"], device
 
@@ -84,7 +86,7 @@ class _TorchLibrary(_Library):
         return int(self._torch.cuda.current_stream(self._device).cuda_stream)
 
 
-class _CupyLibrary(_Library):
+class _CupyCudaLibrary(_CudaLibrary):
     """The interface to CuPy, for its own arrays and for arrays that other libraries (Numba, JAX) share with it."""
 
     # Events, each with the owners of memory (of DLPack) that must live until the event has happened.

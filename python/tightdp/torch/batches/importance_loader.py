@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from ...algorithms.dpis import DPIS
-from ...algorithms.shared.importance import TwoStages
+from ...algorithms.shared.importance import ImportanceSampling
 from ...release.noise import RandomSource
 from ..plan.account import Account
 from ..plan.plan import Plan
@@ -54,7 +54,7 @@ class Candidates:
         """Uses the sampling probability and the norm bound of ``plan`` from now on."""
         settings = plan.settings
         assert isinstance(settings, DPIS)
-        self._stages = TwoStages(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
+        self._stages = ImportanceSampling(plan.sampling_probability, plan.max_norm[0], settings.reach, settings.floor)
 
     def must_renew_bounds(self, number: int, records: int) -> bool:
         """Tells whether the step ``number`` must first compute the norms of all records, for fresh bounds."""

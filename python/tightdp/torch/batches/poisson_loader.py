@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default
 
 from ..._support import _check
 from ...accounting.running_accounts.filters import BudgetExceeded
-from ...release.noise import RandomSource, resolve_source
+from ...release.noise import RandomSource, resolve_random_source
 from ...release.sampling import draw_poisson_sample
 from ..plan.account import Account
 from ..randomness.global_generators import Coins, draw_look_order, read_without_trace, restore_generators
@@ -149,7 +149,7 @@ class PoissonLoader:
             raise ValueError(
                 f"timeout must be 0 without num_workers, got {wait:g}: it is how long workers are waited for"
             )
-        self._source = resolve_source(rng)
+        self._source = resolve_random_source(rng)
         self._collate, self._options = collate_fn, options
         self._coins, self._draws = Coins(), count()
         self._make_torch_loader([])  # PyTorch refuses bad options before any record is read

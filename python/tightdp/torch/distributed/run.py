@@ -49,7 +49,7 @@ class SharedRun(PrivateRun):
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
         stream = self._make_noise_source().stream()
-        deviation = clipping.convert_to_steps(self.plan.grid_step, self._account.current_plan.noise_deviation)
+        deviation = clipping.convert_deviation_to_grid(self.plan.grid_step, self._account.current_plan.noise_deviation)
         add_noise_share(stream, deviation, flat, start, end)
         self._ranks.add_up(flat)
         return sums.estimate_mean_gradient(totals)

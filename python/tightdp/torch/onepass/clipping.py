@@ -169,8 +169,11 @@ class OnePassSums(Sums):
         return flat, parts
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
+        """Adds noise to the sums, and returns them divided by the divisor of the plan."""
         rows = [total.to("cpu")[None] for total in self._totals]
-        found = arrays.view_examples("sums", rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows])
+        found = arrays.view_examples_to_clip(
+            "sums", rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows]
+        )
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
         bound = _LARGEST_SUM * self._plan.grid_step

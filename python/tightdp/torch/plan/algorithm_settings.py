@@ -9,7 +9,7 @@ from typing import Any
 from ..._support import _check
 from ...algorithms.adaclip import AdaCliP
 from ...algorithms.dpis import DPIS
-from ...algorithms.shared.algorithm import RepeatedRelease, build_sampled_gaussian
+from ...algorithms.shared.algorithm import AlgorithmReleases, build_algorithm_release
 from ...gate.budget import Target, resolve_noise_multiplier
 from ...gate.oracle import Public
 from ..adam import DPAdam
@@ -96,14 +96,14 @@ def plan_steps(
     noise_multiplier: float | None,
     public: Public,
     target: Target,
-) -> RepeatedRelease:
+) -> AlgorithmReleases:
     """Returns the steps of a run. With ``settings`` of AdaCliP or DPIS, ``tightdp.train`` plans the steps."""
     count = count_steps(public.records, batch_size, epochs)
     if settings is not None:
         return dataclasses.replace(settings, noise_multiplier=noise_multiplier).compute_steps(public, target)
     q = min(1.0, batch_size / public.records)
-    return RepeatedRelease(
+    return AlgorithmReleases(
         q,
-        resolve_noise_multiplier(lambda noise: build_sampled_gaussian(noise, q) * count, noise_multiplier, target),
+        resolve_noise_multiplier(lambda noise: build_algorithm_release(noise, q) * count, noise_multiplier, target),
         count,
     )

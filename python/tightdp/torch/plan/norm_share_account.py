@@ -105,7 +105,7 @@ class ShareAccount(Account):
         """Sets the plan of this epoch's steps, which have this share of norms and this noise multiplier."""
         settings = dataclasses.replace(self._settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
-        if not made.noise_deviation <= clipping.find_largest_deviation("int64", made.grid_step):
+        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.grid_step):
             raise ValueError(f"epsilon must be larger: it would take a noise multiplier of {noise:g}")
         self.epochs[-1] |= {"share": share, "noise": noise}
         self.note([[epoch["share"], epoch["noise"]] for epoch in self.epochs])

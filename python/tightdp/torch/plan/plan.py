@@ -13,10 +13,10 @@ import numpy as np
 
 from ..._support import _check
 from ...accounting.questions.calibration import calibrate
-from ...algorithms.adaclip import AdaCliP, limit_batch
-from ...algorithms.dpis import DPIS, EpochSettings
+from ...algorithms.adaclip import AdaCliP, limit_adaclip_batch
+from ...algorithms.dpis import DPIS, DPISEpochSettings
 from ...algorithms.record_count import NUMBERS, PLAIN_SHARE
-from ...algorithms.shared.algorithm import RepeatedRelease, build_sampled_gaussian
+from ...algorithms.shared.algorithm import AlgorithmReleases, build_algorithm_release
 from ...algorithms.shared.algorithm import batch_size as check_batch_size
 from ...composition import Composition
 from ...gate.budget import FixedPlan, Target, check_noise_or_epsilon
@@ -109,22 +109,22 @@ class Plan:
     @property
     def mechanism(self) -> Mechanism:
         """Mechanism of one step. If DPIS releases the share of norms, it is that of a step with the largest share."""
-        return build_sampled_gaussian(self.noise_multiplier, self.sampling_probability)
+        return build_algorithm_release(self.noise_multiplier, self.sampling_probability)
 
     @property
-    def planned_steps(self) -> RepeatedRelease:
+    def planned_steps(self) -> AlgorithmReleases:
         """The planned steps of the run. If DPIS releases the share of norms, they are planned for the largest share."""
-        return RepeatedRelease(self.sampling_probability, self.noise_multiplier, self.steps)
+        return AlgorithmReleases(self.sampling_probability, self.noise_multiplier, self.steps)
 
-    def choose_by_epoch(self, size: int) -> EpochSettings:
+    def choose_by_epoch(self, size: int) -> DPISEpochSettings:
         """Returns the rule that chooses the steps of each epoch from a released sum of norms.
 
         ``size`` is the number of trained numbers.
         """
         assert isinstance(self.settings, DPIS) and self.rest is not None
         target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
-        most = clipping.find_largest_deviation("int64", self.grid_step) / self.sensitivity * (1 - 2.0**-50)
-        return EpochSettings(self.settings, Public(self.records, size), target, most)
+        most = clipping.find_largest_release_deviation("int64", self.grid_step) / self.sensitivity * (1 - 2.0**-50)
+        return DPISEpochSettings(self.settings, Public(self.records, size), target, most)
 
     @property
     def charged(self) -> Composition:
@@ -142,7 +142,7 @@ class Plan:
     @property
     def sensitivity(self) -> float:
         """Largest L2 norm that one record can add to the sums, rounded up."""
-        return clipping.total_sensitivity([([], bound) for bound in self.max_norm])
+        return clipping.bound_clipped_sum_sensitivity([([], bound) for bound in self.max_norm])
 
     @property
     def grid_step(self) -> float:
@@ -165,7 +165,7 @@ class Plan:
 
 def check_bounds(max_norm: Any, parameters: int) -> tuple[float, ...]:
     """Returns the checked norm bounds: a single one, or one for each of ``parameters`` parameters."""
-    if not clipping.has_several_bounds(max_norm):
+    if not clipping.has_several_clipping_norms(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
     found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
     if len(found) != parameters:
@@ -211,7 +211,7 @@ def plan(
         """Returns the plan for this number of records. ValueError if there is none, for instance for too much noise."""
         batch = expected
         if isinstance(settings, AdaCliP):
-            batch = limit_batch(expected, records, turns)
+            batch = limit_adaclip_batch(expected, records, turns)
         elif isinstance(settings, DPIS):
             batch = settings.share_of_records(records) * records
         found = plan_steps(settings, batch, turns, noise_multiplier, Public(records, size), target)
@@ -222,7 +222,7 @@ def plan(
         rounded = arithmetic == "auto" and noise < _HIDDEN_ROUNDING * math.sqrt(min(batch, records))
         how: SumArithmetic = "exact" if rounded else arithmetic
         made = Plan(records, batch, found.number, noise, bounds, target.delta, how, None, rest, settings, loss)
-        if not made.noise_deviation <= clipping.find_largest_deviation("int64", made.grid_step):
+        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.grid_step):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given

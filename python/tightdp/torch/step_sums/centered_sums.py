@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...algorithms.adaclip import AdaCliP, Moments
+from ...algorithms.adaclip import AdaCliP, AdaCliPMoments
 from ...release.gradients import clipped_sum
 from ..gradient_sums.exact_sums import ExactSums
 from ..plan.plan import Plan
 
 
-def make_moments(plan: Plan, size: int) -> Moments:
+def make_moments(plan: Plan, size: int) -> AdaCliPMoments:
     """Returns the running moments of a run that trains ``size`` numbers."""
     assert isinstance(plan.settings, AdaCliP)
     q = plan.sampling_probability
-    return Moments(plan.settings, size, q * plan.records, q, plan.gradient_multiplier)
+    return AdaCliPMoments(plan.settings, size, q * plan.records, q, plan.gradient_multiplier)
 
 
 class MomentsState:
     """The running moments as a part of a run's state. They are learned from releases alone."""
 
-    def __init__(self, moments: Moments) -> None:
+    def __init__(self, moments: AdaCliPMoments) -> None:
         self._moments = moments
 
     def export_state(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class CenteredSums(ExactSums):
     clip(x, 1) shortens x to the norm 1 if it is longer. The division is coordinate by coordinate.
     """
 
-    def __init__(self, plan: Plan, parameters: dict[str, Any], learned: Moments) -> None:
+    def __init__(self, plan: Plan, parameters: dict[str, Any], learned: AdaCliPMoments) -> None:
         super().__init__(plan, parameters)
         self._moments = learned
 

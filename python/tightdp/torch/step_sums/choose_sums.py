@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ...release.clipping import has_several_bounds
+from ...release.clipping import has_several_clipping_norms
 from ..batches import collated_batch
 from ..batches.batch_places import Places, fill_places
 from ..gradient_sums.per_example_gradients import PerExampleGradients, check_vectorizes
@@ -77,4 +77,4 @@ def resolve_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, mode
         check_layers(model)
     except ValueError:
         return "exact"
-    return "exact" if name in ("adaclip", "dpis") or has_several_bounds(max_norm) else "auto"
+    return "exact" if name in ("adaclip", "dpis") or has_several_clipping_norms(max_norm) else "auto"
