@@ -31,7 +31,13 @@ from .estimators.shared.ownership import check_free, mark_as_part_of
 from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError
 from .estimators.shared.statements import UNSCALED
 from .gate.budget import Caps, Target
-from .gate.shares import FAILURE, NoiseShare, build_caps, check_within, plan_with_remaining_budget
+from .gate.shares import (
+    FAILURE,
+    NoiseShare,
+    build_caps_for_charge,
+    check_charge_within_caps,
+    plan_with_remaining_budget,
+)
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.cells import check_shape, check_width, select_by_name, split_columns
@@ -172,7 +178,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         if not found:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
         if found != width:  # the plan was made for ``width``
-            check_within(estimator.charge_for(found, _count_classes(last, targets)), plan.last, UNKNOWN)
+            check_charge_within_caps(estimator.charge_for(found, _count_classes(last, targets)), plan.last, UNKNOWN)
         estimator.fit(values, None if isinstance(values, Blocks) else y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
             mark_as_part_of(step, self)
@@ -238,14 +244,14 @@ class PrivatePipeline(NamedParts, BaseEstimator):
             self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
-            return _PipelinePlan(steps, before, build_caps(last.charge_for(n_features, n_classes)))
+            return _PipelinePlan(steps, before, build_caps_for_charge(last.charge_for(n_features, n_classes)))
         # The last step gets half of delta. Some is then left for the other steps if only its epsilon and delta are
         # known.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
         def plan_caps(epsilon: float) -> Caps:
-            return build_caps(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
+            return build_caps_for_charge(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
         start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
         found = plan_with_remaining_budget(

@@ -12,7 +12,7 @@ from tightdp._support.files import check_file, open_file, read_bytes, read_text
 from tightdp.cli import main
 from tightdp.records.schema import Schema
 from tightdp.records.sources.rows import Rows
-from tightdp.statement.parameters import hash_safetensors, hash_torch_file
+from tightdp.statement.parameters import hash_safetensors_parameters, hash_torch_parameters
 
 PACKAGE = Path(dp.__file__).parent
 OPENERS = {"open", "read_text", "read_bytes", "fdopen", "memmap", "load"}
@@ -23,8 +23,8 @@ READERS = {
     "model": dp.load,
     "rows": Rows.read,
     "schema": Schema.read,
-    "safetensors": hash_safetensors,
-    "torch": hash_torch_file,
+    "safetensors": hash_safetensors_parameters,
+    "torch": hash_torch_parameters,
     "columns": lambda path: dp.train.FileBlocks(path, label="y", format="csv"),
     "ledger": dp.Ledger,
 }

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._support import _check
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
@@ -103,7 +103,7 @@ class AdaCliP:
         if self.batch_size is not None:
             q = limit_batch(self.batch_size, public.records, self.epochs) / public.records
         steps = math.ceil(self.epochs / q)
-        noise = resolve_noise_multiplier(
+        noise = resolve_noise_from_budget(
             lambda noise: RepeatedRelease(q, noise, steps).composed_releases, self.noise_multiplier, target
         )
         return RepeatedRelease(q, noise, steps)

@@ -23,7 +23,7 @@ import numpy as np
 from .._support import _check
 from ..accounting.running_accounts.filters import BudgetExceeded
 from ..composition import Composition
-from ..gate.budget import Caps, Target, resolve_noise_multiplier
+from ..gate.budget import Caps, Target, resolve_noise_from_budget
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
@@ -109,7 +109,7 @@ class DPAGD:
         def charge(noise_multiplier: float) -> Composition:
             return self._build_caps(noise_multiplier).charge()
 
-        noise_multiplier = resolve_noise_multiplier(charge, self.noise_multiplier, target)
+        noise_multiplier = resolve_noise_from_budget(charge, self.noise_multiplier, target)
         selection = self._calibrate_selection(noise_multiplier)
         q = 1.0 if self.batch_size is None else min(1.0, self.batch_size / public.records)
 

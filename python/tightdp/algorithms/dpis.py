@@ -23,11 +23,11 @@ from .._support import _check
 from ..accounting.numerics.root import bracket_crossing
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
-from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_multiplier
-from ..gate.gate import Gate, find_largest_noise
+from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_from_budget
+from ..gate.gate import Gate, find_largest_gate_noise
 from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
-from ..models.dense import grid_for
+from ..models.dense import grid_for_outer_products
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
@@ -144,7 +144,7 @@ class DPIS:
             run.compute_sampling_probability(1.0 if self.norm_share is None else self.norm_share),
             self.epochs * run.steps,
         )
-        noise = resolve_noise_multiplier(
+        noise = resolve_noise_from_budget(
             lambda noise: RepeatedRelease(q, noise, count).composed_releases + run.norm_releases,
             self.noise_multiplier,
             target,
@@ -180,7 +180,7 @@ class EpochSettings:
 
     def __init__(self, settings: DPIS, public: Public, target: Target, most: float | None = None) -> None:
         self.settings, self.public, self.target = settings, public, target
-        self.largest_noise = find_largest_noise(public.size) if most is None else most
+        self.largest_noise = find_largest_gate_noise(public.size) if most is None else most
         self.part = settings.share_of_records(public.records)
         """The batch size over the public number of records, in (0, 1]."""
         self.steps = math.ceil(1 / self.part)
@@ -350,7 +350,7 @@ def importance_sum_query(
     section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
-    grid = grid_for(max_norm, records=oracle.public.records)
+    grid = grid_for_outer_products(max_norm, records=oracle.public.records)
     stages = TwoStages(q, max_norm, reach, floor)
 
     def evaluate_importance_sum(source: RandomSource) -> Integers:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
@@ -81,7 +81,7 @@ class DPSGD:
             sampled = PoissonSampled(Gaussian(noise), q) * steps
             return sampled + Gaussian(compute_center_noise(noise, q, steps, share)) if share else sampled
 
-        noise = resolve_noise_multiplier(compose_releases, self.noise_multiplier, target)
+        noise = resolve_noise_from_budget(compose_releases, self.noise_multiplier, target)
         signal = q * public.records * math.sqrt(steps) / noise
         optimizer = resolve_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
         descend = build_descent(optimizer, steps, self.max_norm, noise, q, self.average)

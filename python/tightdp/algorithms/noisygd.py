@@ -14,7 +14,7 @@ import numpy as np
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
@@ -96,9 +96,9 @@ class NoisyGD:
             return full + Gaussian(compute_center_noise(noise, 1.0, steps, share)) if share else full
 
         if self.noise_multiplier is None or target.epsilon is not None:
-            total = resolve_noise_multiplier(lambda noise: compose_releases(noise, 1), self.noise_multiplier, target)
+            total = resolve_noise_from_budget(lambda noise: compose_releases(noise, 1), self.noise_multiplier, target)
             steps = self.steps or round(min(max(compute_length(total) / STRIDE, FEWEST), MOST))
-            noise = resolve_noise_multiplier(
+            noise = resolve_noise_from_budget(
                 lambda noise: compose_releases(noise, steps), self.noise_multiplier, target
             )
         else:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
 from ..gate.budget import Caps, FixedPlan, Target
-from ..gate.count_threshold import compute_noise_and_threshold
+from ..gate.count_threshold import compute_count_noise_and_threshold
 from ..gate.gate import Gate
-from ..gate.shares import FAILURE, NoiseShare, build_caps, plan_with_remaining_budget
+from ..gate.shares import FAILURE, NoiseShare, build_caps_for_charge, plan_with_remaining_budget
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
 from ..records.text import NO_VALUE, convert_to_text
@@ -101,20 +101,22 @@ def plan_label_release(
     ``target``.
     """
     if spent is not None:
-        compute_noise_and_threshold(1, *spent)
-        return LabelRelease(spent, target.epsilon, target.delta, build_caps(rest(target.epsilon, target.delta)))
+        compute_count_noise_and_threshold(1, *spent)
+        return LabelRelease(
+            spent, target.epsilon, target.delta, build_caps_for_charge(rest(target.epsilon, target.delta))
+        )
     if target.epsilon is None:
         raise ValueError("epsilon must be given where labels are learned")
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
     own = NoiseShare(noise, FAILURE * target.delta)
-    compute_noise_and_threshold(1, *own)
+    compute_count_noise_and_threshold(1, *own)
     # Training gets half of delta. Some algorithms are only known to be (epsilon, delta)-DP. With the whole delta, such
     # an algorithm would leave no delta for the labels.
     part = target.delta / 2
 
     def plan_for_epsilon(epsilon: float) -> LabelRelease:
         """Returns the division in which training gets this epsilon."""
-        return LabelRelease(own, epsilon, part, build_caps(rest(epsilon, part)))
+        return LabelRelease(own, epsilon, part, build_caps_for_charge(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
     return plan_with_remaining_budget(

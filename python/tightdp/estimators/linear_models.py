@@ -15,7 +15,7 @@ from .._support import _check
 from ..algorithms.driver import make_random_source
 from ..composition import Composition
 from ..gate.budget import Target
-from ..gate.shares import NoiseShare, check_within
+from ..gate.shares import NoiseShare, check_charge_within_caps
 from ..ledger.payment import LedgerPayment
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from ..models.model import Model, Vector
@@ -288,7 +288,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         payment.spend_charge(plan.charge)
         texts, history = release_labels(counts, plan.spent, self.random_state)
         self.classes_ = select_labels(texts, present)
-        check_within(self._compute_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
+        check_charge_within_caps(
+            self._compute_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN
+        )
         self._opened = plan, history, payment
 
     def _compute_class_weights(self) -> Vector | None:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..algorithms.driver import make_random_source
 from ..models.dense import apply_affine_map
-from ..models.grid import exact_bound, grid_below
+from ..models.grid import contribution_grid_below, exact_bound
 from ..models.records import Records
 from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks_without_targets, is_sparse, refuse_weights, split_sparse_rows
 from ..records.stream import Stream
 from ..statement import Statement
-from ..statement.wording import AGAIN, format_exactly
+from ..statement.wording import AGAIN, format_stated_exactly
 from .second_moment import DIGITS, SecondMoment, second_moment_query, unpack_symmetric
 from .shared.all_or_nothing import fit_on_a_copy
 from .shared.ownership import check_free
@@ -111,7 +111,10 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
                 f"a noisy second moment, {whole} x {whole}, and the {'mean and ' * self.center}components that follow "
                 "from it",
             ),
-            public={"columns": f"their number, {size}, and their order", "max_norm": format_exactly(self.max_norm)},
+            public={
+                "columns": f"their number, {size}, and their order",
+                "max_norm": format_stated_exactly(self.max_norm),
+            },
             seeded=self.random_state is not None,
             outside=(UNSCALED, AGAIN),
             ledger=ledger,
@@ -135,7 +138,7 @@ def _choose_constant(max_norm: float) -> tuple[float, float]:
     noise, and a smaller one would increase the noise of the mean.
     """
     length = exact_bound("max_norm", max_norm * math.sqrt(1.25))
-    grid = grid_below(length, DIGITS)
+    grid = contribution_grid_below(length, DIGITS)
     return length, math.floor(max_norm / 2 / grid) * grid
 
 

@@ -18,7 +18,7 @@ class LedgerError(OSError):
     """An error about a ledger that cannot be read or written, or a file that is no ledger. Release nothing after it."""
 
 
-class Store(Protocol):
+class LedgerStore(Protocol):
     """A database that holds the tables of a ledger."""
 
     name: str

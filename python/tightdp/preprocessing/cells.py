@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..gate.count_threshold import count_values
+from ..gate.count_threshold import count_values_of_records
 from ..records.cells import as_column, as_table, convert_cell_to_text, convert_cells_to_text
 from ..records.numbers import check_names
 from ..records.sources.arrays import ArrayBlocks
@@ -109,7 +109,7 @@ def read_text_cells(estimator: Any, X: Any, *, reset: bool) -> list[list[str]]:
 def count_column_values(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
     """Counts, for each column, the rows that have each value. The values are texts, without those of ``missing``."""
     if rows.dtype == object:
-        return [count_values(convert_cells_to_text(column), missing) for column in rows.T]
+        return [count_values_of_records(convert_cells_to_text(column), missing) for column in rows.T]
     found = []
     for column in rows.T:
         counts: Counter[str] = Counter()

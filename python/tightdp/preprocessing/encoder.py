@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..gate.count_threshold import count_values
+from ..gate.count_threshold import count_values_of_records
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..mechanisms import ApproximateDP, Gaussian
@@ -20,7 +20,7 @@ from ..records.blocks import Blocks
 from ..records.columns import Category
 from ..records.stream import Stream
 from ..records.text import NO_VALUE, convert_to_text
-from ..statement.column_words import fact_of_categories
+from ..statement.column_words import state_fact_of_categories
 from .cells import check_width, count_column_values, read_text_cells
 from .transformer import PrivateTransformer
 
@@ -96,7 +96,7 @@ class OneHotEncoder(PrivateTransformer):
     def _count_texts(self, values: list[list[str]] | Stream) -> list[Counter[str]]:
         """Counts, for each column, the records that have each text."""
         if not isinstance(values, Stream):
-            return [count_values(column, self.missing) for column in values]
+            return [count_values_of_records(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
         for found in values.map_blocks(partial(count_column_values, missing=tuple(self.missing))):
             for column, more in zip(counts, found, strict=True):
@@ -115,7 +115,7 @@ class OneHotEncoder(PrivateTransformer):
         return [f"{name}={one}" for name, known in zip(given, self.categories_, strict=True) for one in known]
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        facts = [fact_of_categories(f"column {j}", known) for j, known in enumerate(self.categories_)]
+        facts = [state_fact_of_categories(f"column {j}", known) for j, known in enumerate(self.categories_)]
         if self.categories is not None:
             return (), {fact.name: fact.declared_text for fact in facts}
         return tuple(fact.describe_release() for fact in facts), {}

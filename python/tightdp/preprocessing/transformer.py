@@ -18,7 +18,7 @@ from ..composition import Composition
 from ..estimators.shared.all_or_nothing import fit_on_a_copy
 from ..estimators.shared.ownership import check_free
 from ..estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.gate import Gate
 from ..gate.shares import FAILURE, NoiseShare
 from ..ledger.payment import LedgerPayment
@@ -30,7 +30,7 @@ from ..records.sources.estimator_input import check_numbers
 from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement
-from ..statement.wording import AGAIN, list_values
+from ..statement.wording import AGAIN, list_stated_values
 from .cells import check_width, convert_to_blocks
 from .passes import stream_features
 
@@ -82,7 +82,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         payment = LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         values, charge = self._prepare_input(X), self._charge(spent)
         self._types = (
-            list_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
+            list_stated_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
         )
         self._run(values, spent, source, delta, partial(payment.spend_charge, charge))
         self.statement_ = self._build_statement(
@@ -177,7 +177,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         if not self._charge(NoiseShare(1.0, failure)):
             return NoiseShare(1.0, failure), target.delta
         return NoiseShare(
-            resolve_noise_multiplier(lambda z: self._charge(NoiseShare(z, failure)), own, target), failure
+            resolve_noise_from_budget(lambda z: self._charge(NoiseShare(z, failure)), own, target), failure
         ), target.delta
 
     def _run(

@@ -20,7 +20,7 @@ from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, r
 from ...records.sources.rows import Rows
 from ...records.text import join_names
 from ...statement import Statement
-from ...statement.column_words import fact_of_bounds, fact_of_categories, fact_of_missing
+from ...statement.column_words import state_fact_of_bounds, state_fact_of_categories, state_fact_of_missing
 
 Group = tuple[bool, bool, bool | None]
 """Three facts about a column, by which columns are grouped. The first is whether the column holds categories. The
@@ -188,13 +188,13 @@ def _name_columns_in_statement(
             continue
         known = found[column.name]
         if isinstance(known, Category):
-            released.append(fact_of_categories(known.name, known.categories).describe_release())
+            released.append(state_fact_of_categories(known.name, known.categories).describe_release())
             continue
         if column.bounds == LEARN:
             doubt = f"these cannot be right: {doubtful[column.name]}" if column.name in doubtful else ""
-            released.append(fact_of_bounds(known.name, known.low, known.high).describe_release(doubt))
+            released.append(state_fact_of_bounds(known.name, known.low, known.high).describe_release(doubt))
         if column.missing == LEARN and known.missing is not None:
-            released.append(fact_of_missing(known.name, known.missing).describe_release())
+            released.append(state_fact_of_missing(known.name, known.missing).describe_release())
     return dataclasses.replace(
         whole,
         subject=f"{trained.subject}, with columns as they were learned",

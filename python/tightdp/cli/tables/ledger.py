@@ -17,7 +17,7 @@ from ...accounting.running_accounts.filters import FAMILIES
 from ...gate.shares import FAILURE
 from ...ledger import Ledger
 from ...options import NEIGHBORS
-from ...statement.wording import make_one_line
+from ...statement.wording import make_statement_line
 from ..accounting import composition as shared
 from ..accounting.expression import parse_composition
 from ..accounting.number import parse_real
@@ -115,11 +115,11 @@ def _describe_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
     share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [
-        make_one_line(" ".join(plain["dataset"].split())),
+        make_statement_line(" ".join(plain["dataset"].split())),
         f"({ledger.epsilon:g}, {ledger.delta:g})-differentially private in all, neighbors {ledger.neighbors}",
         f"spent: {share} of the budget ({ledger.family}), in {count} {'entry' if count == 1 else 'entries'}",
     ]
     for entry in plain.get("history", ()):
-        note = make_one_line(" ".join(entry["note"].split()))
+        note = make_statement_line(" ".join(entry["note"].split()))
         lines.append(f"{entry['number']}  {entry['time']}  {entry['releases']}{'  ' + note if note else ''}")
     return lines

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...metrics import Accuracy, ConfusionMatrix, accuracy, confusion_matrix
 from ...records.sources.rows import Rows
-from ...statement.wording import list_values
+from ...statement.wording import list_stated_values
 from ...tables.model import load
 from .. import files
 from ..accounting.number import parse_real
@@ -45,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     predicted = np.array([said for said, *_ in model.rows(rows, allow_missing=True)], dtype=object)
     if rows.mark_undeclared(model.label, model.classes).all():
         raise ValueError(
-            f"{rows.file}: no record has one of the model's labels in {model.label!r} ({list_values(model.classes)}): "
-            "nothing could be right, and nothing was spent"
+            f"{rows.file}: no record has one of the model's labels in {model.label!r} "
+            f"({list_stated_values(model.classes)}): nothing could be right, and nothing was spent"
         )
     budget = {"epsilon": arguments.epsilon, "delta": arguments.delta, "confidence": arguments.confidence}
     files.check_output()

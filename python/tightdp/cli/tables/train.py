@@ -23,14 +23,20 @@ from ...accounting.running_accounts.filters import BudgetExceeded
 from ...estimators.catalog import ALGORITHMS, MODELS
 from ...estimators.regression import Ridge
 from ...ledger import Ledger, LedgerError
-from ...ledger.payment import list_releases
+from ...ledger.payment import list_ledger_releases
 from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
 from ...records.schema import MOST
 from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...statement import Statement
-from ...statement.column_words import ColumnFact, fact_of_bounds, fact_of_categories, fact_of_labels, fact_of_missing
-from ...statement.wording import AGAIN, RECORDS, list_values, make_one_line
+from ...statement.column_words import (
+    StatedColumnFact,
+    state_fact_of_bounds,
+    state_fact_of_categories,
+    state_fact_of_labels,
+    state_fact_of_missing,
+)
+from ...statement.wording import AGAIN, RECORDS, list_stated_values, make_statement_line
 from ...tables.model import REGRESSION, TableModel
 from .. import files
 from ..accounting.composition import check_writable
@@ -210,7 +216,7 @@ def _save_model(model: TableModel, place: Path, out: Path) -> None:
 def _record_parameters(ledger: Ledger, statement: Statement) -> None:
     """Records the hash of the model in the ledger that paid for it. Prints a note if that fails."""
     try:
-        for release in list_releases(ledger, statement.ledger or ""):
+        for release in list_ledger_releases(ledger, statement.ledger or ""):
             ledger.record_parameters(release, str(statement.parameters))
     except (LedgerError, BudgetExceeded) as error:  # the model is kept all the same, since it cost budget
         _print_note(f"the ledger was charged, and does not know which parameters were released: {error}")
@@ -247,7 +253,7 @@ def _print_charge(
         covered = math.isfinite(after)
         plain |= {"spent": before, "spent_after": after if covered else None}
         share = f"then {format_up(after, '.1%')}" if covered else "which does not cover this run"
-        lines.append(f"Ledger of {make_one_line(ledger.dataset)}: {format_up(before, '.1%')} spent, {share}")
+        lines.append(f"Ledger of {make_statement_line(ledger.dataset)}: {format_up(before, '.1%')} spent, {share}")
     print(json.dumps(plain) if arguments.json else "\n".join(lines))
     return 0 if covered else 3
 
@@ -352,8 +358,8 @@ def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDAr
     """Raises ValueError, before anything is spent, if no record has any of the declared values."""
     if undeclared.all():
         raise ValueError(
-            f"{rows.file}: no record has a value of {column!r} that is declared ({list_values(values)}): nothing could "
-            "be learned, and nothing was spent. Values are compared letter by letter"
+            f"{rows.file}: no record has a value of {column!r} that is declared ({list_stated_values(values)}): "
+            "nothing could be learned, and nothing was spent. Values are compared letter by letter"
         )
 
 
@@ -399,22 +405,22 @@ def _describe_columns(
     """Returns the statement ``made`` of the fit, with the declarations of labels and columns as its public facts."""
     learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}
     public = {name: how for name, how in made.public.items() if name in KEPT_FACTS}
-    labels = [fact_of_labels(classes)] if classes and values.classes != LEARN else []
+    labels = [state_fact_of_labels(classes)] if classes and values.classes != LEARN else []
     facts = []
     for column in columns:  # a learned fact is not an assumption
         known = learned.get(column.name)
         if isinstance(column, Category):
             if known is None:
-                facts.append(fact_of_categories(column.name, column.categories))
+                facts.append(state_fact_of_categories(column.name, column.categories))
             continue
         if column.missing is not None and (known is None or known.missing != LEARN):
-            facts.append(fact_of_missing(column.name, column.missing))
+            facts.append(state_fact_of_missing(column.name, column.missing))
         if known is None or known.bounds != LEARN:
-            facts.append(fact_of_bounds(column.name, column.low, column.high))
+            facts.append(state_fact_of_bounds(column.name, column.low, column.high))
     given = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
-    def describe_facts(assumed: list[ColumnFact]) -> dict[str, str]:
+    def describe_facts(assumed: list[StatedColumnFact]) -> dict[str, str]:
         """Returns the texts of facts by name, which say whether a fact was declared or read off the records."""
         return {fact.name: fact.occurring_text if fact.name in taken else fact.declared_text for fact in assumed}
 

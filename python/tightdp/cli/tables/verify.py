@@ -21,13 +21,13 @@ from ..._support.strict_json import MOST_BYTES, read_file
 from ...certificates import FORMAT as CERTIFICATE
 from ...composition import Composition
 from ...ledger import Entry, Ledger
-from ...ledger.ledger import name_of
-from ...ledger.payment import list_releases
+from ...ledger.ledger import name_ledger
+from ...ledger.payment import list_ledger_releases
 from ...statement import Statement
 from ...statement.page import find_statement_in_page
 from ...statement.parameters import READERS
-from ...statement.verdict import Verdict, build_verdict
-from ...statement.wording import make_one_line
+from ...statement.verdict import StatementVerdict, build_statement_verdict
+from ...statement.wording import make_statement_line
 from ...tables.model import TableModel
 
 
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines = [f"{arguments.file}: {statement.guarantee}"]
         for title, entries in parts.items():
             lines += [f"{title}:", *(f"  {entry}: {how}" for entry, how in entries.items())]
-        print("\n".join(map(make_one_line, lines)))  # files may have any name
+        print("\n".join(map(make_statement_line, lines)))  # files may have any name
     return 0 if statement.version == __version__ else 3
 
 
@@ -99,7 +99,7 @@ def _verify_certificate(file: Path, text: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"file": str(file), "verified": good, "steps": words.split("\n")}))
     else:
-        print("\n".join(map(make_one_line, f"{file}: {words}".split("\n"))))
+        print("\n".join(map(make_statement_line, f"{file}: {words}".split("\n"))))
     return 0 if good else 2
 
 
@@ -112,7 +112,7 @@ def _hash_parameters(model: Path, patient: bool) -> str:
 
 RESULTS = {"model_file", "values", "accuracy", "matrix"}
 """Entries beside the statement by which the --json output of a command is recognised. Each output has one of them."""
-_CheckedFile = tuple[Statement, Verdict, str]
+_CheckedFile = tuple[Statement, StatementVerdict, str]
 """The statement of a file, the verdict on the file, and the prefix of the statement's entries in the verdict."""
 
 
@@ -132,7 +132,7 @@ def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
     """Checks a model or a statement that is given as plain values."""
     if isinstance(plain, dict) and "tightdp_model" in plain:
         model = TableModel.from_dict(plain, patient=patient)
-        verdict = build_verdict(model.statement).place_under("statement")
+        verdict = build_statement_verdict(model.statement).place_under("statement")
         for entry in (each for each in plain if each != "statement"):
             verdict.record_comparison(entry, "is a part of what has the hash in statement.parameters")
         verdict.record_comparison(
@@ -142,13 +142,13 @@ def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
         return model.statement, verdict, "statement."
     if isinstance(plain, dict) and "tightdp_statement" in plain:
         statement = Statement.from_dict(plain, patient=patient)
-        return statement, build_verdict(statement), ""
+        return statement, build_statement_verdict(statement), ""
     if isinstance(plain, dict) and "statement" in plain and RESULTS & plain.keys():
         try:
             statement = Statement.from_dict(plain["statement"], patient=patient)
         except ValueError as error:
             raise ValueError(f"statement: {error}") from None
-        verdict = build_verdict(statement).place_under("statement")
+        verdict = build_statement_verdict(statement).place_under("statement")
         verdict.unseen.update({entry: "that this is what was released" for entry in plain if entry != "statement"})
         return statement, verdict, "statement."
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
@@ -162,7 +162,7 @@ def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile
         raise ValueError(f"{file}: {error}") from None
     if statement.to_html() != text:
         raise ValueError(f"{file}: must be the page of the statement that it holds, and shows something else")
-    verdict = build_verdict(statement)
+    verdict = build_statement_verdict(statement)
     verdict.record_comparison("page", "is that of the statement, to the last character (line ends aside)")
     return statement, verdict, ""
 
@@ -175,9 +175,9 @@ def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str
     """
     if statement.ledger is None or ledger.identity not in statement.ledger:
         raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
-    named = list_releases(ledger, statement.ledger)
-    if not named and statement.ledger != name_of(ledger):
-        raise ValueError(f"{file}: says that the ledger is {statement.ledger}, and it is {name_of(ledger)}")
+    named = list_ledger_releases(ledger, statement.ledger)
+    if not named and statement.ledger != name_ledger(ledger):
+        raise ValueError(f"{file}: says that the ledger is {statement.ledger}, and it is {name_ledger(ledger)}")
     entries = [entry for entry in ledger.history if (entry.release in named if named else entry.release is None)]
     if not named:
         found = [entry.number for entry in entries if _sum_releases([entry]) == statement.charged]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ..._support.strict_json import check_entries, read_value
-from ...models.grid import grid_below
+from ...models.grid import contribution_grid_below
 from ...release.noise import RandomSource
 from ..batches import collated_batch
 from ..batches.batch_places import Places
@@ -51,7 +51,9 @@ class LossSum:
         self._bound, self._divisor, self._steps = float(release.bound), divisor, steps
         self._every = steps_per_epoch if release.every is None else release.every
         self._deviation = release.loss_multiplier(noise_multiplier) * self._bound
-        self._grid = max(grid_below(self._bound, 23), grid_below(self._deviation, _FINE_NOISE))
+        self._grid = max(
+            contribution_grid_below(self._bound, 23), contribution_grid_below(self._deviation, _FINE_NOISE)
+        )
         self._total = torch.zeros(1, dtype=torch.int64)
         self._seen: list[Any] = []
         self._window: list[float] = []

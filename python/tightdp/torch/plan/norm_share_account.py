@@ -22,7 +22,7 @@ from ...composition import Composition
 from ...gate.gate import Gate
 from ...gate.oracle import norm_sum_query
 from ...mechanisms import Gaussian, Mechanism
-from ...models.grid import clip_to_grid
+from ...models.grid import clip_contributions_to_grid
 from ...release import clipping
 from ...release.noise import RandomSource
 from ..randomness.process_group import World
@@ -141,7 +141,7 @@ def release_share(
     max_norm = account.plan.max_norm[0]
 
     def sum_norms(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
-        return np.array([clip_to_grid(look(), max_norm, grid).sum()], np.int64)
+        return np.array([clip_contributions_to_grid(look(), max_norm, grid).sum()], np.int64)
 
     gate = Gate(_SharedCharge(account, world), source)
     released = float(gate.release_gaussian(norm_sum_query(max_norm, sum_norms), account.norm_noise).value[0])

@@ -22,8 +22,8 @@ from ..._support.file_lock import FileLock
 from ..._support.files import check_file, open_file, read_bytes
 from ..._support.strict_json import MOST_BYTES, check_entries, check_format, read_file, read_value
 from ...ledger import Ledger
-from ...ledger.budget import compute_digest
-from ...ledger.progress import Progress
+from ...ledger.budget import digest_ledger_values
+from ...ledger.progress import LedgerProgress
 from ..plan import run_state
 from ..plan.account import FAILED, Account
 
@@ -84,7 +84,7 @@ class Checkpoint:
                 f"checkpoint must be a folder that can be written, on a file system that has locks: {str(error)[:300]}"
             ) from None
         self._ledger, self._run = ledger, ""
-        self._progress: Progress | None = None
+        self._progress: LedgerProgress | None = None
         """The progress of this run that was last written to the ledger or read from the ledger."""
         self._turn, self._charges = "", 0
         self._saved: str | None = None
@@ -149,7 +149,7 @@ class Checkpoint:
             return
         self._charges += steps
         if self._ledger is not None:
-            now = Progress(self._charges, self._turn)
+            now = LedgerProgress(self._charges, self._turn)
             self._ledger.record_progress(self._run, self._progress, now)
             self._progress = now
 
@@ -298,7 +298,7 @@ class Checkpoint:
         def read_checked(plain: Any) -> Any:
             check_format(plain, "format", FORMAT, "a run")
             check_entries("text", plain, ("format", "digest", "values"))
-            if plain["digest"] != compute_digest(plain["values"]):
+            if plain["digest"] != digest_ledger_values(plain["values"]):
                 raise ValueError("digest must be that of the values")
             if read_bytes(self.folder / name, MOST_BYTES) != _format_values(plain["values"]):
                 raise ValueError("it has other bytes than a run writes")
@@ -313,7 +313,7 @@ class Checkpoint:
 
     def _put_values(self, name: str, values: Any) -> None:
         """Writes values, with the number of the format and a digest of the values, to a JSON file."""
-        text = json.dumps({"format": FORMAT, "digest": compute_digest(values), "values": values}, indent=1)
+        text = json.dumps({"format": FORMAT, "digest": digest_ledger_values(values), "values": values}, indent=1)
         self._put_file(name, lambda path: path.write_text(text))
 
     def _has_file(self, name: str) -> bool:
@@ -375,7 +375,7 @@ def compute_file_digest(file: BinaryIO) -> str:
 
 def _format_values(values: Any) -> bytes:
     """Returns the text of a file of JSON that holds these values, with their format and their digest."""
-    return json.dumps({"format": FORMAT, "digest": compute_digest(values), "values": values}, indent=1).encode()
+    return json.dumps({"format": FORMAT, "digest": digest_ledger_values(values), "values": values}, indent=1).encode()
 
 
 def _hold_folder(folder: Path) -> FileLock:
