@@ -20,7 +20,7 @@ from .gate.shares import NoiseShare
 from .ledger import Ledger
 from .ledger.payment import LedgerPayment
 from .mechanisms import ApproximateDP, Gaussian
-from .records.cells import convert_value_to_text
+from .records.cells import convert_cell_value_to_text
 from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
 
@@ -79,7 +79,7 @@ def frequent_values(
     epsilon, delta = _check.positive("epsilon", epsilon), _check.open_unit("delta", delta)
     spent = _calibrate_noise(epsilon, delta)
     _check_values(values, missing)
-    counts = count_values_of_records(map(convert_value_to_text, values), missing)
+    counts = count_values_of_records(map(convert_cell_value_to_text, values), missing)
     charged = Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
     _, least = compute_count_noise_and_threshold(1, *spent)
     payment = LedgerPayment(ledger, note)

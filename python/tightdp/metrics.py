@@ -30,7 +30,7 @@ from .gate.oracle import Integers, Query
 from .ledger import Ledger
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian
-from .records.cells import NESTED, as_column, match_cells
+from .records.cells import NESTED, as_column_of_cells, match_cells
 from .release.noise import Philox, RandomSource, resolve_source
 from .statement import Statement
 from .statement.wording import AGAIN, list_stated_texts
@@ -190,7 +190,7 @@ def _read_label_columns(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray
 
 def _read_labels(name: str, given: Any) -> NDArray[Any]:
     try:
-        found = as_column(given)
+        found = as_column_of_cells(given)
     except TypeError:
         raise TypeError(f"{name} must be a sequence of labels, one for each record") from None
     if found.dtype == object and any(isinstance(cell, NESTED) for cell in found.flat):

@@ -49,11 +49,11 @@ from .pipeline import PrivatePipeline
 from .preprocessing.cells import check_shape, check_width, select_rows, split_columns
 from .preprocessing.checks_before_charge import check_table, check_targets, check_weights
 from .preprocessing.steps import copy_unfitted
-from .records.blocks import Blocks, Lengths, Unweighted
+from .records.blocks import Blocks, Lengths, UnweightedBlockFunction
 from .records.decoded_copies import cache_decoded_blocks
 from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
-from .records.views import MappedBlocks, RandomSubset, SelectedRows, View
+from .records.views import BlockView, MappedBlocks, RandomRecordSubset, SelectedRows
 from .release.noise import RandomSource
 from .selections_and_groups import RepeatAndSelect
 from .statement import Statement
@@ -189,16 +189,16 @@ class PrivateSearchCV(BaseEstimator):
         inner, outer = (_TablePart(select_rows(X, chosen), labels[chosen]) for chosen in (~outside, outside))
         return inner, outer
 
-    def _split_blocks(self, counted: View, source: RandomSource) -> tuple[_TablePart, _TablePart]:
+    def _split_blocks(self, counted: BlockView, source: RandomSource) -> tuple[_TablePart, _TablePart]:
         """Returns views of the blocks on the records to train on, and on those that are held out at random."""
         stream, lengths = source.stream(), cast(Lengths, counted.block_lengths)
-        within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
+        within, beyond = (RandomRecordSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
         _require_records_to_train(int(within.counts.sum()))
         return _TablePart(SelectedRows(counted, within), None), _TablePart(SelectedRows(counted, beyond), None)
 
     def _scan_labelled_blocks(
         self, blocks: Blocks, algorithms: Sequence[Any], learned: bool
-    ) -> tuple[View, NDArray[Any]]:
+    ) -> tuple[BlockView, NDArray[Any]]:
         """Returns the blocks, whose records are now counted, and the distinct labels in them."""
         check_width(self, blocks, blocks.width, reset=True)
         for each in algorithms:
@@ -424,7 +424,10 @@ def build_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
     def evaluate_predictions(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
             made = X if last is model else MappedBlocks(X, model._transform_block)
-            return sum(made.map_each_block(Unweighted(partial(_count_right_predictions, last))), np.zeros(1, np.int64))
+            return sum(
+                made.map_each_block(UnweightedBlockFunction(partial(_count_right_predictions, last))),
+                np.zeros(1, np.int64),
+            )
         if y is None or not len(y):
             return np.zeros(1, np.int64)
         return _count_right_predictions(last, X if last is model else model._transform_values(X), y)

@@ -51,7 +51,7 @@ from .preprocessing.steps import NamedParts, check_named_steps, copy_unfitted
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
 from .records.decoded_copies import cache_decoded_blocks
-from .records.sources.estimator_input import as_blocks, is_sparse, split_sparse_rows
+from .records.sources.estimator_input import as_blocks, is_sparse_matrix, split_sparse_rows
 from .records.views import MappedBlocks
 from .statement import Statement
 from .statement.wording import AGAIN
@@ -309,7 +309,7 @@ class PrivatePipeline(NamedParts, BaseEstimator):
         """Applies the steps before the last one. Sparse tables are transformed part by part."""
         if not hasattr(self, "steps_"):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self._transform_block(part) for part in split_sparse_rows(X)])
         X = select_by_name(self, X)
         check_shape(self, X, split_columns(X), reset=False)

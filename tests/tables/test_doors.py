@@ -20,7 +20,7 @@ from tightdp.cli.files import reserve_file
 from tightdp.records.columns import Number
 from tightdp.records.sources import rows
 from tightdp.records.sources.rows import Rows
-from tightdp.records.text import find_repeated_names
+from tightdp.records.text import find_repeated_column_names
 from tightdp.statement.column_words import state_fact_of_bounds, state_fact_of_labels
 from tightdp.tables.model import TableModel
 
@@ -202,7 +202,7 @@ def test_names_of_columns_are_checked_in_linear_time(tmp_path, twice):
             compared += 1
             return str(self) == str(other)
 
-    assert find_repeated_names([Name(name) for name in names]) == ["c0"] * twice
+    assert find_repeated_column_names([Name(name) for name in names]) == ["c0"] * twice
     assert compared <= len(names)
 
 

@@ -79,15 +79,15 @@ class DPAGD:
     cost_is_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm", "max_loss")
-        _check.replace_fields(self, check_release_count, "selections")
-        _check.replace_fields(self, _check.count, "candidates", "every")
-        _check.replace_fields(self, _check.interval("[1e-6, 1)"), "share")
-        _check.replace_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
-        _check.replace_fields(self, _check.interval("[1e-6, inf)"), "growth")
-        _check.replace_fields(self, _check.nonnegative, "stretch")
-        _check.replace_fields(self, _check.below_one, "momentum")
-        _check.replace_fields(self, check_center_share, "center")
+        _check.replace_checked_fields(self, exact_bound, "max_norm", "max_loss")
+        _check.replace_checked_fields(self, check_release_count, "selections")
+        _check.replace_checked_fields(self, _check.count, "candidates", "every")
+        _check.replace_checked_fields(self, _check.interval("[1e-6, 1)"), "share")
+        _check.replace_checked_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
+        _check.replace_checked_fields(self, _check.interval("[1e-6, inf)"), "growth")
+        _check.replace_checked_fields(self, _check.nonnegative, "stretch")
+        _check.replace_checked_fields(self, _check.below_one, "momentum")
+        _check.replace_checked_fields(self, check_center_share, "center")
         _check.choice("noise", self.noise, ("gumbel", "exponential"))
 
     def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:

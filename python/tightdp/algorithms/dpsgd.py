@@ -58,12 +58,12 @@ class DPSGD:
     average: float = 0.5
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
-        _check.replace_fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
-        _check.replace_fields(self, batch_size, "batch_size")
-        _check.replace_fields(self, check_center_share, "center")
-        _check.replace_fields(self, _check.closed_unit, "average")
-        _check.replace_fields(self, check_optimizer, "optimizer")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
+        _check.replace_checked_fields(self, batch_size, "batch_size")
+        _check.replace_checked_fields(self, check_center_share, "center")
+        _check.replace_checked_fields(self, _check.closed_unit, "average")
+        _check.replace_checked_fields(self, check_optimizer, "optimizer")
 
     @property
     def cost_is_public(self) -> bool:

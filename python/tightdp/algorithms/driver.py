@@ -22,8 +22,13 @@ from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Records
-from ..records.blocks import Blocks, resolve_largest_weight, scale_weights, validate_weights
-from ..records.cells import as_targets
+from ..records.blocks import (
+    Blocks,
+    resolve_largest_record_weight,
+    scale_weights_of_records,
+    validate_weights_of_records,
+)
+from ..records.cells import as_targets_of_records
 from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import Stream
@@ -154,16 +159,16 @@ def _prepare_records(X: Any, y: Any, weights: Any, declared: float | None) -> Re
     """Returns the records of arrays or blocks, after checks of their types and shapes."""
     if isinstance(X, (Records, Stream)):
         return X
-    largest = resolve_largest_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
+    largest = resolve_largest_record_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
     if isinstance(X, Blocks):
         return Stream.from_blocks(as_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
-    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), as_targets(y)
+    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), as_targets_of_records(y)
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):
         raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
     if weights is not None:
-        weights = scale_weights(validate_weights(weights, len(features)), largest)
+        weights = scale_weights_of_records(validate_weights_of_records(weights, len(features)), largest)
     return Records(features, targets, weights=weights)
 
 

@@ -70,12 +70,12 @@ class NoisyGD:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
-        _check.replace_fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
-        _check.replace_fields(self, _check.below_one, "momentum")
-        _check.replace_fields(self, check_center_share, "center")
-        _check.replace_fields(self, _check.closed_unit, "average")
-        _check.replace_fields(self, check_release_count, "steps")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
+        _check.replace_checked_fields(self, _check.below_one, "momentum")
+        _check.replace_checked_fields(self, check_center_share, "center")
+        _check.replace_checked_fields(self, _check.closed_unit, "average")
+        _check.replace_checked_fields(self, check_release_count, "steps")
 
     @property
     def cost_is_public(self) -> bool:

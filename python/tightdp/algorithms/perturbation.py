@@ -58,8 +58,8 @@ class OutputPerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
-        _check.replace_fields(self, _check.positive, "noise_multiplier")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the release of one minimum with noise."""
@@ -92,7 +92,7 @@ class ObjectivePerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
 
     def choose_objective(self, public: Public, epsilon: float) -> MinimumObjective:
         """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost

@@ -22,7 +22,7 @@ from ..gate.gate import Gate
 from ..gate.shares import FAILURE, NoiseShare, build_caps_for_charge, plan_with_remaining_budget
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
-from ..records.text import NO_VALUE, convert_to_text
+from ..records.text import NO_VALUE, write_cell_as_text
 from ..release.noise import Philox, RandomSource, SecureRandom
 
 LEARN = "learn"
@@ -74,7 +74,7 @@ def require_typed_labels(labels: Any) -> Any:
             "public, and that of a list depends on all that is in it"
         )
     values = np.asarray(labels)
-    return values if values.dtype != object else np.array([convert_to_text(each) for each in values.ravel()], str)
+    return values if values.dtype != object else np.array([write_cell_as_text(each) for each in values.ravel()], str)
 
 
 def check_typed(blocks: Blocks) -> None:
@@ -143,7 +143,7 @@ def select_labels(texts: tuple[str, ...], present: NDArray[Any]) -> NDArray[Any]
     The result reveals nothing about the labels that are left out. Raises ValueError if fewer than two labels are kept.
     """
     known = frozenset(texts)
-    kept = [label for label in present.tolist() if convert_to_text(label) in known]
+    kept = [label for label in present.tolist() if write_cell_as_text(label) in known]
     if len(kept) < 2:
         raise ValueError(
             f"classes must be declared where labels have few records: {len(kept)} of them reached the threshold of "
@@ -159,7 +159,7 @@ def count_labels(labels: NDArray[Any]) -> Counter[str]:
     values, numbers = np.unique(labels, return_counts=True)
     found: Counter[str] = Counter()
     for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
-        text = convert_to_text(value)
+        text = write_cell_as_text(value)
         if text not in NO_VALUE:
             found[text] += number
     return found

@@ -20,8 +20,8 @@ from ..ledger.payment import LedgerPayment
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from ..models.model import Model, Vector
 from ..models.records import Records
-from ..records.blocks import Blocks, scale_weights, validate_weights
-from ..records.sources.estimator_input import is_sparse, split_sparse_rows
+from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
+from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
 from ..records.stream import Stream, scan_blocks
 from ..statement.column_words import DECLARED, OCCURRING
 from .labels import (
@@ -195,7 +195,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         if sample_weight is not None:
-            sample_weight = scale_weights(validate_weights(sample_weight, len(labels)), largest)
+            sample_weight = scale_weights_of_records(validate_weights_of_records(sample_weight, len(labels)), largest)
         self._set_classes(present, again, classes, lambda: count_labels(labels), note)
         if not self._learned:
             targets = np.searchsorted(self.classes_, labels)
@@ -317,7 +317,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Returns scores. With two classes the shape is (n,), and a positive score stands for the second class. With
         more classes the shape is (n, classes)."""
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self.decision_function(part) for part in split_sparse_rows(X)])
         z = self._compute_scores(X)
         return z[:, 0] if z.shape[1] == 1 else z

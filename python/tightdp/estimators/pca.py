@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..algorithms.driver import make_random_source
 from ..models.dense import apply_affine_map
-from ..models.grid import contribution_grid_below, exact_bound
+from ..models.grid import choose_contribution_grid, exact_bound
 from ..models.records import Records
 from ..records.decoded_copies import cache_decoded_blocks
-from ..records.sources.estimator_input import as_blocks_without_targets, is_sparse, refuse_weights, split_sparse_rows
+from ..records.sources.estimator_input import (
+    as_blocks_without_targets,
+    is_sparse_matrix,
+    refuse_weighted_blocks,
+    split_sparse_rows,
+)
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.wording import AGAIN, format_stated_exactly
@@ -76,7 +81,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         bound = exact_bound("max_norm", self.max_norm)
         source = make_random_source(self.random_state)
         blocks = as_blocks_without_targets(X)
-        refuse_weights(blocks, "DPPCA")
+        refuse_weighted_blocks(blocks, "DPPCA")
         if not isinstance(self.center, bool):
             raise TypeError(f"center must be True or False, got {self.center!r}")
         length, constant = _choose_constant(bound) if self.center else (bound, None)
@@ -125,7 +130,7 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
         """Returns coordinates in the components, shape (n, n_components), in the dtype of X."""
         if not hasattr(self, "components_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self.transform(part) for part in split_sparse_rows(X)])
         features = validate_data(self, X, reset=False)
         return apply_affine_map(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
@@ -138,7 +143,7 @@ def _choose_constant(max_norm: float) -> tuple[float, float]:
     noise, and a smaller one would increase the noise of the mean.
     """
     length = exact_bound("max_norm", max_norm * math.sqrt(1.25))
-    grid = contribution_grid_below(length, DIGITS)
+    grid = choose_contribution_grid(length, DIGITS)
     return length, math.floor(max_norm / 2 / grid) * grid
 
 

@@ -22,7 +22,7 @@ from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Array, Records
-from ..records.blocks import Blocks, resolve_largest_weight
+from ..records.blocks import Blocks, resolve_largest_record_weight
 from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
 from ..records.stream import Stream
@@ -136,7 +136,7 @@ class PrivateEstimator(NestedParameters):
         blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
         check_records(algorithm, blocks is not None)
         weighted = sample_weight is not None or (blocks is not None and blocks.weighted)
-        largest = resolve_largest_weight(self.max_sample_weight, weighted)
+        largest = resolve_largest_record_weight(self.max_sample_weight, weighted)
         self._opened: tuple[LabelRelease, tuple[Mechanism, ...], LedgerPayment] | None = None
         records: Records | Stream
         if blocks is None:

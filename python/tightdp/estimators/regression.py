@@ -22,7 +22,7 @@ from ..models.grid import exact_bound
 from ..models.records import Records
 from ..records.blocks import CHANGED
 from ..records.decoded_copies import cache_decoded_blocks
-from ..records.sources.estimator_input import as_blocks, is_sparse, refuse_weights, split_sparse_rows
+from ..records.sources.estimator_input import as_blocks, is_sparse_matrix, refuse_weighted_blocks, split_sparse_rows
 from ..records.stream import Stream
 from ..statement import Statement
 from ..statement.wording import AGAIN
@@ -102,7 +102,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         check_free(self)
         source = make_random_source(self.random_state)
         blocks = as_blocks(X, y)
-        refuse_weights(blocks, "Ridge")
+        refuse_weighted_blocks(blocks, "Ridge")
         if blocks is None:
             features = validate_data(self, X, reset=True)
         else:
@@ -175,7 +175,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         """
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
         features = validate_data(self, X, reset=False).astype(np.float64)
         if not np.isfinite(features).all():

@@ -19,7 +19,7 @@ from ..gate.gate import Gate
 from ..gate.oracle import CHUNK, Integers, Query
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Gaussian, Mechanism
-from ..models.grid import clip_rows_to_grid, contribution_grid_below
+from ..models.grid import choose_contribution_grid, clip_rows_to_grid
 from ..models.records import Records
 from ..records.stream import Stream
 from ..release.noise import RandomSource
@@ -79,7 +79,7 @@ def second_moment_query(records: Records | Stream, max_norm: float, size: int | 
     then the Frobenius norm of the matrix, so the sensitivity is max_norm^2 (docs/theory/adaclip.md, section 5).
     """
     size = size or records.width
-    unit = contribution_grid_below(max_norm, DIGITS)
+    unit = choose_contribution_grid(max_norm, DIGITS)
     length = size * (size + 1) // 2
     part = partial(_sum_outer_products, max_norm, unit)
 

@@ -12,8 +12,8 @@ from .._support import _check
 from ..composition import Composition
 from ..models.linear import LinearModel, Squared
 from ..models.records import Array, Records
-from ..records.blocks import Blocks, scale_weights, validate_weights
-from ..records.sources.estimator_input import is_sparse, split_sparse_rows
+from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
+from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
 from ..records.stream import Stream
 from .labels import exclude_records
 from .preparation import Bounds, resolve_bounds, scale_to_bounds
@@ -93,7 +93,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
         Raises ValueError if a feature is not finite.
         """
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
         scores, target = self._compute_scores(X)[:, 0], self._get_target_scale()
         return np.asarray(scores * target.half[0] + target.middle[0])
@@ -139,7 +139,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         prepare = _NumberPreparation(self._declared_bounds(table.shape[1], table.dtype, again), target)
         features, values = prepare.map_numbers(table, validate_targets(y, len(table)))
         if sample_weight is not None:
-            sample_weight = scale_weights(validate_weights(sample_weight, len(values)), largest)
+            sample_weight = scale_weights_of_records(validate_weights_of_records(sample_weight, len(values)), largest)
         return Records(features, values, weights=sample_weight)
 
     def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:

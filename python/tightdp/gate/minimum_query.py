@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models.dense import apply_affine_map
-from ..models.grid import contribution_grid_below, row_clip_factors, truncate_contributions_to_grid
+from ..models.grid import choose_contribution_grid, row_clip_factors, truncate_contributions_to_grid
 from ..models.linear import Hinge, Logistic, Loss
 from ..models.model import Vector
 from ..models.records import Array, Records
 from ..release.noise import Philox, RandomSource
 from .oracle import CHUNK, Integers, Oracle, Public, Query
-from .solver import MinimumNotReached, minimize_convex_function, solver_dot_product, solver_norm
+from .solver import MinimumNotReached, compute_solver_dot_product, compute_solver_norm, minimize_convex_function
 
 SLACK = 1e-6
 """Norm of F's gradient to which a minimum is certified, divided by the largest norm of one record's gradient. For up to
@@ -112,7 +112,7 @@ def build_minimum_query(oracle: Oracle, w: Vector, f: MinimumObjective) -> Query
     The two computed minima are off by twice the tolerance over the convexity. Rounding moves each coordinate by up to a
     grid step."""
     distance = (f.largest_gradient_norm + 2 * f.gradient_tolerance) / f.convexity * OUTWARD
-    grid = contribution_grid_below(distance)
+    grid = choose_contribution_grid(distance)
     sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
 
     def evaluate_minimum_query(source: RandomSource) -> Integers:
@@ -124,11 +124,11 @@ def build_minimum_query(oracle: Oracle, w: Vector, f: MinimumObjective) -> Query
 def build_perturbed_minimum_query(oracle: Oracle, w: Vector, f: MinimumObjective) -> PerturbedMinimumQuery:
     """Returns the query of the minimum of F with a noise vector b, which the gate draws."""
     side = math.sqrt(w.size)
-    noise_grid = contribution_grid_below(
+    noise_grid = choose_contribution_grid(
         f.gradient_tolerance / side, 0
     )  # so that rounding moves b by at most half the tolerance
     distance = 3 * f.gradient_tolerance / f.convexity * OUTWARD
-    grid = contribution_grid_below(distance / side, COVER_BITS)
+    grid = choose_contribution_grid(distance / side, COVER_BITS)
     cover = (distance + side * grid) * OUTWARD
 
     def evaluate_perturbed_minimum_query(source: RandomSource, b: Vector) -> Integers:
@@ -222,7 +222,7 @@ class MinimumQueryPoint:
         self._z = data.table.compute_scores(w, f.loss.outputs)
         summed = data.table.sum_weighted_rows(data.apply_weights(f.loss.differentiate_by_scores(self._z, data.targets)))
         self.gradient = summed + b + f.convexity * w
-        self.error = self._bound_rounding(solver_norm(summed))
+        self.error = self._bound_rounding(compute_solver_norm(summed))
 
     def multiply_by_hessian(self, v: Vector) -> Vector:
         """Returns the Hessian of F at this point times v."""
@@ -244,23 +244,25 @@ class MinimumQueryPoint:
         scores."""
         dz = self._data.table.compute_scores(direction, self._f.loss.outputs)
         convexity = self._f.convexity
-        linear = solver_dot_product(direction, self._b) + convexity * solver_dot_product(direction, self._w)
-        square = convexity * solver_dot_product(direction, direction)
+        linear = compute_solver_dot_product(direction, self._b) + convexity * compute_solver_dot_product(
+            direction, self._w
+        )
+        square = convexity * compute_solver_dot_product(direction, direction)
 
         def differentiate_objective_at_step(t: float) -> float:
             residual = self._data.apply_weights(
                 self._f.loss.differentiate_by_scores(self._z - t * dz, self._data.targets)
             )
-            return t * square - linear - solver_dot_product(residual, dz)
+            return t * square - linear - compute_solver_dot_product(residual, dz)
 
         return differentiate_objective_at_step
 
     def _bound_rounding(self, summed: float) -> float:
         """Bounds the distance of the computed gradient from the true one (docs/theory/perturbation.md, section 4)."""
         f, n, d = self._f, len(self._z), self._data.features.shape[1]
-        size, outputs = solver_norm(self._w), f.loss.outputs
+        size, outputs = compute_solver_norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
-        rest = summed + solver_norm(self._b) + f.convexity * size
+        rest = summed + compute_solver_norm(self._b) + f.convexity * size
         plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 5) * f.largest_gradient_norm) + 4 * rest
         return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 

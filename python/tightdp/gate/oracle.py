@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import dense
-from ..models.grid import COARSE, clip_contributions_to_grid, clip_rows_to_grid, contribution_grid_below
+from ..models.grid import COARSE, choose_contribution_grid, clip_contributions_to_grid, clip_rows_to_grid
 from ..models.linear import LinearModel, Loss
 from ..models.model import Gradients, Model, Vector
 from ..models.records import Records
@@ -157,7 +157,7 @@ class Oracle:
 
     def record_count_query(self) -> Query:
         """Returns the query of the sum of the records' weights, or of their number. The sensitivity is 1."""
-        grid = contribution_grid_below(1.0)
+        grid = choose_contribution_grid(1.0)
 
         def evaluate_record_count_query(source: RandomSource) -> Integers:
             if self._records.has_weights:
@@ -169,7 +169,7 @@ class Oracle:
     def feature_sum_query(self, max_norm: float) -> Query:
         """Returns the query of sum_k weight_k clip(x_k, max_norm) over the features x_k of all records. The sensitivity
         is max_norm."""
-        grid = contribution_grid_below(max_norm)
+        grid = choose_contribution_grid(max_norm)
         return self._build_sum_query(
             partial(_sum_query_features, max_norm, grid), (self._records.width,), max_norm, grid
         )
@@ -204,7 +204,7 @@ class Oracle:
         moves all scores in the same direction, noise of scale max_loss / eta is enough for the gate's selections
         (docs/theory/selection.md).
         """
-        grid = contribution_grid_below(max_loss)
+        grid = choose_contribution_grid(max_loss)
         part = partial(_sum_query_line_losses, self.model, w, direction, steps, max_loss, grid)
         return self._build_sum_query(part, (len(steps),), max_loss, grid, sampling_probability, scores=True)
 
@@ -232,7 +232,7 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
 
     ``total`` is a function of the grid and a random source that returns the sum of clipped norms, in units of the
     grid."""
-    grid = contribution_grid_below(max_norm, COARSE)
+    grid = choose_contribution_grid(max_norm, COARSE)
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
 

@@ -20,14 +20,14 @@ MOST_TRIALS = 50
 """Largest number of trials of one line search, each of which halves an interval."""
 
 
-def solver_dot_product(a: Array, b: Array) -> float:
+def compute_solver_dot_product(a: Array, b: Array) -> float:
     """Returns a . b. The order of additions does not depend on the number of threads, unlike that of BLAS."""
     return float((a * b).sum())
 
 
-def solver_norm(a: Array) -> float:
+def compute_solver_norm(a: Array) -> float:
     """Returns |a|. The result does not depend on the number of threads."""
-    return math.sqrt(solver_dot_product(a, a))
+    return math.sqrt(compute_solver_dot_product(a, a))
 
 
 class SolverPoint(Protocol):
@@ -62,8 +62,8 @@ def minimize_convex_function(
     """
     w, passes = np.copy(start), 1
     point = at(w)
-    first = solver_norm(point.gradient)
-    while (size := solver_norm(point.gradient) * (1 + 1e-12)) + point.error > tolerance:
+    first = compute_solver_norm(point.gradient)
+    while (size := compute_solver_norm(point.gradient) * (1 + 1e-12)) + point.error > tolerance:
         if passes >= most or not math.isfinite(size) or size <= 1e-3 * tolerance:
             raise MinimumNotReached(
                 f"the minimum must be certified to a gradient of norm {tolerance:.3g}; after {passes} passes over the "
@@ -72,7 +72,7 @@ def minimize_convex_function(
         accuracy = min(0.1, math.sqrt(size / first)) * size
         direction, products = _solve_newton_step(point, max(accuracy, 0.1 * tolerance))
         length, trials = _search_newton_step_length(
-            point.differentiate_along(direction), -solver_dot_product(direction, point.gradient)
+            point.differentiate_along(direction), -compute_solver_dot_product(direction, point.gradient)
         )
         w = w - length * direction
         point = at(w)
@@ -87,15 +87,15 @@ def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int
     residual = point.gradient.copy()
     x = np.zeros_like(residual)
     p = residual.copy()
-    square = solver_dot_product(residual, residual)
+    square = compute_solver_dot_product(residual, residual)
     for i in range(1, min(MOST_PRODUCTS, len(x) + 10) + 1):
         product = point.multiply_by_hessian(p)
-        bend = solver_dot_product(p, product)
+        bend = compute_solver_dot_product(p, product)
         if not bend > 0:  # an effect of rounding, since the Hessian is positive definite
             return (x if i > 1 else p), i
         x += (square / bend) * p
         residual -= (square / bend) * product
-        before, square = square, solver_dot_product(residual, residual)
+        before, square = square, compute_solver_dot_product(residual, residual)
         if math.sqrt(square) <= accuracy:
             break
         p = residual + (square / before) * p

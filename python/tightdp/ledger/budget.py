@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._support import _check
-from .._support.strict_json import parse_json, read_object, read_value
+from .._support.strict_json import parse_json, read_json_object, read_json_value
 from ..accounting.running_accounts.accountant import Accountant
 from ..accounting.running_accounts.costs import RenyiOrder
 from ..accounting.running_accounts.filters import PrivacyFilter
@@ -61,7 +61,7 @@ class LedgerBudget:
     @classmethod
     def from_json(cls, plain: str) -> LedgerBudget:
         """Returns the budget that ``to_json`` wrote. Raises ValueError for anything else."""
-        return read_object(cls, parse_json(plain), "budget")
+        return read_json_object(cls, parse_json(plain), "budget")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -105,7 +105,7 @@ def split_release_from_entry(plain: str) -> tuple[str, str | None]:
     if not isinstance(values, dict) or "release" not in values:
         return plain, None
     name = "account.release"
-    release = check_ledger_identifier(name, read_value(str, values.pop("release"), name))
+    release = check_ledger_identifier(name, read_json_value(str, values.pop("release"), name))
     return json.dumps(values), release
 
 

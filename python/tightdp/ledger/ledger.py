@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .._support import _check
 from .._support.number_texts import format_up
-from .._support.strict_json import read_value
+from .._support.strict_json import read_json_value
 from ..accounting.running_accounts.accountant import Accountant
 from ..accounting.running_accounts.filters import BudgetExceeded, PrivacyFilter, _FilterState, _ReleaseCost
 from ..composition import Composable
@@ -344,11 +344,11 @@ class Ledger:
 
     def _read_entry(self, number: int, time: Any, note: Any, account: Any) -> Entry:
         """Returns the entry that ``spend`` wrote. Raises ValueError for anything else."""
-        check_ledger_text("note", read_value(str, note, "note"))
-        moment = read_value(str, time, "time")
+        check_ledger_text("note", read_json_value(str, note, "note"))
+        moment = read_json_value(str, time, "time")
         if not _is_ledger_time(moment):
             raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_value(moment)}")
-        spent, release = split_release_from_entry(read_value(str, account, "account"))
+        spent, release = split_release_from_entry(read_json_value(str, account, "account"))
         releases = read_ledger_account(spent, self.neighbors, "account").history
         if not releases:
             raise ValueError("account.history must have at least one release")

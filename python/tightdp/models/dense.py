@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .._core import RandomStream
 from .._core import dense as kernels
-from .grid import contribution_grid_below
+from .grid import choose_contribution_grid
 
 Array = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
@@ -91,7 +91,7 @@ def grid_for_outer_products(
     is the public number of records."""
     largest = max_norm * (1.0 if scale is None else float(np.max(scale)))
     largest += 0.0 if center is None else float(np.max(np.abs(center)))
-    return contribution_grid_below(largest * max(1.0, records / MANY), DIGITS)
+    return choose_contribution_grid(largest * max(1.0, records / MANY), DIGITS)
 
 
 def sum_clipped_outer_products(
@@ -127,7 +127,7 @@ def sum_clipped_outer_products(
 
 def choose_outer_product_grid(max_norm: float) -> float:
     """Returns the finest grid of ``add_outer_products``, a power of two."""
-    return contribution_grid_below(max_norm, PRODUCT_DIGITS)
+    return choose_contribution_grid(max_norm, PRODUCT_DIGITS)
 
 
 def add_outer_products(

@@ -30,7 +30,7 @@ FAST = 2.0**32
 normals take its slow path (docs/theory/exact.md, section 2)."""
 
 
-def contribution_grid_below(bound: float, bits: int = FINE) -> float:
+def choose_contribution_grid(bound: float, bits: int = FINE) -> float:
     """Returns the largest power of two that is at most ``bound`` 2^-bits."""
     return math.ldexp(1.0, math.frexp(bound)[1] - 1 - bits)
 
@@ -55,7 +55,7 @@ def clip_contributions_to_grid(
     return scaled.astype(np.int64)
 
 
-def row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def bound_row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Returns an upper bound on the exact norm of each row, which is larger by a few parts in 10^5 at most.
 
     The bits of each bound depend on its row alone. Entries are rounded away from zero to so few digits that NumPy adds
@@ -73,7 +73,7 @@ def row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def row_clip_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
     """Returns factors of about min(1, max_norm / |x|) for the rows x, as a column. They are rounded so that the norm of
     the product is at most ``max_norm``."""
-    return clip_factors(row_norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
+    return clip_factors(bound_row_norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 
 def clip_rows_to_grid(

@@ -15,7 +15,7 @@ from ..estimators.shared.ownership import mark_as_part_of
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
-from ..records.sources.estimator_input import check_numbers
+from ..records.sources.estimator_input import check_blocks_of_numbers
 from ..records.views import MappedBlocks
 from .cells import check_shape, check_width, get_column_names, split_columns
 from .passes import count_blocks
@@ -190,7 +190,7 @@ def _take_columns(places: list[int], rows: Any) -> NDArray[Any]:
 
 def _convert_to_numbers(part: Any) -> Any:
     if isinstance(part, Blocks):
-        check_numbers(part)
+        check_blocks_of_numbers(part)
         return part
     try:
         return np.asarray(part.astype(np.float64))

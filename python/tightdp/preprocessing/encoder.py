@@ -19,7 +19,7 @@ from ..mechanisms import ApproximateDP, Gaussian
 from ..records.blocks import Blocks
 from ..records.columns import Category
 from ..records.stream import Stream
-from ..records.text import NO_VALUE, convert_to_text
+from ..records.text import NO_VALUE, write_cell_as_text
 from ..statement.column_words import state_fact_of_categories
 from .cells import check_width, count_column_values, read_text_cells
 from .transformer import PrivateTransformer
@@ -123,7 +123,7 @@ class OneHotEncoder(PrivateTransformer):
 
 def _read_declared_categories(categories: Any) -> list[tuple[str, ...]]:
     try:
-        found = [tuple(convert_to_text(value).strip() for value in values) for values in categories]
+        found = [tuple(write_cell_as_text(value).strip() for value in values) for values in categories]
         texts = any(isinstance(values, str) for values in categories)
     except TypeError:
         raise TypeError("categories must be None or a list of lists of values, one for each column") from None

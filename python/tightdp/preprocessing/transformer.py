@@ -26,7 +26,7 @@ from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
 from ..records.cells import list_column_types
 from ..records.decoded_copies import cache_decoded_blocks
-from ..records.sources.estimator_input import check_numbers
+from ..records.sources.estimator_input import check_blocks_of_numbers
 from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement
@@ -153,7 +153,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _read_table(self, X: Any, *, reset: bool) -> Any:
         """Checks X, and returns the input of ``_transform_values``. Blocks are returned unchanged."""
         if isinstance(X, Blocks):
-            check_numbers(X)
+            check_blocks_of_numbers(X)
             check_width(self, X, None, reset=reset)
             return X
         values = validate_data(self, X, reset=reset)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .text import convert_to_text
+from .text import write_cell_as_text
 
 NESTED = (list, tuple, dict, set, np.ndarray)
 """Types that a cell never has, because they hold several values."""
@@ -25,7 +25,7 @@ WHOLE = range(-(2**63), 2**63)
 """Whole numbers that an array of 64-bit integers holds."""
 
 
-def as_column(cells: Any) -> NDArray[Any]:
+def as_column_of_cells(cells: Any) -> NDArray[Any]:
     """Returns the cells of one column as an array, of its own type if it has one, and otherwise of objects.
 
     Missing values of data frames cannot be compared, and become None. TypeError for a text, and for an object without a
@@ -49,7 +49,7 @@ def as_column(cells: Any) -> NDArray[Any]:
     return np.fromiter(cells, dtype=object, count=len(cells))
 
 
-def describe_type(dtype: Any) -> str:
+def describe_cell_type(dtype: Any) -> str:
     """Returns the type of an array or a column, without the width of its texts, which is that of the longest one."""
     kind = getattr(dtype, "kind", "O")
     return str(dtype) if kind in NUMERIC else "each cell's own" if str(dtype) == "object" else "text"
@@ -59,11 +59,11 @@ def list_column_types(X: Any) -> list[str]:
     """Returns the types that the columns of a data frame bring, which all records may have decided; an empty list for
     other tables."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        return [f"{name}: {describe_type(dtype)}" for name, dtype in zip(X.columns, X.dtypes, strict=True)]
+        return [f"{name}: {describe_cell_type(dtype)}" for name, dtype in zip(X.columns, X.dtypes, strict=True)]
     return []
 
 
-def as_table(rows: Any) -> NDArray[Any]:
+def as_table_of_cells(rows: Any) -> NDArray[Any]:
     """Returns an array as it is, and a list of rows as an array of objects. ValueError if rows differ in length."""
     return rows if isinstance(rows, np.ndarray) else np.array(rows, dtype=object)
 
@@ -74,15 +74,15 @@ def match_cells(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
     if kinds <= set(NUMERIC) or (len(kinds) == 1 and "O" not in kinds):
         return np.asarray(one == other, dtype=np.bool_)
     pairs = zip(one.tolist(), other.tolist(), strict=True)
-    return np.fromiter(starmap(_is_equal, pairs), np.bool_, count=len(one))
+    return np.fromiter(starmap(_is_equal_cell, pairs), np.bool_, count=len(one))
 
 
-def _is_equal(one: Any, other: Any) -> bool:
+def _is_equal_cell(one: Any, other: Any) -> bool:
     """Returns whether two cells are equal. Cells that cannot be compared count as different."""
     return bool((found := operator.eq(one, other)) is True or (isinstance(found, np.bool_) and found))
 
 
-def as_label(cell: Any) -> tuple[str, Any]:
+def as_label_of_cell(cell: Any) -> tuple[str, Any]:
     """Returns the kind of a label, and the label as a plain value of that kind. TypeError for an object that is not a
     label."""
     if isinstance(cell, (bool, np.bool_)):
@@ -96,21 +96,21 @@ def as_label(cell: Any) -> tuple[str, Any]:
     raise TypeError("no label")
 
 
-def as_labels_of_one_kind(cells: Iterable[Any]) -> NDArray[Any]:
+def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
     """Returns labels without a type as an array of the one type that each of them has by itself. TypeError if two have
     different types, or one is not a label: no label is changed to go with the others."""
-    found = [as_label(cell) for cell in cells]
+    found = [as_label_of_cell(cell) for cell in cells]
     if len({kind for kind, _ in found}) > 1:
         raise TypeError("labels of several kinds")
     return np.array([label for _, label in found])
 
 
-def as_targets(cells: Any) -> NDArray[Any]:
+def as_targets_of_records(cells: Any) -> NDArray[Any]:
     """Returns targets as an array: lists of one kind of label in the type of that kind, and others as objects."""
     if not isinstance(cells, (list, tuple)):
         return np.asarray(cells)
     try:
-        return as_labels_of_one_kind(cells)
+        return as_labels_of_one_cell_kind(cells)
     except TypeError:
         return np.fromiter(cells, dtype=object, count=len(cells))
 
@@ -132,13 +132,13 @@ def convert_cell_to_text(cell: Any) -> str:
         if type(cell).__name__ != "NAType":  # pandas' NA, which compares with nothing
             raise TypeError(f"X must hold texts or numbers: a cell is a {type(cell).__name__}") from None
         missing = True
-    return "" if missing else convert_value_to_text(cell).strip()
+    return "" if missing else convert_cell_value_to_text(cell).strip()
 
 
-def convert_value_to_text(cell: Any) -> str:
-    """Returns ``convert_to_text`` of a cell. Its error for a number with more digits than Python writes names no
+def convert_cell_value_to_text(cell: Any) -> str:
+    """Returns ``write_cell_as_text`` of a cell. Its error for a number with more digits than Python writes names no
     digit."""
     try:
-        return convert_to_text(cell)
+        return write_cell_as_text(cell)
     except ValueError:
         raise ValueError("a cell must be written in fewer digits than that number has") from None

@@ -93,7 +93,7 @@ class LearnedColumn:
     missing: Fill | None = None
 
 
-def run_all_attempts(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
+def run_attempts_for_columns(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
     """Returns the results of all ``attempts``. Raises one ValueError that lists the errors of all attempts.
 
     The caller's user can thus correct all of them at once.
@@ -125,7 +125,7 @@ def plan_columns(
     unless ``every`` is True, which says that every column must be declared.
     """
     fills = fills or {}
-    run_all_attempts(
+    run_attempts_for_columns(
         [partial(rows.get_column, name) for name in dict.fromkeys((label, *categories, *bounds, *dropped, *fills))]
     )
     if label in {*categories, *bounds, *dropped, *fills}:
@@ -168,7 +168,7 @@ def plan_columns(
 
     both = {name for name in dropped if name in categories or name in bounds}
     names = [name for name in rows.columns if name != label and (name not in dropped or name in both)]
-    columns = run_all_attempts([partial(plan_column, name) for name in names])
+    columns = run_attempts_for_columns([partial(plan_column, name) for name in names])
     if not columns:
         raise ValueError(f"{rows.file}: no column but the label {label!r}")
     return tuple(columns)
@@ -184,4 +184,4 @@ def encode_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool
             return column.encode_values(rows.read_numbers(column.name, allow_missing=allowed))
         return column.encode_values(rows.get_column(column.name))
 
-    return np.column_stack(run_all_attempts([partial(encode_column, column) for column in columns]))
+    return np.column_stack(run_attempts_for_columns([partial(encode_column, column) for column in columns]))

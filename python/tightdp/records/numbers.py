@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def as_numbers(X: Any) -> NDArray[Any]:
+def as_table_of_numbers(X: Any) -> NDArray[Any]:
     """Returns X as float32 if it has that dtype, else as float64. Errors do not quote a cell.
 
     Without a dtype X becomes float64 cell by cell: a type that NumPy chose would depend on all cells."""
@@ -26,7 +26,7 @@ def as_numbers(X: Any) -> NDArray[Any]:
     return array
 
 
-def convert_targets_to_doubles(y: Any) -> Any:
+def convert_record_targets_to_doubles(y: Any) -> Any:
     """Returns a list of targets as doubles, each converted by itself; anything else as it is. ValueError if a target is
     not a number."""
     try:
@@ -35,7 +35,7 @@ def convert_targets_to_doubles(y: Any) -> Any:
         raise ValueError("y must hold numbers, one for each record") from None
 
 
-def check_names(X: Any) -> None:
+def check_column_names(X: Any) -> None:
     """Raises ValueError for a data frame that has columns of the same name."""
     names = [str(name) for name in columns] if (columns := getattr(X, "columns", None)) is not None else []
     twice = sorted(name for name, times in Counter(names).items() if times > 1)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from .._core import RandomStream, random_integers
 from ..models.records import Records
 from ..release.noise import RandomSource
-from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights, split_weights
-from .views import CountedBlocks, Look, View
+from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights_of_records, split_weights_of_records
+from .views import BlockView, CountedBlocks, Look
 
 AHEAD = 2**28
 """Bytes of features that are gathered ahead for later steps, so that a pass over files serves many steps."""
@@ -46,10 +46,10 @@ class BlockSum:
     largest: float
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Integers:
-        targets, weights = split_weights(targets)
+        targets, weights = split_weights_of_records(targets)
         records = self.prepare(features, targets)
         if weights is not None and isinstance(records, Records):
-            records = records.multiply_weights(scale_weights(weights, self.largest))
+            records = records.multiply_weights(scale_weights_of_records(weights, self.largest))
         if self.center is not None:
             records = records.center_features(self.center)
         pieces = [records] if self.size is None or not len(records) else records.split_into_pieces(self.size)
@@ -64,7 +64,7 @@ class Stream:
     """
 
     def __init__(
-        self, blocks: View, prepare: Prepare, center: NDArray[np.float64] | None = None, largest: float = 1.0
+        self, blocks: BlockView, prepare: Prepare, center: NDArray[np.float64] | None = None, largest: float = 1.0
     ) -> None:
         self._blocks, self._prepare, self._center, self._largest = blocks, prepare, center, largest
         self.has_weights = blocks.weighted or getattr(prepare, "weights", None) is not None
@@ -106,7 +106,7 @@ class Stream:
         """Yields the sums over a Poisson batch; batches of later steps are gathered in the same pass."""
         if self._blocks.remote:
             ends = np.cumsum(self._lengths)
-            rows = draw_rows(source.stream(), probability, len(self))
+            rows = draw_rows_of_batch(source.stream(), probability, len(self))
             parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
             starts = ends - self._lengths
             yield from self._blocks.map_each_block(
@@ -116,7 +116,7 @@ class Stream:
         ready = self._gathered.get(probability)
         if ready is None or (batch := next(ready, None)) is None:
             several = self._count_batches_ahead(probability) if self._blocks.ahead else 1
-            batches = [draw_rows(source.stream(), probability, len(self)) for _ in range(several)]
+            batches = [draw_rows_of_batch(source.stream(), probability, len(self)) for _ in range(several)]
             ready = self._gathered[probability] = self._blocks.gather_batches(batches)
             batch = next(ready)
         yield work(*batch)
@@ -128,27 +128,29 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class _FirstPass:
+class _FirstPassOverBlock:
     """First pass on a block: returns the number of its records, whether a weight is above 0, and the result of a
     look."""
 
     look: Look | None
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> tuple[int, bool, Any]:
-        plain, weights = split_weights(targets)
+        plain, weights = split_weights_of_records(targets)
         found = None if self.look is None or not len(plain) else self.look(features, plain)
         return len(plain), weights is None or bool(weights.any()), found
 
 
-def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
+def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[BlockView, list[Any]]:
     """Returns the blocks for later passes, and the results of ``look`` for those that have records.
 
     It takes one pass, or none if all of this is known. ValueError if no block has a record, or no weight is above 0.
     """
-    if isinstance(blocks, View) and blocks.block_lengths is not None:
+    if isinstance(blocks, BlockView) and blocks.block_lengths is not None:
         known = [] if look is None else blocks.find_look_results(look)
-        return blocks, [seen for n, _, seen in blocks.map_each_block(_FirstPass(look)) if n] if known is None else known
-    passed = list(blocks.map_each_block(_FirstPass(look)))
+        return blocks, [
+            seen for n, _, seen in blocks.map_each_block(_FirstPassOverBlock(look)) if n
+        ] if known is None else known
+    passed = list(blocks.map_each_block(_FirstPassOverBlock(look)))
     lengths, found = np.array([n for n, _, _ in passed], np.int64), [seen for n, _, seen in passed if n]
     if not lengths.any():
         raise ValueError("X must hold at least one record, got none")
@@ -157,7 +159,7 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
     return CountedBlocks(blocks, lengths, look, found), found
 
 
-def draw_rows(stream: RandomStream, probability: float, records: int) -> Rows:
+def draw_rows_of_batch(stream: RandomStream, probability: float, records: int) -> Rows:
     """Returns the ascending row numbers of a Poisson batch.
 
     They are those of ``RandomSource.bernoulli``, but only ``COINS`` coins are in memory together. Record k has coin k

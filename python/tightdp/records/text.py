@@ -20,7 +20,7 @@ SHOWN = 50
 """Largest number of names that one message lists."""
 
 
-def convert_to_text(cell: Any) -> str:
+def write_cell_as_text(cell: Any) -> str:
     """Returns ``str`` of a cell, but spells whole floats as integers: a column of integers becomes one of floats if a
     cell is missing, and must keep its categories."""
     if isinstance(cell, (float, np.floating)) and abs(float(cell)) < EXACT and cell.is_integer():
@@ -39,7 +39,7 @@ def parse_cell_number(cell: str, decimal: str = ".") -> float | None:
         return None
 
 
-def join_names(names: Iterable[str]) -> str:
+def join_column_names(names: Iterable[str]) -> str:
     """Returns the names of columns for an error. If one of them is a number, as in a file without a line of names, they
     may be the cells of a record, and are not quoted."""
     found = list(names)
@@ -50,12 +50,12 @@ def join_names(names: Iterable[str]) -> str:
     return ", ".join(name or "''" for name in found[:SHOWN]) + more
 
 
-def find_repeated_names(names: Iterable[str]) -> list[str]:
+def find_repeated_column_names(names: Iterable[str]) -> list[str]:
     """Returns the names that occur more than once, sorted."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
-def is_encoding(name: Any) -> bool:
+def is_text_encoding(name: Any) -> bool:
     """Tells whether the name is that of an encoding of texts."""
     try:
         return bool(codecs.lookup(name)._is_text_encoding)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from .._support.files import open_file
-from .._support.strict_json import parse_json, read_object
+from .._support.strict_json import parse_json, read_json_object
 
 SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
@@ -132,7 +132,7 @@ def _read_safetensors_header(header: Any, file: BinaryIO, start: int, size: int)
     for name, plain in header.items():
         if name == "__metadata__":
             continue
-        entry = read_object(_ArrayEntry, plain, f"header[{name!r}]")
+        entry = read_json_object(_ArrayEntry, plain, f"header[{name!r}]")
         first, last = entry.data_offsets
         bytes_each = SIZES.get(entry.dtype)
         if bytes_each is None or not 0 <= first <= last or min(entry.shape, default=0) < 0:

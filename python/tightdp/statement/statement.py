@@ -16,13 +16,13 @@ from typing import Any, Literal
 from .._core import __version__
 from .._support import _check
 from .._support.strict_json import (
-    check_entries,
-    check_format,
-    check_same,
-    construct_object,
+    check_json_entries,
+    check_json_format,
+    check_same_json,
+    construct_from_json,
     parse_json,
-    read_arguments,
-    read_value,
+    read_json_arguments,
+    read_json_value,
 )
 from ..accounting.engines.auto import ANSWERED
 from ..accounting.running_accounts.accountant import Accountant
@@ -301,10 +301,10 @@ class Statement:
     @classmethod
     def from_dict(cls, plain: Any, *, patient: bool = False) -> Statement:
         """Returns the statement that ``to_dict`` wrote, checked as by ``from_json``."""
-        check_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
-        check_entries("text", plain, ENTRIES)
-        given = read_arguments(cls, plain, "", only=_VALUES)
-        least, most, engine = (read_value(hint, plain[name], name) for name, hint in _CLAIMED_VALUES.items())
+        check_json_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
+        check_json_entries("text", plain, ENTRIES)
+        given = read_json_arguments(cls, plain, "", only=_VALUES)
+        least, most, engine = (read_json_value(hint, plain[name], name) for name, hint in _CLAIMED_VALUES.items())
         claimed = _read_stated_bound(math.inf if least is None else least, math.inf if most is None else most, engine)
         account = read_stated_account(plain["account"], patient)
         if account.neighbors != given["neighbors"]:
@@ -312,12 +312,12 @@ class Statement:
         charged, ours = account.composition, given["version"] == __version__
         delta = _check.open_unit("delta", given["delta"])
         found = verify_stated_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
-        made: Statement = construct_object(cls, {**given, "privacy": found, "charged": charged}, "")
+        made: Statement = construct_from_json(cls, {**given, "privacy": found, "charged": charged}, "")
         said = copy(made)
         object.__setattr__(said, "privacy", claimed)  # the words state these ends, which may be a millionth off
         words = () if ours else WORDS  # another version may use other words
         written = {name: value for name, value in said.to_dict().items() if name not in words}
-        check_same({name: plain[name] for name in written}, written)
+        check_same_json({name: plain[name] for name in written}, written)
         return made
 
     def to_html(self) -> str:

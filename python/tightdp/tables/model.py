@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from .._support.strict_json import (
-    check_entries,
-    check_format,
-    check_same,
-    construct_object,
-    read_file,
-    read_object,
-    read_value,
+    check_json_entries,
+    check_json_format,
+    check_same_json,
+    construct_from_json,
+    read_json_file,
+    read_json_object,
+    read_json_value,
 )
 from ..records.columns import Category, Column, Number, encode_columns
 from ..records.sources.rows import Rows
@@ -214,9 +214,11 @@ class TableModel:
 
         The statement is checked as in ``Statement.from_json``. The hash in it must be the hash of the parameters.
         """
-        check_format(plain, "tightdp_model", FORMAT, "TableModel.save")
-        check_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
-        given = {name: read_value(hint, plain[name], name, _read_table_column) for name, hint in _ENTRY_TYPES.items()}
+        check_json_format(plain, "tightdp_model", FORMAT, "TableModel.save")
+        check_json_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
+        given = {
+            name: read_json_value(hint, plain[name], name, _read_table_column) for name, hint in _ENTRY_TYPES.items()
+        }
         try:
             statement = Statement.from_dict(plain["statement"], patient=patient)
         except ValueError as error:
@@ -224,9 +226,9 @@ class TableModel:
         if statement.parameters is None:
             raise ValueError("statement must have the hash of the parameters, which was taken out of it")
         weights = {name: _convert_table_weights(name, given[name]) for name in ("coef", "intercept")}
-        made = construct_object(cls, {**given, **weights, "statement": statement}, "")
+        made = construct_from_json(cls, {**given, **weights, "statement": statement}, "")
         written = made._list_file_entries()
-        check_same({name: plain[name] for name in written}, written)
+        check_same_json({name: plain[name] for name in written}, written)
         return made
 
 
@@ -288,7 +290,7 @@ def _read_table_column(hint: Any, plain: Any, name: str) -> Column:
     given = {entry: value for entry, value in plain.items() if entry != "kind"}
     if kind == "number" and "missing" not in given:
         given["missing"] = None
-    return read_object(kinds[kind], given, name)
+    return read_json_object(kinds[kind], given, name)
 
 
 def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
@@ -304,4 +306,4 @@ def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
     >>> model.predict({"age": [30, 70], "clinic": ["north", "south"]})  # doctest: +SKIP
     array(['low', 'high'], dtype='<U4')
     """
-    return read_file(Path(path), lambda plain: TableModel.from_dict(plain, patient=patient))
+    return read_json_file(Path(path), lambda plain: TableModel.from_dict(plain, patient=patient))

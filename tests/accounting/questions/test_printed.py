@@ -51,13 +51,13 @@ EDGES = [0.0, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16, 999
 @pytest.mark.parametrize("spec", specs())
 def test_rounded_to_the_nearest_a_number_looks_as_python_prints_it(spec):
     """So outward rounding changes digits, and nothing else."""
-    from tightdp._support.number_texts import format_rounded
+    from tightdp._support.number_texts import format_rounded_number
 
     for x in [*EDGES, *numbers(100, spec)]:
         if spec.endswith("%") and not (math.isfinite(100 * x) and 100 * Fraction(x) == Fraction(100 * x)):
             continue  # Python multiplies by 100 first, in floating point
-        assert format_rounded(x, spec, ROUND_HALF_EVEN) == format(x, spec)
-        assert format_rounded(-x, spec, ROUND_HALF_EVEN) == format(-x, spec)
+        assert format_rounded_number(x, spec, ROUND_HALF_EVEN) == format(x, spec)
+        assert format_rounded_number(-x, spec, ROUND_HALF_EVEN) == format(-x, spec)
 
 
 @pytest.mark.slow

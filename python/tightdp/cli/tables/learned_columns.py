@@ -16,9 +16,9 @@ from ...gate.shares import NoiseShare
 from ...pipeline import PrivatePipeline
 from ...preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
 from ...preprocessing.quantiles import enough_records
-from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, run_all_attempts
+from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, run_attempts_for_columns
 from ...records.sources.rows import Rows
-from ...records.text import join_names
+from ...records.text import join_column_names
 from ...statement import Statement
 from ...statement.column_words import state_fact_of_bounds, state_fact_of_categories, state_fact_of_missing
 
@@ -84,7 +84,7 @@ def fit_learned_columns(
         allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
         return rows.read_numbers(column.name, allow_missing=allowed)[kept]
 
-    read = run_all_attempts([lambda c=c: read_cells(c) for c in columns])  # type: ignore[misc]
+    read = run_attempts_for_columns([lambda c=c: read_cells(c) for c in columns])  # type: ignore[misc]
     table = dict(zip([c.name for c in columns], read, strict=True))
     records = int(kept.sum()) if arguments.public_size is None else arguments.public_size
     warn_of_bounds(model, len(columns), classifier, records)
@@ -130,7 +130,7 @@ def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, record
     plan = model._plan(columns, count_classes(classifier))
     doubtful = find_doubtful_bounds(plan.steps[0][1], records)
     for why in dict.fromkeys(doubtful.values()):
-        names = join_names(name for name, each in doubtful.items() if each == why)
+        names = join_column_names(name for name, each in doubtful.items() if each == why)
         print(
             f"tightdp: warning, not to be published: bounds of {names} cannot be right: {why}. Declare them, or spend "
             "more",

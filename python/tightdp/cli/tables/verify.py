@@ -17,7 +17,7 @@ from typing import Any
 
 from ..._core import __version__
 from ..._support.files import read_text
-from ..._support.strict_json import MOST_BYTES, read_file
+from ..._support.strict_json import MOST_BYTES, read_json_file
 from ...certificates import FORMAT as CERTIFICATE
 from ...composition import Composition
 from ...ledger import Entry, Ledger
@@ -107,7 +107,7 @@ def _hash_parameters(model: Path, patient: bool) -> str:
     """Returns the hash of the parameters in a model's file, which is read according to its suffix."""
     if model.suffix in READERS:
         return READERS[model.suffix](model)
-    return read_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
+    return read_json_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
 
 
 RESULTS = {"model_file", "values", "accuracy", "matrix"}
@@ -125,7 +125,7 @@ def _check_document(file: Path, patient: bool) -> _CheckedFile:
     kept = find_statement_in_page(text) if text.startswith("<!DOCTYPE html>") else None
     if kept is not None:
         return _check_page(file, text, kept, patient)
-    return read_file(file, lambda plain: _check_plain_values(plain, patient))
+    return read_json_file(file, lambda plain: _check_plain_values(plain, patient))
 
 
 def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:

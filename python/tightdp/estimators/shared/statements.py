@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...bound import Bound
 from ...composition import Composition
 from ...ledger.payment import LedgerPayment
-from ...records.cells import describe_type
+from ...records.cells import describe_cell_type
 from ...statement import Statement
 from ...statement.column_words import OCCURRING, state_fact_of_labels
 from ...statement.wording import (
@@ -50,7 +50,7 @@ def describe_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float
     fact = state_fact_of_labels([str(label) for label in classes])
     public = {fact.name: fact.occurring_text if how == OCCURRING else fact.declared_text}
     if how == "learned":
-        public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}
+        public = {"type of the labels": f"assumed, as y brings it: {describe_cell_type(classes.dtype)}"}
     if weights is not None:
         others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
         public["weights of labels"] = (

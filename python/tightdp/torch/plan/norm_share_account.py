@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._support import _check
-from ..._support.strict_json import check_entries, read_value
+from ..._support.strict_json import check_json_entries, read_json_value
 from ...accounting.running_accounts.filters import BudgetExceeded
 from ...algorithms.dpis import DPIS
 from ...composition import Composition
@@ -170,8 +170,8 @@ def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
         raise ValueError("state must hold the epochs of a run whose share of norms is released")
     for i, epoch in enumerate(given, 1):
         names = ("share", "noise") if epoch.get("steps") or "share" in epoch else ()
-        check_entries("an epoch in state", epoch, ("sums", "steps", *names))
-        read = {name: read_value(float if name in names else int, epoch[name], name) for name in epoch}
+        check_json_entries("an epoch in state", epoch, ("sums", "steps", *names))
+        read = {name: read_json_value(float if name in names else int, epoch[name], name) for name in epoch}
         _check.count("the sums of an epoch in state", read["sums"])
         _check.count("the steps of an epoch in state", read["steps"], least=0 if i == len(given) else most, most=most)
         if names:

@@ -24,7 +24,7 @@ from ...gate.gate import Gate
 from ...gate.oracle import Public, Query
 from ...mechanisms import ApproximateDP, Gaussian, Mechanism
 from ...models import dense
-from ...models.grid import contribution_grid_below
+from ...models.grid import choose_contribution_grid
 from ...release import clipping
 from ...release.clipping import Arithmetic
 from ...release.gradients import exact_grid
@@ -151,7 +151,7 @@ class Plan:
             return exact_grid(self.max_norm)
         return max(
             dense.choose_outer_product_grid(self.max_norm[0]),
-            contribution_grid_below(self.noise_deviation, _FINE_NOISE),
+            choose_contribution_grid(self.noise_deviation, _FINE_NOISE),
         )
 
     @property

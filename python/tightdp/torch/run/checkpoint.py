@@ -20,7 +20,7 @@ import torch
 from ..._support import _check
 from ..._support.file_lock import FileLock
 from ..._support.files import check_file, open_file, read_bytes
-from ..._support.strict_json import MOST_BYTES, check_entries, check_format, read_file, read_value
+from ..._support.strict_json import MOST_BYTES, check_json_entries, check_json_format, read_json_file, read_json_value
 from ...ledger import Ledger
 from ...ledger.budget import digest_ledger_values
 from ...ledger.progress import LedgerProgress
@@ -200,8 +200,8 @@ class Checkpoint:
                     raise ValueError("its SHA-256 is not the one in run.json")
                 file.seek(0)
                 found = torch.load(file, map_location="cpu", weights_only=True)
-            check_entries("it", found, ("run", "steps", *entries))
-            name, steps = read_value(str, found["run"], "run"), read_value(int, found["steps"], "steps")
+            check_json_entries("it", found, ("run", "steps", *entries))
+            name, steps = read_json_value(str, found["run"], "run"), read_json_value(int, found["steps"], "steps")
         except Exception as error:  # a damaged file may cause any error in PyTorch
             raise self._make_refusal("tensors.pt", error) from None
         if name != run or steps < 0:
@@ -240,15 +240,15 @@ class Checkpoint:
 
         The third value holds the digests that ``tensors.pt`` may have.
         """
-        check_entries("values", plain, ("about", "state", "tensors"))
-        check_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
+        check_json_entries("values", plain, ("about", "state", "tensors"))
+        check_json_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
         run_state.read_identity(plain["state"], "state")
-        return plain["about"], plain["state"], read_value(tuple[str, ...], plain["tensors"], "tensors")
+        return plain["about"], plain["state"], read_json_value(tuple[str, ...], plain["tensors"], "tensors")
 
     def _read_turns(self) -> tuple[tuple[int, str], ...]:
         """Returns the turns of this run, each as the number of charges before it and its name."""
         turns: tuple[tuple[int, str], ...] = self._read_values(
-            "turns.json", lambda plain: read_value(tuple[tuple[int, str], ...], plain, "values")
+            "turns.json", lambda plain: read_json_value(tuple[tuple[int, str], ...], plain, "values")
         )
         if any(one[0] > other[0] for one, other in pairwise([(0, ""), *turns])):
             raise self._make_refusal("turns.json", "its turns are not in order")
@@ -288,7 +288,7 @@ class Checkpoint:
 
     def _read_shares(self) -> tuple[tuple[float, float], ...]:
         shares: tuple[tuple[float, float], ...] = self._read_values(
-            "shares.json", lambda plain: read_value(tuple[tuple[float, float], ...], plain, "values")
+            "shares.json", lambda plain: read_json_value(tuple[tuple[float, float], ...], plain, "values")
         )
         return shares
 
@@ -296,8 +296,8 @@ class Checkpoint:
         """Returns ``build(values)`` for the values that ``_put_values`` wrote. ValueError for any other file."""
 
         def read_checked(plain: Any) -> Any:
-            check_format(plain, "format", FORMAT, "a run")
-            check_entries("text", plain, ("format", "digest", "values"))
+            check_json_format(plain, "format", FORMAT, "a run")
+            check_json_entries("text", plain, ("format", "digest", "values"))
             if plain["digest"] != digest_ledger_values(plain["values"]):
                 raise ValueError("digest must be that of the values")
             if read_bytes(self.folder / name, MOST_BYTES) != _format_values(plain["values"]):
@@ -305,7 +305,7 @@ class Checkpoint:
             return build(plain["values"])
 
         try:
-            return read_file(self.folder / name, read_checked)
+            return read_json_file(self.folder / name, read_checked)
         except FileNotFoundError:
             raise self._make_refusal(name) from None
         except (OSError, ValueError) as error:
