@@ -424,10 +424,8 @@ def build_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Query:
     def evaluate_predictions(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
             made = X if last is model else MappedBlocks(X, model._transform_block)
-            return sum(
-                made.map_each_block(UnweightedBlockFunction(partial(_count_right_predictions, last))),
-                np.zeros(1, np.int64),
-            )
+            count = UnweightedBlockFunction(partial(_count_right_predictions, last))
+            return sum(made.map_each_block(count), np.zeros(1, np.int64))
         if y is None or not len(y):
             return np.zeros(1, np.int64)
         return _count_right_predictions(last, X if last is model else model._transform_values(X), y)

@@ -16,7 +16,7 @@ import pytest
 import tightdp as dp
 from tightdp._support.file_lock import LOCKS_FOLDERS, FileLock
 from tightdp.cli import main
-from tightdp.cli.files import reserve_file
+from tightdp.cli.files import reserve_output_file
 from tightdp.records.columns import Number
 from tightdp.records.sources import rows
 from tightdp.records.sources.rows import Rows
@@ -454,10 +454,10 @@ def test_empty_files_of_killed_runs_are_removed(tmp_path):
     model.write_text("{}")
     link.symlink_to(unlike[0])
     lock = FileLock(other)
-    with reserve_file("--out", out) as place, reserve_file("--out", out) as second:
+    with reserve_output_file("--out", out) as place, reserve_output_file("--out", out) as second:
         assert place.exists() and second.exists() and place != second
         assert not left.exists() and all(path.exists() for path in (model, other, link, *unlike))
     lock.release_lock()
-    with reserve_file("--out", out):
+    with reserve_output_file("--out", out):
         assert not other.exists()
     assert set(tmp_path.iterdir()) == {model, link, *unlike}

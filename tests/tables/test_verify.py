@@ -15,7 +15,7 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.allocation import sums
 from tightdp.cli import main
-from tightdp.cli.files import reserve_file
+from tightdp.cli.files import reserve_output_file
 from tightdp.ledger.ledger import name_ledger
 from tightdp.statement import recomputation
 from tightdp.statement.recomputation import UNITS
@@ -484,7 +484,7 @@ def test_heavy_accounts_end_in_seconds(kind):
 def test_a_link_to_nothing_is_refused_before_anything_is_charged(tmp_path):
     out = tmp_path / "out.json"
     out.symlink_to(tmp_path / "nowhere" / "x")
-    with pytest.raises(ValueError, match="is a link to none"), reserve_file("--out", out):
+    with pytest.raises(ValueError, match="is a link to none"), reserve_output_file("--out", out):
         raise AssertionError
 
 

@@ -115,9 +115,9 @@ def test_the_command_line_rounds_outward(capsys):
     """To the nearest the lower end would be 1 in twelve digits, and the upper end 2."""
     from argparse import Namespace
 
-    from tightdp.cli.accounting.composition import print_bound
+    from tightdp.cli.accounting.composition import print_bound_of_command
 
     bound = dp.Bound(1 - 2**-50, 2 + 2**-50, "grid")
-    print_bound(Namespace(json=False, neighbors="add"), bound, "epsilon", {"delta": 1e-5}, dp.Gaussian(1.0))
+    print_bound_of_command(Namespace(json=False, neighbors="add"), bound, "epsilon", {"delta": 1e-5}, dp.Gaussian(1.0))
     upper, lower = capsys.readouterr().out.splitlines()
     assert upper.startswith("epsilon <= 2.00000000001 ") and lower.startswith("epsilon >= 0.999999999999 ")
