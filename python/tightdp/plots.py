@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 WIDTH = 1e-3
-"""Default of ``width``, the relative width of bounds in a figure: a tenth of what the eye can see (``_THIN_WIDTH``)."""
+"""Default of ``width``, the relative width of bounds in a figure. It is a tenth of what the eye can see
+(``_THIN_WIDTH``)."""
 POINTS = 81
 """Default number of points of a curve."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -61,7 +62,7 @@ _LIGHT = _PlotScheme(
     grid="#dddddd",
     guessing="#8a8a8a",
 )
-"""Colours on a light page: those of Okabe and Ito (2008), but with a dark red in place of their yellow."""
+"""Colours on a light page. They are those of Okabe and Ito (2008), with a dark red in place of their yellow."""
 _DARK = _PlotScheme(
     ("#4aa3df", "#ff8a4c", "#2fd6a0", "#f0a8d0", "#ffd166", "#ffffff", "#9ad7ff", "#b07cff"),
     text="#e6e6e6",
@@ -69,8 +70,8 @@ _DARK = _PlotScheme(
     grid="#3a3d42",
     guessing="#909090",
 )
-"""Colours on a dark page: the same hues, but lighter. Tests check that colour-blind readers can tell the colours of
-either scheme apart (tests/accounting/questions/test_plots.py)."""
+"""Colours on a dark page, which are lighter shades of the colours on a light page. Tests check that colour-blind
+readers can tell the colours of a page apart (tests/accounting/questions/test_plots.py)."""
 
 
 def privacy(
@@ -223,7 +224,9 @@ def _plot_profiles(
     least = _check.open_unit("least_delta", least)
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     ends = [run.epsilon(least, **options) for run in runs.values()]
-    finite = [b.upper if np.isfinite(b.upper) else max(2 * _replace_infinite_plot_error(b.lower), 10.0) for b in ends]
+    finite = [
+        b.upper if np.isfinite(b.upper) else max(2 * b.lower if np.isfinite(b.lower) else 0.0, 10.0) for b in ends
+    ]
     last = max(*finite, 1e-9)
     floor = 0.1 * least  # a bound of 0 has no logarithm
     width = 0.0
@@ -283,10 +286,6 @@ def list_suffixes() -> tuple[str, ...]:
     True
     """
     return tuple(_make_plot_figure().canvas.get_supported_filetypes())
-
-
-def _replace_infinite_plot_error(x: float) -> float:
-    return x if np.isfinite(x) else 0.0
 
 
 def _format_plot_percent(width: float) -> str:

@@ -17,7 +17,7 @@ import tightdp as dp
 from tightdp._support.file_lock import LOCKS_FOLDERS, FileLock
 from tightdp.cli import main
 from tightdp.cli.files import reserve_output_file
-from tightdp.records.columns import Number
+from tightdp.records.columns import NumberColumn
 from tightdp.records.sources import rows
 from tightdp.records.sources.rows import Rows
 from tightdp.records.text import find_repeated_column_names
@@ -252,7 +252,7 @@ def test_predictions_are_no_formulas(tmp_path, capsys):
     public = {fact.name: fact.declared_text for fact in facts}
     statement = dp.Statement("a model", run.epsilon(1e-6), 1e-6, run, public=public)
     weights = np.array([[2.0]]), np.array([-1.0])
-    dp.TableModel("logistic", "@sum", ("-1", link), (Number("x", 0.0, 1.0),), *weights, statement).save(
+    dp.TableModel("logistic", "@sum", ("-1", link), (NumberColumn("x", 0.0, 1.0),), *weights, statement).save(
         tmp_path / "m.json"
     )
     (tmp_path / "new.csv").write_text("x\n0\n1\n")

@@ -59,9 +59,9 @@ def read_json_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
 def parse_json(text: str) -> Any:
     """Returns the values of JSON text.
 
-    Raises ValueError for text that is not JSON, is too long or is nested too deeply, and for NaN and infinities, which
-    are no numbers of JSON. Raises ValueError also if a name occurs twice in an object, since JSON readers differ in
-    which of its values they take.
+    Raises ValueError for text that is not JSON, is too long or is nested too deeply. NaN and infinities are refused,
+    because JSON does not have them. A name that occurs twice in an object is refused too, because JSON readers differ
+    in which of the two values they take.
     """
     if len(text) > MOST_BYTES:
         raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {len(text):,}")

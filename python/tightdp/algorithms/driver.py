@@ -31,7 +31,7 @@ from ..records.blocks import (
 from ..records.cells import as_targets_of_records
 from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
-from ..records.stream import Stream
+from ..records.stream import RecordStream
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .record_count import release_count_and_plan
 from .shared.algorithm import Algorithm, check_length
@@ -81,7 +81,7 @@ def fit(
     ----------
     model : public description of the loss
     X : (n, d) float32 or float64, where records with NaN or infinity contribute nothing; or ``Blocks``; or ``Records``
-        or a ``Stream``, which hold targets and relative weights
+        or a ``RecordStream``, which hold targets and relative weights
     y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them
     note : text that the ledger keeps with the charge
     sample_weight : (n,) numbers >= 0 that multiply the losses. Each is public or a function of its own record. Blocks
@@ -111,7 +111,7 @@ def fit(
     source = make_random_source(random_state)
     payment = ledger if isinstance(ledger, LedgerPayment) else LedgerPayment(ledger, note)
     records = _prepare_records(X, y, sample_weight, max_sample_weight)
-    check_records(algorithm, isinstance(records, Stream))
+    check_records(algorithm, isinstance(records, RecordStream))
     sampler = make_batch_source(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
@@ -155,13 +155,13 @@ def check_records(algorithm: Algorithm, in_blocks: bool) -> None:
         )
 
 
-def _prepare_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | Stream:
+def _prepare_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | RecordStream:
     """Returns the records of arrays or blocks, after checks of their types and shapes."""
-    if isinstance(X, (Records, Stream)):
+    if isinstance(X, (Records, RecordStream)):
         return X
     largest = resolve_largest_record_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
     if isinstance(X, Blocks):
-        return Stream.from_blocks(as_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
+        return RecordStream.from_blocks(as_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
     features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), as_targets_of_records(y)
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")

@@ -37,7 +37,7 @@ def read_csv_format_arguments(arguments: argparse.Namespace) -> TextFormat:
     return TextFormat(delimiter, arguments.encoding, arguments.decimal, missing)
 
 
-def make_output_path_beside_data(data: Path, suffix: str) -> Path:
+def make_output_path_near_data(data: Path, suffix: str) -> Path:
     """Returns the path of a file beside the data. For people.csv.gz and .model.json it is people.model.json."""
     if not data.name:
         raise ValueError(f"{data}: must be a file of records")

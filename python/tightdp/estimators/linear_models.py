@@ -22,7 +22,7 @@ from ..models.model import Model, Vector
 from ..models.records import Records
 from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
 from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
-from ..records.stream import Stream, scan_blocks
+from ..records.stream import RecordStream, scan_blocks
 from ..statement.column_words import DECLARED, OCCURRING
 from .labels import (
     UNKNOWN,
@@ -209,7 +209,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _prepare_stream(
         self, blocks: Blocks, largest: float, again: bool, classes: Any = None, note: str = "fit", **given: Any
-    ) -> Stream:
+    ) -> RecordStream:
         """Makes the stream of prepared records, after a pass that reads the labels, and counts them if they are to be
         learned."""
         bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
@@ -224,7 +224,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             blocks, labels = scan_blocks(blocks, read_block_labels)
         self._set_classes(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
         prepare = LabelPreparation(bounds, self.classes_, self._compute_class_weights(), self._learned)
-        return Stream(blocks, prepare, largest=largest)
+        return RecordStream(blocks, prepare, largest=largest)
 
     def _make_untrained_model(self) -> Model:
         return self._build_model(self.n_features_in_, len(self.classes_))

@@ -21,7 +21,7 @@ from ..records.sources.estimator_input import (
     refuse_weighted_blocks,
     split_sparse_rows,
 )
-from ..records.stream import Stream
+from ..records.stream import RecordStream
 from ..statement import Statement
 from ..statement.wording import AGAIN, format_stated_exactly
 from .second_moment import DIGITS, SecondMoment, second_moment_query, unpack_symmetric
@@ -86,12 +86,12 @@ class DPPCA(SecondMoment, TransformerMixin, BaseEstimator):
             raise TypeError(f"center must be True or False, got {self.center!r}")
         length, constant = _choose_constant(bound) if self.center else (bound, None)
         rows = _FeaturePreparation(constant)
-        records: Records | Stream
+        records: Records | RecordStream
         if blocks is None:
             features = validate_data(self, X, reset=True)
             records = rows(features, features)
         else:
-            records = Stream.from_blocks(blocks, rows)
+            records = RecordStream.from_blocks(blocks, rows)
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
         count = _check.count("n_components", self.n_components, most=size)

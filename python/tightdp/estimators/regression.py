@@ -23,7 +23,7 @@ from ..models.records import Records
 from ..records.blocks import CHANGED
 from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks, is_sparse_matrix, refuse_weighted_blocks, split_sparse_rows
-from ..records.stream import Stream
+from ..records.stream import RecordStream
 from ..statement import Statement
 from ..statement.wording import AGAIN
 from .scale import Scale
@@ -113,7 +113,7 @@ class Ridge(SecondMoment, RegressorMixin, BaseEstimator):
         deviation = noise * bound**2
         if blocks is not None:
             query = second_moment_query(
-                Stream.from_blocks(blocks, rows, validate_block_targets), bound, size + constant + 1
+                RecordStream.from_blocks(blocks, rows, validate_block_targets), bound, size + constant + 1
             )
         else:
             query = second_moment_query(rows(features, validate_targets(y, len(features))), bound)

@@ -21,7 +21,7 @@ from ..ledger.payment import LedgerPayment
 from ..mechanisms import Gaussian, Mechanism
 from ..models.grid import choose_contribution_grid, clip_rows_to_grid
 from ..models.records import Records
-from ..records.stream import Stream
+from ..records.stream import RecordStream
 from ..release.noise import RandomSource
 
 DIGITS = 16
@@ -69,7 +69,7 @@ class SecondMoment:
         return found, payment.ledger_text
 
 
-def second_moment_query(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
+def second_moment_query(records: Records | RecordStream, max_norm: float, size: int | None = None) -> Query:
     """Returns the query for the sum of x x^T over the rows x, each clipped to ``max_norm``.
 
     The sum is a symmetric matrix. The query returns it as the vector of its diagonal and of the entries above the

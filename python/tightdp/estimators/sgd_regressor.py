@@ -14,7 +14,7 @@ from ..models.linear import LinearModel, Squared
 from ..models.records import Array, Records
 from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
 from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
-from ..records.stream import Stream
+from ..records.stream import RecordStream
 from .labels import exclude_records
 from .preparation import Bounds, resolve_bounds, scale_to_bounds
 from .private_estimator import PrivateEstimator
@@ -142,11 +142,11 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
             sample_weight = scale_weights_of_records(validate_weights_of_records(sample_weight, len(values)), largest)
         return Records(features, values, weights=sample_weight)
 
-    def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
+    def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> RecordStream:
         prepare = _NumberPreparation(
             self._declared_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again)
         )
-        return Stream.from_blocks(blocks, prepare, validate_block_targets, largest)
+        return RecordStream.from_blocks(blocks, prepare, validate_block_targets, largest)
 
     def _list_target_facts(self) -> stated.TargetFacts:
         return stated.TargetFacts({"bounds of the target": f"declared: {stated.describe_bounds(self.target_bounds)}"})

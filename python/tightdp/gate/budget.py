@@ -32,7 +32,7 @@ class Target(NamedTuple):
     epsilon: float | None
     delta: float
     beside: Composition | None = None
-    """Releases that were made before the plan and count towards the guarantee. None if there are none."""
+    """Releases that were made before the plan and count towards the guarantee. None stands for no such releases."""
 
     @classmethod
     def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:

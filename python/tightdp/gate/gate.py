@@ -120,7 +120,7 @@ class Gate:
         self._spend(ApproximateDP(0.0, spent.failure))
         found = []
         for each in counts():
-            values = sorted(each)  # so that the noise does not depend on the order in which values were met
+            values = sorted(each)  # the noise must not depend on the order in which the records have these values
             noisy = np.array([each[value] for value in values], np.int64)
             self._add_noise(sigma, noisy)
             found.append(select_values_above_threshold(values, noisy.tolist(), least))

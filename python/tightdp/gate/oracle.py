@@ -20,7 +20,7 @@ from ..models.grid import COARSE, choose_contribution_grid, clip_contributions_t
 from ..models.linear import LinearModel, Loss
 from ..models.model import Gradients, Model, Vector
 from ..models.records import Records
-from ..records.stream import Part, Stream
+from ..records.stream import Part, RecordStream
 from ..release.noise import RandomSource
 from ..release.sampling import draw_poisson_sample
 
@@ -77,21 +77,21 @@ class Public:
 class Oracle:
     """An oracle, which builds queries over records for one model.
 
-    ``records`` are in memory, or a ``Stream`` of blocks. ``sampler`` draws the Poisson batches; if it is None, the
-    gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
+    ``records`` are in memory, or a ``RecordStream`` of blocks. ``sampler`` draws the Poisson batches; if it is None,
+    the gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
     example, DPIS keeps bounds on the norms of gradients. The state is as private as the records, and only queries read
     and write it.
     """
 
     def __init__(
-        self, model: Model, records: Records | Stream, public: Public, sampler: RandomSource | None = None
+        self, model: Model, records: Records | RecordStream, public: Public, sampler: RandomSource | None = None
     ) -> None:
         self.model, self.public, self._records, self._sampler = model, public, records, sampler
         self.state: dict[str, NDArray[Any]] = {}
 
     @property
     def _records_in_memory(self) -> Records:
-        if isinstance(self._records, Stream):
+        if isinstance(self._records, RecordStream):
             raise TypeError("X must be in memory for this algorithm, which needs more than sums over the records")
         return self._records
 
@@ -125,7 +125,7 @@ class Oracle:
 
         ``part`` is a function that maps some records to ``length`` integers, the sum of their contributions.
         """
-        if isinstance(self._records, Stream):
+        if isinstance(self._records, RecordStream):
             return self._records.sum_over_batch(
                 part, length, self._sampler or source, sampling_probability, self._piece_size
             )

@@ -44,7 +44,7 @@ def plan_with_remaining_budget(
 
     ``e`` is the epsilon of one step. ``whole(plan(e))`` is the composition of that step and all others. ``start`` is a
     first guess of e, and a bad guess only costs time: the bound of the returned plan was computed. Raises ValueError if
-    there is no such e, or if ``plan`` raises ValueError.
+    no e is small enough, or if ``plan`` raises ValueError.
     """
     e = start
     for _ in range(MOST):

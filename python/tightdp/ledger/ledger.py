@@ -65,9 +65,9 @@ class _KnownLedgerEntries(NamedTuple):
     """A summary of the ledger up to some entry, all of which was checked."""
 
     number: int
-    """Number of the last entry; 0 if there is none."""
+    """Number of the last entry. It is 0 for a ledger without entries."""
     digest: str
-    """Digest of the last entry, or of the budget if there is no entry."""
+    """Digest of the last entry. It is the digest of the budget for a ledger without entries."""
     spent: _FilterState | None
     """State of the filter after these entries; None if the filter would not have allowed all of them."""
 

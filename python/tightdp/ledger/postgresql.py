@@ -19,7 +19,8 @@ _DURABLE = """SELECT set_config('synchronous_commit', 'on', true)
 
 
 class PostgreSQLLedgerStore:
-    """A store in the current schema of a database. Its users need the rights to SELECT and INSERT, and no others."""
+    """A store in the current schema of a database. Its users need the rights to SELECT and INSERT, and no
+    other rights."""
 
     forbid_changes = (
         "CREATE OR REPLACE FUNCTION tightdp_kept() RETURNS trigger LANGUAGE plpgsql AS "

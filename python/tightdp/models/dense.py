@@ -29,7 +29,8 @@ these digits each (docs/theory/exact-products.md, section 3)."""
 ROW_DIGITS = 20
 """Number of binary digits of the norm of a record's inputs."""
 PRODUCT_DIGITS = 29
-"""Binary digits of the bound of ``add_outer_products``: sums of 448 records' parts stay below 2^31 (section 8)."""
+"""Number of binary digits of the bound of ``add_outer_products``: sums of 448 records' parts stay below 2^31 (section
+8)."""
 SHORT_DIGITS = 15
 """Number of binary digits of a record's inputs in ``add_outer_products`` for a layer with several errors."""
 MANY = 2.0**24
@@ -201,7 +202,7 @@ def add_integer_outer_product(
 
 
 def _round_outer_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
-    """Operands of each layer with the integer form of its inputs."""
+    """Returns each layer's inputs and errors, with the integer form of the inputs, as the kernel reads them."""
     found = []
     for inputs, errors in layers:
         rows = np.ascontiguousarray(inputs)
@@ -215,13 +216,13 @@ def _mask_taken_records(taken: NDArray[np.bool_] | None) -> NDArray[np.uint8] | 
 
 
 def _flatten_layer_arrays(arrays: Sequence[Any]) -> list[Any]:
-    """Views of arrays as vectors."""
+    """Returns views of the arrays as vectors."""
     return [array.reshape(-1) for array in arrays]
 
 
 def compute_outer_product_norms(layers: Sequence[DenseLayer]) -> Vector:
-    """Returns the norm of each record's gradient, never rounded down. Each depends on its own record alone, and is 0
-    for a record that contributes nothing."""
+    """Returns the norm of each record's gradient, never rounded down. Each norm depends on its own record alone,
+    and is 0 for a record that contributes nothing."""
     out = np.zeros(len(layers[0].errors))
     _run_outer_product_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
     return out

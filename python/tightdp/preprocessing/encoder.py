@@ -17,8 +17,8 @@ from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..mechanisms import ApproximateDP, Gaussian
 from ..records.blocks import Blocks
-from ..records.columns import Category
-from ..records.stream import Stream
+from ..records.columns import CategoryColumn
+from ..records.stream import RecordStream
 from ..records.text import NO_VALUE, write_cell_as_text
 from ..statement.column_words import state_fact_of_categories
 from .cells import check_width, count_column_values, read_text_cells
@@ -85,7 +85,7 @@ class OneHotEncoder(PrivateTransformer):
             raise ValueError(f"categories must be one list for each of {size} columns")
         return values
 
-    def _release_and_learn(self, values: list[list[str]] | Stream, gate: Gate, spent: NoiseShare) -> None:
+    def _release_and_learn(self, values: list[list[str]] | RecordStream, gate: Gate, spent: NoiseShare) -> None:
         if self.categories is not None:
             self.categories_: list[tuple[str, ...]] = _read_declared_categories(self.categories)
             return
@@ -93,9 +93,9 @@ class OneHotEncoder(PrivateTransformer):
             self.n_features_in_, partial(self._count_texts, values), spent
         ).value
 
-    def _count_texts(self, values: list[list[str]] | Stream) -> list[Counter[str]]:
+    def _count_texts(self, values: list[list[str]] | RecordStream) -> list[Counter[str]]:
         """Counts, for each column, the records that have each text."""
-        if not isinstance(values, Stream):
+        if not isinstance(values, RecordStream):
             return [count_values_of_records(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
         for found in values.map_blocks(partial(count_column_values, missing=tuple(self.missing))):
@@ -104,7 +104,7 @@ class OneHotEncoder(PrivateTransformer):
         return counts
 
     def _transform_values(self, values: list[list[str]]) -> NDArray[np.float64]:
-        columns = [Category("", known) for known in self.categories_]
+        columns = [CategoryColumn("", known) for known in self.categories_]
         blocks = [column.encode_values(cells) for column, cells in zip(columns, values, strict=True)]
         return np.column_stack(blocks)
 

@@ -156,8 +156,8 @@ def join_weights_of_records(targets: NDArray[Any], weights: NDArray[np.float64])
 
 
 def split_weights_of_records(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """Returns the targets and the weights that ``join_weights_of_records`` joined. The weights are None if there are
-    none."""
+    """Returns the targets and the weights that ``join_weights_of_records`` joined. The weights are None if
+    the records have no weights."""
     return (targets, None) if targets.dtype.names is None else (targets["target"], targets["weight"])
 
 

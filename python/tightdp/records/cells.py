@@ -1,8 +1,8 @@
 """Reading of cells, each of which is converted without regard to the other cells (docs/theory/exact.md, section 6).
 
-NumPy would give a list the type that fits all of its cells. One text would turn all numbers into texts, and one float64
-would change values that were float32. The type of an array or a column is a public fact. A list, a tuple or an array of
-objects has no such type, and each of its cells keeps its own type.
+NumPy would give a list the type that fits all of its cells. A single text would turn all numbers into texts, and a
+single float64 would change values that were float32. The type of an array or a column is a public fact. A list, a tuple
+or an array of objects has no such type, and each of its cells keeps its own type.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ WHOLE = range(-(2**63), 2**63)
 
 
 def as_column_of_cells(cells: Any) -> NDArray[Any]:
-    """Returns the cells of one column as an array, of its own type if it has one, and otherwise of objects.
+    """Returns the cells of one column as an array. Its type is that of the column, or object if the column has no type.
 
-    Missing values of data frames cannot be compared, and become None. TypeError for a text, and for an object without a
-    length.
+    Missing values of data frames become None, because they cannot be compared. Raises TypeError for a text, and for an
+    object without a length.
     """
     if isinstance(cells, np.ndarray):
         return cells
     if hasattr(cells, "to_numpy") and getattr(getattr(cells, "dtype", None), "kind", "O") in NUMERIC:
         plain = np.asarray(cells.to_numpy())
-        if plain.dtype.kind in NUMERIC:  # not so where a column of pandas' own integers lacks one
+        if plain.dtype.kind in NUMERIC:  # a column of pandas' own integers becomes objects if an integer is missing
             return plain
     if hasattr(cells, "to_numpy"):
         try:
             return np.asarray(cells.to_numpy(dtype=object, na_value=None))
-        except TypeError:  # of another library than pandas, which would make floats of integers where one is missing
+        except TypeError:  # not pandas; such a library would turn integers into floats if one is missing
             cells = cells.to_list()
     if hasattr(cells, "__array__"):
         return np.asarray(cells)
@@ -56,7 +56,7 @@ def describe_cell_type(dtype: Any) -> str:
 
 
 def list_column_types(X: Any) -> list[str]:
-    """Returns the types that the columns of a data frame bring, which all records may have decided; an empty list for
+    """Returns the types of the columns of a data frame. Each type may depend on all records. The list is empty for
     other tables."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
         return [f"{name}: {describe_cell_type(dtype)}" for name, dtype in zip(X.columns, X.dtypes, strict=True)]
@@ -64,7 +64,8 @@ def list_column_types(X: Any) -> list[str]:
 
 
 def as_table_of_cells(rows: Any) -> NDArray[Any]:
-    """Returns an array as it is, and a list of rows as an array of objects. ValueError if rows differ in length."""
+    """Returns an array as it is, and a list of rows as an array of objects. Raises ValueError if rows
+    differ in length."""
     return rows if isinstance(rows, np.ndarray) else np.array(rows, dtype=object)
 
 
@@ -83,8 +84,8 @@ def _is_equal_cell(one: Any, other: Any) -> bool:
 
 
 def as_label_of_cell(cell: Any) -> tuple[str, Any]:
-    """Returns the kind of a label, and the label as a plain value of that kind. TypeError for an object that is not a
-    label."""
+    """Returns the kind of a label, and the label as a plain value of that kind. Raises TypeError for an object that is
+    not a label."""
     if isinstance(cell, (bool, np.bool_)):
         return "truth value", bool(cell)
     if isinstance(cell, (int, np.integer)) and int(cell) in WHOLE:
@@ -97,8 +98,8 @@ def as_label_of_cell(cell: Any) -> tuple[str, Any]:
 
 
 def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
-    """Returns labels without a type as an array of the one type that each of them has by itself. TypeError if two have
-    different types, or one is not a label: no label is changed to go with the others."""
+    """Returns labels as an array of their type, which each label has by itself. No label is converted to the type of
+    the others. Raises TypeError if two labels have different types, or if a cell is not a label."""
     found = [as_label_of_cell(cell) for cell in cells]
     if len({kind for kind, _ in found}) > 1:
         raise TypeError("labels of several kinds")
@@ -106,7 +107,8 @@ def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
 
 
 def as_targets_of_records(cells: Any) -> NDArray[Any]:
-    """Returns targets as an array: lists of one kind of label in the type of that kind, and others as objects."""
+    """Returns targets as an array. A list of labels of one kind gets the type of that kind, and any other list becomes
+    an array of objects."""
     if not isinstance(cells, (list, tuple)):
         return np.asarray(cells)
     try:
@@ -125,7 +127,8 @@ def convert_cells_to_text(column: Any) -> list[str]:
 
 
 def convert_cell_to_text(cell: Any) -> str:
-    """Returns one cell as text, "" if it is missing. TypeError unless it is a text, a number or missing."""
+    """Returns one cell as text, which is "" for a missing cell. Raises TypeError unless the cell is a text, a number or
+    missing."""
     try:
         missing = cell is None or bool(cell != cell)
     except (TypeError, ValueError):
@@ -136,8 +139,8 @@ def convert_cell_to_text(cell: Any) -> str:
 
 
 def convert_cell_value_to_text(cell: Any) -> str:
-    """Returns ``write_cell_as_text`` of a cell. Its error for a number with more digits than Python writes names no
-    digit."""
+    """Returns ``write_cell_as_text`` of a cell. If the cell is a number with more digits than Python writes, the
+    error does not quote them."""
     try:
         return write_cell_as_text(cell)
     except ValueError:

@@ -19,7 +19,7 @@ from .._support.strict_json import (
     read_json_file,
     read_json_value,
 )
-from .columns import LEARN, Bounds, Fill, Number, run_attempts_for_columns
+from .columns import LEARN, Bounds, Fill, NumberColumn, run_attempts_for_columns
 from .sources.rows import Rows
 from .text import MISSING, NO_VALUE, join_column_names, parse_cell_number
 
@@ -119,7 +119,9 @@ def _read_schema_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
     found = {entry: read_json_value(hint, plain[entry], f"{at}.{entry}") for entry, hint in form.items()}
     if found.get("bounds", LEARN) != LEARN:
         low, high = found["bounds"]
-        construct_from_json(Number, {"name": name, "low": low, "high": high}, at)  # raises an error for bad bounds
+        construct_from_json(
+            NumberColumn, {"name": name, "low": low, "high": high}, at
+        )  # raises an error for bad bounds
     return name, found
 
 

@@ -236,7 +236,8 @@ class SelectedRows(BlockView):
 
 @dataclass(frozen=True)
 class _SelectedAgain(Sequence[Rows]):
-    """The rows of each block that are chosen from a random subset: ``chosen[i]`` are numbers in that of block i."""
+    """Some rows of a random subset, for each block. ``chosen[i]`` are numbers among the rows that the subset has in
+    block i."""
 
     rows: RandomRecordSubset
     chosen: Sequence[Rows]

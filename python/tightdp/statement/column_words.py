@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..records.columns import Category, Column
+from ..records.columns import CategoryColumn, Column
 from .wording import format_stated_exactly, list_stated_texts
 
 DECLARED = "declared"
@@ -83,7 +83,7 @@ def state_facts_of_columns(columns: Iterable[Column]) -> list[StatedColumnFact]:
     """Returns the facts about columns that a model depends on."""
     facts = []
     for column in columns:
-        if isinstance(column, Category):
+        if isinstance(column, CategoryColumn):
             facts.append(state_fact_of_categories(column.name, column.categories))
             continue
         facts.append(state_fact_of_bounds(column.name, column.low, column.high))

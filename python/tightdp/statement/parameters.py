@@ -47,7 +47,7 @@ class NamedArray(NamedTuple):
     get_bytes: Callable[[], Iterable[Any]]
 
 
-def hash_parameter_arrays(arrays: Iterable[NamedArray]) -> str:
+def hash_arrays_for_statement(arrays: Iterable[NamedArray]) -> str:
     """Returns the hash of arrays with distinct names."""
     found = hashlib.sha256()
     for name, dtype, shape, get_bytes in sorted(arrays, key=lambda each: each.name.encode()):
@@ -57,11 +57,11 @@ def hash_parameter_arrays(arrays: Iterable[NamedArray]) -> str:
     return f"sha256:{found.hexdigest()}"
 
 
-def hash_state_parameters(state: Any) -> str:
+def hash_state_dict_for_statement(state: Any) -> str:
     """Returns the hash of a ``state_dict``. Raises ValueError unless it is a mapping from names to tensors."""
     if not isinstance(state, Mapping) or not state:
         raise ValueError(f"must be a state_dict, tensors by their names, got {type(state).__name__}")
-    return hash_parameter_arrays([_describe_parameter_tensor(name, tensor) for name, tensor in state.items()])
+    return hash_arrays_for_statement([_describe_parameter_tensor(name, tensor) for name, tensor in state.items()])
 
 
 def _describe_parameter_tensor(name: Any, tensor: Any) -> NamedArray:
@@ -81,7 +81,7 @@ def _describe_parameter_tensor(name: Any, tensor: Any) -> NamedArray:
     return NamedArray(name, dtype, list(tensor.shape), get_bytes)
 
 
-def hash_torch_parameters(path: Path) -> str:
+def hash_torch_file_for_statement(path: Path) -> str:
     """Returns the hash of a ``state_dict`` that ``torch.save`` wrote. Code that the file may contain is not run."""
     with open_file(path) as file:
         try:
@@ -93,12 +93,12 @@ def hash_torch_parameters(path: Path) -> str:
         except Exception as error:  # a damaged file may make the reader raise any exception
             raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
     try:
-        return hash_state_parameters(state)
+        return hash_state_dict_for_statement(state)
     except Exception as error:  # missing numbers, or numbers of a wrong size, raise other exceptions
         raise ValueError(f"{path}: {str(error)[:500]}") from None
 
 
-def hash_safetensors_parameters(path: Path) -> str:
+def hash_safetensors_for_statement(path: Path) -> str:
     """Returns the hash of the arrays of a safetensors file. Raises ValueError for any other file.
 
     Such a file consists of the header's length in eight bytes, a header of JSON, and numbers without gaps.
@@ -110,7 +110,7 @@ def hash_safetensors_parameters(path: Path) -> str:
             if length > min(size - 8, LONGEST_HEADER):
                 raise ValueError("is no safetensors file: its header is longer than it may be")
             header = parse_json(file.read(length).decode())
-            return hash_parameter_arrays(_read_safetensors_header(header, file, 8 + length, size))
+            return hash_arrays_for_statement(_read_safetensors_header(header, file, 8 + length, size))
         except ValueError as error:
             raise ValueError(f"{path}: {str(error)[:500]}") from None
 
@@ -162,8 +162,8 @@ def _read_parameter_bytes(file: BinaryIO, at: int, length: int) -> Iterator[byte
 
 
 READERS: Mapping[str, Callable[[Path], str]] = {
-    ".safetensors": hash_safetensors_parameters,
-    ".pt": hash_torch_parameters,
-    ".pth": hash_torch_parameters,
+    ".safetensors": hash_safetensors_for_statement,
+    ".pt": hash_torch_file_for_statement,
+    ".pth": hash_torch_file_for_statement,
 }
 """Functions that return the hash of a file of parameters, by the suffix of the file's name."""

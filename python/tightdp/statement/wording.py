@@ -117,11 +117,11 @@ _COUNTS = (
     re.compile(r"\bgiven: (\d[\d,]*?)(?=$|[,;] )"),
     re.compile(rf"(?:.*: )?the {RECORDS} with noise, (\d[\d,]*?)(?=$|, )"),
 )
-"""Patterns that find the number of records in the words of ``state_given_record_count`` and
+"""Patterns that find the number of records in the words of ``state_public_record_count`` and
 ``state_noisy_record_count``."""
 
 
-def state_given_record_count(records: int) -> str:
+def state_public_record_count(records: int) -> str:
     """Returns the text of the public fact on a number of records that was given."""
     return f"given: {records:,}"
 

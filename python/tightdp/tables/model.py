@@ -23,7 +23,7 @@ from .._support.strict_json import (
     read_json_object,
     read_json_value,
 )
-from ..records.columns import Category, Column, Number, encode_columns
+from ..records.columns import CategoryColumn, Column, NumberColumn, encode_columns
 from ..records.sources.rows import Rows
 from ..statement import Statement
 from ..statement.column_words import OCCURRING, StatedColumnFact, state_fact_of_labels, state_facts_of_columns
@@ -74,7 +74,7 @@ class TableModel:
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
         labels = [] if self.model == REGRESSION else [state_fact_of_labels(self.classes)]
-        _check_facts_of_model(self.statement, [*labels, *state_facts_of_columns(self.columns)])
+        _check_facts_of_table_model(self.statement, [*labels, *state_facts_of_columns(self.columns)])
         hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
             raise ValueError(
@@ -232,7 +232,7 @@ class TableModel:
         return made
 
 
-def _check_facts_of_model(statement: Statement, facts: Sequence[StatedColumnFact]) -> None:
+def _check_facts_of_table_model(statement: Statement, facts: Sequence[StatedColumnFact]) -> None:
     """Raises ValueError unless statement and model agree about the labels and about each column.
 
     The statement must name each of the model's ``facts``, as a public fact or as one that was learned with noise.
@@ -273,7 +273,7 @@ def _convert_table_weights(name: str, rows: Any) -> NDArray[np.float64]:
 
 
 def _dump_table_column(column: Column) -> dict[str, Any]:
-    if isinstance(column, Category):
+    if isinstance(column, CategoryColumn):
         return {"kind": "category", "name": column.name, "categories": list(column.categories)}
     plain = {"kind": "number", **asdict(column)}
     if column.missing is None:
@@ -283,7 +283,7 @@ def _dump_table_column(column: Column) -> dict[str, Any]:
 
 def _read_table_column(hint: Any, plain: Any, name: str) -> Column:
     """Returns the column that ``_dump_table_column`` wrote."""
-    kinds: dict[Any, Callable[..., Column]] = {"number": Number, "category": Category}
+    kinds: dict[Any, Callable[..., Column]] = {"number": NumberColumn, "category": CategoryColumn}
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise ValueError(f"{name} must be an object of kind number or category, got {_check.describe_value(plain)}")

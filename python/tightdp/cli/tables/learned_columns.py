@@ -16,7 +16,7 @@ from ...gate.shares import NoiseShare
 from ...pipeline import PrivatePipeline
 from ...preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
 from ...preprocessing.quantiles import enough_records
-from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, run_attempts_for_columns
+from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, run_attempts_for_columns
 from ...records.sources.rows import Rows
 from ...records.text import join_column_names
 from ...statement import Statement
@@ -25,7 +25,7 @@ from ...statement.column_words import state_fact_of_bounds, state_fact_of_catego
 Group = tuple[bool, bool, bool | None]
 """Three facts about a column, by which columns are grouped. The first is whether the column holds categories. The
 second is whether its categories or bounds are learned. The third is whether the number that replaces missing ones is
-learned, or None if there is no such number."""
+learned. It is None if nothing replaces them."""
 
 
 class FittedColumns(NamedTuple):
@@ -93,7 +93,7 @@ def fit_learned_columns(
     (_, transformer), (_, trained) = model.steps_
     found = [_read_fitted_columns(member, names) for _, member, names in transformer.transformers_]
     made = [column for part in found for column in part]
-    whole = tuple(column for column in made if isinstance(column, Number) or column.categories)
+    whole = tuple(column for column in made if isinstance(column, NumberColumn) or column.categories)
     return FittedColumns(
         whole, trained, _name_columns_in_statement(model.statement_, trained.statement_, columns, made, doubtful)
     )
@@ -140,7 +140,7 @@ def warn_of_doubtful_bounds(model: PrivatePipeline, columns: int, classifier: An
 
 def _choose_transformer_group(column: Column | LearnedColumn) -> Group:
     """Returns the group of a column. All columns of a group share a transformer."""
-    if isinstance(column, Category) or (isinstance(column, LearnedColumn) and column.categories):
+    if isinstance(column, CategoryColumn) or (isinstance(column, LearnedColumn) and column.categories):
         return True, isinstance(column, LearnedColumn), None
     fill = None if column.missing is None else column.missing == LEARN
     return False, isinstance(column, LearnedColumn) and column.bounds == LEARN, fill
@@ -166,11 +166,11 @@ def _read_fitted_columns(member: Any, names: list[str]) -> list[Column]:
     A text column may have no categories, if none was frequent.
     """
     if isinstance(member, OneHotEncoder):
-        return [Category(name, known) for name, known in zip(names, member.categories_, strict=True)]
+        return [CategoryColumn(name, known) for name, known in zip(names, member.categories_, strict=True)]
     filler, scaler = (None, member) if isinstance(member, MinMaxScaler) else (step for _, step in member.transformers_)
     fills = [None] * len(names) if filler is None else filler.statistics_.tolist()
     low, high = (ends.tolist() for ends in scaler.bounds_)
-    return [Number(*each) for each in zip(names, low, high, fills, strict=True)]
+    return [NumberColumn(*each) for each in zip(names, low, high, fills, strict=True)]
 
 
 def _name_columns_in_statement(
@@ -187,7 +187,7 @@ def _name_columns_in_statement(
         if not isinstance(column, LearnedColumn):
             continue
         known = found[column.name]
-        if isinstance(known, Category):
+        if isinstance(known, CategoryColumn):
             released.append(state_fact_of_categories(known.name, known.categories).describe_release())
             continue
         if column.bounds == LEARN:

@@ -1,6 +1,6 @@
 """tightdp test: how well a model does on records that it has not seen, released with a guarantee for them.
 
-The number of right predictions is released with noise. A record counts as wrong if its label is none of the model's
+The number of right predictions is released with noise. A record counts as wrong if its label is not one of the model's
 classes, or if one of its numbers is missing. In a column of numbers, a cell that is neither missing nor a finite
 number, such as abc or inf, is an error, and nothing is spent.
 """

@@ -24,7 +24,7 @@ from ...estimators.catalog import ALGORITHMS, MODELS
 from ...estimators.regression import Ridge
 from ...ledger import Ledger, LedgerError
 from ...ledger.payment import list_ledger_releases
-from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
+from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, encode_columns, plan_columns
 from ...records.schema import MOST
 from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
@@ -131,7 +131,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> int:
     """Trains a model and writes it to a file. Raises ValueError, TypeError or OSError with one line for bad input."""
-    out = arguments.out or files.make_output_path_beside_data(arguments.data, ".model.json")
+    out = arguments.out or files.make_output_path_near_data(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
         files.forbid_output_over_input("--out", out, given)
     if arguments.dry_run:
@@ -165,11 +165,10 @@ def _train_and_write_model(arguments: argparse.Namespace, out: Path, place: Path
     if X is None and regressor is not None:
         raise ValueError(f"--model {REGRESSION}: takes declared columns alone, not --learn-bounds and the like")
     y: Any
-    y, kept = (
-        _read_known_labels(rows, values.label, labels)
-        if regressor is None
-        else _read_command_targets(rows, values.label)
-    )
+    if regressor is None:
+        y, kept = _read_known_labels(rows, values.label, labels)
+    else:
+        y, kept = _read_command_targets(rows, values.label)
     _note_undeclared_columns(rows, columns)
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # errors in the test file are reported before anything is spent
@@ -188,27 +187,20 @@ def _train_and_write_model(arguments: argparse.Namespace, out: Path, place: Path
         progress.close()
     dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
     classes = () if regressor is not None else tuple(classifier.classes_.tolist())
-    statement = dataclasses.replace(
-        _describe_trained_columns(values, classes, columns, planned, statement), dataset=dataset
-    )
+    statement = _describe_trained_columns(values, classes, columns, planned, statement)
     weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
+    statement = dataclasses.replace(statement, dataset=dataset)
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
-    statement = model.statement
     _save_trained_model(model, place, out)
     if arguments.ledger is not None:
-        _record_parameters_in_ledger(arguments.ledger, statement)
+        _record_parameters_in_ledger(arguments.ledger, model.statement)
     files.put_output_in_place(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
-        score = classifier.score(
-            encode_columns(test, columns, allow_missing=False), _read_test_truth(test, values.label, regressor)
-        )
+        features = encode_columns(test, columns, allow_missing=False)
+        score = classifier.score(features, _read_test_truth(test, values.label, regressor))
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
-    print(
-        json.dumps({"statement": statement.to_dict(), **private})
-        if arguments.json
-        else _describe_training_result(statement, private)
-    )
+    _print_training_result(model.statement, private, arguments.json)
     return 0
 
 
@@ -358,11 +350,11 @@ def _note_undeclared_columns(rows: Rows, columns: tuple[Column, ...]) -> None:
     Raises ValueError if no record has a declared category.
     """
     for column in columns:
-        if isinstance(column, Category):
+        if isinstance(column, CategoryColumn):
             undeclared = rows.mark_undeclared(column.name, column.categories)
             _check_some_declared_value(rows, column.name, column.categories, undeclared)
             _note_undeclared_values(rows, column.name, undeclared, "have a row of zeros there")
-        elif isinstance(column, Number):
+        elif isinstance(column, NumberColumn):
             values = rows.read_numbers(column.name, allow_missing=True)
             beyond = (values < column.low) | (values > column.high)
             if beyond.mean() > DOUBTFUL_SHARE:
@@ -426,7 +418,7 @@ def _describe_trained_columns(
     facts = []
     for column in columns:  # a learned fact is not an assumption
         known = learned.get(column.name)
-        if isinstance(column, Category):
+        if isinstance(column, CategoryColumn):
             if known is None:
                 facts.append(state_fact_of_categories(column.name, column.categories))
             continue
@@ -445,11 +437,14 @@ def _describe_trained_columns(
     return dataclasses.replace(made, public=public, taken=taken, outside=(AGAIN,))
 
 
-def _describe_training_result(statement: Statement, private: dict[str, Any]) -> str:
-    """Returns the statement as text, followed by the score on the test file. This score is written to no file."""
-    lines = [str(statement)]
+def _print_training_result(statement: Statement, private: dict[str, Any], as_json: bool) -> None:
+    """Prints the statement, and the score on the test file, which is written to no file."""
+    if as_json:
+        print(json.dumps({"statement": statement.to_dict(), **private}))
+        return
+    print(statement)
     if "test_accuracy_not_private" in private:
-        lines.append(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")
+        print(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")
     if "test_r2_not_private" in private:
-        lines.append(f"R^2 on the test file (not private): {private['test_r2_not_private']:.4f}")
-    return "\n".join([*lines, f"Model: {private['model_file']}"])
+        print(f"R^2 on the test file (not private): {private['test_r2_not_private']:.4f}")
+    print(f"Model: {private['model_file']}")

@@ -56,7 +56,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 def run_command(arguments: argparse.Namespace) -> int:
     """Prints the verdict on the file. Raises ValueError, with a message of one line, if something differs."""
     if (certificate := _find_certificate_in_file(arguments.file)) is not None:
-        return _verify_certificate_file(arguments.file, certificate, arguments.json)
+        return _print_certificate_verdict(arguments.file, certificate, arguments.json)
     statement, verdict, at = _verify_document(arguments.file, arguments.patient)
     if arguments.model is not None:
         hashed = _hash_parameters_of_model(arguments.model, arguments.patient)
@@ -87,7 +87,7 @@ def _find_certificate_in_file(file: Path) -> str | None:
     return text if text.startswith("{") and CERTIFICATE in text[:100] else None
 
 
-def _verify_certificate_file(file: Path, text: str, as_json: bool) -> int:
+def _print_certificate_verdict(file: Path, text: str, as_json: bool) -> int:
     """Prints the steps of the checker's proof. Returns 0 if both ends are verified, and 2 if they are not."""
     try:
         from ... import verify

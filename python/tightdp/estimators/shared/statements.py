@@ -20,8 +20,8 @@ from ...statement.wording import (
     RECORDS,
     format_stated_exactly,
     list_stated_values,
-    state_given_record_count,
     state_noisy_record_count,
+    state_public_record_count,
 )
 
 # A sentence for statements of fits whose features have no declared bounds.
@@ -77,7 +77,7 @@ def build_fit_statement(
     counted = model.public_size is None
     by_weight = largest_weight is not None or "weights of labels" in facts.public
     each = ", each counted by its weight over the largest" if by_weight else ""
-    number = "private, and a noisy count was released" if counted else state_given_record_count(model.public_size)
+    number = "private, and a noisy count was released" if counted else state_public_record_count(model.public_size)
     public = {
         RECORDS: number + each,
         "columns": f"their number, {model.n_features_in_}, and their order",

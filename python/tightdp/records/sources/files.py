@@ -19,8 +19,9 @@ from ..._support.files import check_file
 from ..blocks import Blocks, count_block_rows
 from ..text import MISSING, is_text_encoding, join_column_names
 
-# The names of formats, followed by names of Arrow's types.
 FORMATS = "parquet", "arrow", "csv"
+"""Names of the formats of files."""
+# Names of Arrow's types: of numbers, and of texts.
 NUMBERS = "integer", "floating", "boolean", "null"
 TEXTS = "string", "large_string", "dictionary"
 NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
@@ -28,8 +29,8 @@ NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.uppe
 BUFFER = 2**20
 """Number of bytes of a column of a Parquet file that are read at a time."""
 SQUARE = 4096
-"""Number of rows that are copied from columns at a time. So many rows fit into the caches, which takes a third of the
-time that copying whole columns takes."""
+"""Number of rows that are copied from columns at a time. Pieces of this size fit into the caches, and are copied in a
+third of the time that whole columns take."""
 CSV_BYTES = 2**22
 """Number of bytes of a CSV file that are parsed at a time."""
 
@@ -325,7 +326,7 @@ def _resolve_format_of_files(paths: str | list[str], given: str | None) -> str:
     if given is not None:
         return _check.choice("format", given, FORMATS)
     first = paths if isinstance(paths, str) else paths[0]
-    while isdir(first):  # Arrow skips hidden files, whose names begin so
+    while isdir(first):  # Arrow skips hidden files as well
         inside = sorted(entry.path for entry in scandir(first) if not entry.name.startswith((".", "_")))
         if not inside:
             break

@@ -13,13 +13,13 @@ from ...algorithms.dpis import DPIS
 from ...ledger import Ledger
 from ...ledger.payment import name_ledger_payment
 from ...statement import Statement
-from ...statement.parameters import hash_state_parameters
+from ...statement.parameters import hash_state_dict_for_statement
 from ...statement.wording import (
     AGAIN,
     RECORDS,
     format_stated_exactly,
-    state_given_record_count,
     state_noisy_record_count,
+    state_public_record_count,
 )
 from ..model_checks.model_checks import is_sharded
 from ..plan.plan import Plan
@@ -79,7 +79,7 @@ def hash_model(model: Any) -> str | None:
     state = model.state_dict()
     if any(is_sharded(each) or not isinstance(each, torch.Tensor) for each in state.values()):
         return None
-    return hash_state_parameters(state)
+    return hash_state_dict_for_statement(state)
 
 
 def make_statement(
@@ -109,7 +109,7 @@ def make_statement(
         plan.charged,
         released=tuple(released),
         public={
-            RECORDS: "none: a noisy count was released" if counted else state_given_record_count(plan.records),
+            RECORDS: "none: a noisy count was released" if counted else state_public_record_count(plan.records),
             "model": "its form, its initial parameters, its buffers and the loss",
             "settings": f"batches of {format_stated_exactly(plan.batch_size)}, norms of at most "
             f"{format_stated_exactly(plan.sensitivity)}, the optimizer",
