@@ -278,6 +278,7 @@ def _run_outer_product_kernel(
         )
         for i, layer in enumerate(layers)
     ]
-    mask = None if taken is None else taken.astype(np.uint8)
     shares = None if weights is None else np.ascontiguousarray(weights)
-    kernels.outer_sum(given, bound, inverse_grid, center_norm, normalize, mask, shares, found, out)
+    kernels.outer_sum(
+        given, bound, inverse_grid, center_norm, normalize, _mask_taken_records(taken), shares, found, out
+    )

@@ -11,7 +11,6 @@ import json
 import math
 from typing import Any
 
-from ... import mechanisms
 from ..._support.number_texts import format_up
 from ...accounting.running_accounts.filters import FAMILIES
 from ...gate.shares import FAILURE
@@ -100,16 +99,11 @@ def _dump_ledger_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
                 "time": e.time,
                 "note": e.note,
                 "release": e.release,
-                "releases": _write_ledger_releases(e.releases),
+                "releases": " + ".join(f"{mechanism!r} * {count}" for mechanism, count in e.releases),
             }
             for e in history
         ]
     return plain
-
-
-def _write_ledger_releases(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> str:
-    """Returns releases as the text of a composition."""
-    return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in releases)
 
 
 def _describe_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:

@@ -42,8 +42,7 @@ def read_cells_of_column_file(file: Path) -> dict[str, list[str]]:
     twice = find_repeated_column_names(table.column_names)
     if twice:
         raise ValueError(f"{file}: columns named twice: {join_column_names(twice)}")
-    return {name: [_convert_arrow_cell(cell) for cell in table[name].to_pylist()] for name in table.column_names}
-
-
-def _convert_arrow_cell(cell: Any) -> str:
-    return "" if cell is None else write_cell_as_text(cell).strip()
+    return {
+        name: ["" if cell is None else write_cell_as_text(cell).strip() for cell in table[name].to_pylist()]
+        for name in table.column_names
+    }
