@@ -125,19 +125,27 @@ def pythons() -> None:
 
 
 def bind(python: Path, objects: Path, package: Path) -> None:
-    """Makes the package for an interpreter, from the library's objects in a folder of CMake's and new bindings."""
+    """Makes the package for an interpreter, from the library's objects in a folder of CMake's and new bindings.
+
+    The objects are used again only by the CMake and the Ninja that made them: others write other commands and another
+    log. Where these are gone, those of the interpreter's environment compile everything anew.
+    """
     asked = (
         "import pybind11, sys, sysconfig as s; print(pybind11.get_cmake_dir(), sys.base_prefix, s.get_path('include'))"
     )
     found = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.split()
     given = {
         "CMAKE_BUILD_TYPE": "Release",
-        "CMAKE_MAKE_PROGRAM": python.with_name("ninja"),
         "Python_EXECUTABLE": python,
     }
     given |= dict(zip(("pybind11_DIR", "Python_ROOT_DIR", "Python_INCLUDE_DIR"), found, strict=True))
     given |= {"TIGHTDP_BUILD_TESTS": "ON", "TIGHTDP_CUDA": "OFF"}
-    cmake = python.with_name("cmake")
+    cache = objects / "CMakeCache.txt"
+    kept = dict(re.findall(r"^(CMAKE_\w+):\w+=(.+)$", cache.read_text(), re.M)) if cache.exists() else {}
+    cmake, ninja = Path(kept.get("CMAKE_COMMAND", "")), Path(kept.get("CMAKE_MAKE_PROGRAM", ""))
+    if not (cmake.is_file() and ninja.is_file()):
+        cmake, ninja = python.with_name("cmake"), python.with_name("ninja")
+    given["CMAKE_MAKE_PROGRAM"] = ninja
     for built in objects.glob("_core*"):
         built.unlink()
     run(cmake, "-S", ".", "-B", objects, "-G", "Ninja", *(f"-D{name}={value}" for name, value in given.items()))

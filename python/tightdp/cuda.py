@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ._support import _check
 from ._support.device_probe import devices, parse_cuda_device_number, require_module, status
-from .accounting.engines.prv.device import build_engine_on_device as _prv_on
+from .accounting.engines.prv.device import build_prv_on_device as _prv_on
 from .accounting.engines.prv.engine import Prv
 from .accounting.questions.question import Question
 from .bound import Bound

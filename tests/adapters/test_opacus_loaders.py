@@ -53,7 +53,7 @@ def test_the_divisor_of_a_process_is_its_part(monkeypatch):
     """A sampler that splits records over four processes declares the batch of one of them."""
     sampler = torch.utils.data.distributed.DistributedSampler(zeros(130), num_replicas=4, rank=0)
     engine = ours.PrivacyEngine()
-    engine._divisor = ours.batches.declared_batch_size(DataLoader(zeros(130), batch_size=10, sampler=sampler))
+    engine._divisor = ours.batches.read_opacus_batch_size(DataLoader(zeros(130), batch_size=10, sampler=sampler))
     assert engine._divisor == 40
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
     inner = torch.optim.SGD([torch.nn.Parameter(torch.zeros(3))], lr=1.0)

@@ -210,7 +210,9 @@ def test_the_least_noise_that_calibrators_try_has_a_grid():
     """Calibrations of riskcal begin at a noise multiplier of 0.1 on the default grid."""
     run = dp.PoissonSampled(dp.Gaussian(0.1), 0.01) * 1000
     for neighbors in ("remove", "add"):
-        assert distribution._find_highest_point(run, neighbors, distribution.INTERVAL) <= distribution.MOST_POINTS
+        assert (
+            distribution._find_highest_exported_loss(run, neighbors, distribution.INTERVAL) <= distribution.MOST_POINTS
+        )
 
 
 def test_long_grids_have_the_masses_of_short_ones(monkeypatch):
@@ -238,6 +240,6 @@ def test_riskcal_with_its_defaults(monkeypatch):
 def test_noise_a_unit_of_sensitivity_is_the_largest_that_is_no_more():
     draw = np.random.default_rng(5)
     for noise, sensitivity in draw.uniform(0.1, 10.0, (1000, 2)):
-        found = pld._divide_by_sensitivity("parameter", noise, sensitivity)
+        found = pld._divide_pld_noise("parameter", noise, sensitivity)
         assert Fraction(found) * Fraction(sensitivity) <= Fraction(noise)
         assert Fraction(math.nextafter(found, math.inf)) * Fraction(sensitivity) > Fraction(noise)

@@ -80,3 +80,10 @@ def test_no_class_is_both_generic_and_a_named_tuple():
             if isinstance(node, ast.ClassDef):
                 bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases]
                 assert "NamedTuple" not in bases or bases == ["NamedTuple"], f"{source}:{node.lineno}"
+
+
+def test_no_two_test_files_have_the_same_name():
+    """pytest imports a file of tests by its bare name, so that a second one of this name stops the collection."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(names) > 100
+    assert sorted(set(names)) == sorted(names)

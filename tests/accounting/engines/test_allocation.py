@@ -143,7 +143,7 @@ def test_levels_bound_the_same_truth_and_converge():
     widths = []
     for level in (5, 7, 9):
         laws = allocation_laws.build_allocation(dp.Gaussian(1.0), 300, level, 1e-20)
-        low, high = allocation._solve_epsilons(laws.lower, laws.upper, "remove", 1e-6)
+        low, high = allocation._solve_allocation_epsilons(laws.lower, laws.upper, "remove", 1e-6)
         widths.append((low, high))
     assert max(low for low, _ in widths) <= min(high for _, high in widths)
     gaps = [high - low for low, high in widths]
@@ -165,7 +165,7 @@ def test_the_corners_of_the_box(sigma, steps):
 
 def test_one_allocation_composed_is_itself():
     run = dp.RandomAllocation(dp.Gaussian(1.0), 50)
-    with_nothing = allocation._compose_by_grid(
+    with_nothing = allocation._compose_allocations_by_grid(
         run._to_composition().parts, "remove", 1e-24, allocation.DEFAULT,
         lambda laws, width, points: _core.grid_epsilon(laws, 1e-6, width, points),
     )  # fmt: skip
@@ -239,7 +239,7 @@ def test_several_selected_from_below_and_above(sigma, steps, selected, direction
 def test_sums_of_one_step_selected_stay_below_the_law_of_the_mean(direction):
     for sigma, steps in ((1.0, 300), (0.4, 20), (3.0, 5000)):
         laws = allocation_laws.build_allocation(dp.Gaussian(sigma), steps, 8, 1e-20)
-        sums = allocation_sums.build_score_sums(sigma, steps, 1, direction)
+        sums = allocation_sums.build_allocation_score_sums(sigma, steps, 1, direction)
         for at in (0.0, 0.05, 0.3, 1.0, 2.5):
             assert sums.delta(at) <= laws.upper.delta(at, direction)
         assert sums.delta(0.05) >= 0.8 * laws.lower.delta(0.05, direction)
@@ -249,7 +249,7 @@ def test_sums_of_one_step_selected_stay_below_the_law_of_the_mean(direction):
 def test_sums_of_all_steps_selected_are_a_gaussian(direction):
     """The score is then the loss itself."""
     for steps in (2, 30):
-        sums = allocation_sums.build_score_sums(5.0, steps, steps - 1, direction)
+        sums = allocation_sums.build_allocation_score_sums(5.0, steps, steps - 1, direction)
         exact = dp.Gaussian(5.0) * steps
         fewer = dp.Gaussian(5.0) * (steps - 1)
         for at in (0.0, 0.5, 1.5):
@@ -259,7 +259,7 @@ def test_sums_of_all_steps_selected_are_a_gaussian(direction):
 
 def test_blocks_make_up_all_steps():
     for steps, selected in ((10, 3), (12, 4), (7, 7), (1000, 999), (5, 1)):
-        found = allocation.divide_into_blocks(steps, selected)
+        found = allocation.divide_allocation_into_blocks(steps, selected)
         assert sum(size * number for size, number in found) == steps
         assert sum(number for _, number in found) == selected
 
@@ -305,7 +305,9 @@ def test_refusals():
     with pytest.raises(ValueError, match="ZCDP"):
         dp.RandomAllocation(dp.ZCDP(0.1), 5).epsilon(1e-5, engine="allocation")
     assert dp.RandomAllocation(dp.ZCDP(0.1), 5).epsilon(1e-5).upper < math.inf
-    assert "allocation" in grid_laws.explain_missing_distribution(dp.RandomAllocation(dp.Gaussian(1.0), 5), "remove")
+    assert "allocation" in grid_laws.explain_missing_grid_distribution(
+        dp.RandomAllocation(dp.Gaussian(1.0), 5), "remove"
+    )
 
 
 def test_the_certificate_is_not_vacuous():
@@ -324,7 +326,7 @@ def test_epochs_of_a_billion_steps_are_bounded_closely(direction):
 
 
 def test_nothing_is_claimed_where_the_exponential_is_no_double():
-    sums = allocation_sums.build_score_sums(0.29, 42448, 330, "remove")
+    sums = allocation_sums.build_allocation_score_sums(0.29, 42448, 330, "remove")
     assert sums.delta(701.0) == 0.0 and sums.epsilon(1e-9) <= 700.0
 
 
@@ -390,7 +392,7 @@ def test_the_largest_product_of_several_ratios():
 
 @pytest.mark.parametrize(("steps", "selected"), [(10, 2), (2**53 - 1, 16), (100, 99), (1000, 500), (10**9, 10**6)])
 def test_the_number_of_choices_is_no_smaller(steps, selected):
-    found = allocation._log_choices(steps, selected)
+    found = allocation._log_choices_of_allocation(steps, selected)
     with mp.workdps(60):
         exact = mp.loggamma(steps + 1) - mp.loggamma(selected + 1) - mp.loggamma(steps - selected + 1)
         assert exact <= found.hi <= exact + 0.5 * mp.log(7 * mp.mpf(steps))
@@ -412,7 +414,7 @@ def test_coarse_lattices_hold_the_sum_over_all_outcomes(mechanism, steps, select
         assert exact.engine == "closed_form" and exact.width <= 1e-12 * exact.upper
         bound = run.delta(at, neighbors=direction, engine="allocation")
         assert bound.lower <= exact.upper and exact.lower <= bound.upper
-    law = allocation_laws.build_coarse_curve(mechanism, steps, selected, direction, 1e-14)
+    law = allocation_laws.build_coarse_allocation_curve(mechanism, steps, selected, direction, 1e-14)
     for at in (0.1, 0.6, 1.3):
         exact, found = run.delta(at, neighbors=direction), law.delta(at)
         assert found.lo <= exact.upper and exact.lower <= found.hi
@@ -425,7 +427,9 @@ def test_several_selected_of_laplace_noise_on_coarse_lattices(direction):
     for delta in (1e-3, 1e-5):
         bound = run.epsilon(delta, neighbors=direction)
         assert bound.width <= 0.06 * bound.upper
-    fine, less = (allocation_laws.build_coarse_curve(dp.Laplace(1.0), steps, 2, direction, 1e-14) for steps in (4, 5))
+    fine, less = (
+        allocation_laws.build_coarse_allocation_curve(dp.Laplace(1.0), steps, 2, direction, 1e-14) for steps in (4, 5)
+    )
     for at in (0.1, 0.5):
         assert fine.delta(at).lo <= fine.delta(at).hi and less.delta(at).lo <= fine.delta(at).hi
 

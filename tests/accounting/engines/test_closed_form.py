@@ -9,7 +9,7 @@ import pytest
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines.closed_form.binomial import PureFold
+from tightdp.accounting.engines.closed_form.binomial import RepeatedResponseCurve
 from tightdp.accounting.engines.closed_form.gaussian import GaussianCurve
 from tightdp.accounting.numerics.outward import Range
 
@@ -143,7 +143,7 @@ def test_k_fold_randomised_response_at_random_places():
         e, k = 10 ** draw.uniform(-4, 2), draw.choice([1, 2, 3, 10, 40])
         eps = draw.choice([e * k * draw.uniform(-0.3, 1.01), float(Fraction(e) * draw.randint(0, k))])
         truth = fold_delta(e, k, eps)
-        holds(PureFold(e, k).delta(eps), truth, 1e-11 if truth > 1e-300 else None)
+        holds(RepeatedResponseCurve(e, k).delta(eps), truth, 1e-11 if truth > 1e-300 else None)
 
 
 @pytest.mark.parametrize("e", [1e-4, 0.1, 1.0, 20.0, 1e4])

@@ -36,7 +36,7 @@ class Host:
         return array
 
     def compose(self, *arguments):
-        return spectral.compose(self, *arguments)
+        return spectral.compose_by_transforms(self, *arguments)
 
 
 def asked(run, where=None, neighbors="add_or_remove", eps_error=0.01, delta_error=1e-10, max_bytes=1 << 32):
@@ -154,7 +154,7 @@ def test_powers(count):
     r = np.random.default_rng()
     z = np.exp(1j * r.uniform(0, 2 * np.pi, 50)) * r.uniform(0, 1, 50) ** (8 / count)
     z[0] = 0
-    found = spectral._raise_to_power(np, z, count)
+    found = spectral._raise_spectrum_to_power(np, z, count)
     with mp.workdps(30):
         for x, y in zip(z, found, strict=True):
             exact = mp.mpc(complex(x)) ** count
@@ -164,12 +164,12 @@ def test_powers(count):
 @pytest.mark.parametrize(("first", "count", "n"), [(-3, 5, 8), (10**9 + 1, 700, 1024), (-9, 40, 8), (0, 8, 8)])
 def test_cells_on_the_circle_and_their_sums(first, count, n):
     cells = np.random.default_rng().uniform(size=count)
-    circle, folds = spectral._wrap_cells(np, cells, first, n)
+    circle, folds = spectral._wrap_prv_cells(np, cells, first, n)
     expected = np.zeros(n)
     np.add.at(expected, (first + np.arange(count)) % n, cells)
     np.testing.assert_allclose(circle, expected, rtol=2 * folds * UNIT)
     index = [first + i for i in range(count)]
-    (total, moment, magnitude), roundings = spectral._sum_cells(np, cells, first)
+    (total, moment, magnitude), roundings = spectral._sum_prv_cells(np, cells, first)
     scale = math.fsum(c * abs(i) for c, i in zip(cells, index, strict=True))
     assert abs(total - math.fsum(cells)) <= roundings * UNIT * total
     assert abs(moment - math.fsum(c * i for c, i in zip(cells, index, strict=True))) <= 2 * roundings * UNIT * scale
@@ -178,15 +178,15 @@ def test_cells_on_the_circle_and_their_sums(first, count, n):
 
 def test_sums_of_many_cells_stay_within_the_roundings_they_count():
     cells = np.random.default_rng().uniform(size=100_003)
-    (total, _, _), roundings = spectral._sum_cells(np, cells, -50_000)
+    (total, _, _), roundings = spectral._sum_prv_cells(np, cells, -50_000)
     assert abs(total - math.fsum(cells)) <= roundings * UNIT * total and roundings < 150
 
 
 @pytest.mark.parametrize("power", [11, 12, 16, 20])
 def test_transforms_meet_half_of_their_bound(power):
-    forward, inverse = spectral.transform_errors(np, 1 << power)
-    assert 0 < forward <= spectral.rounding_bound(1 << power) / 2
-    assert 0 < inverse <= spectral.rounding_bound(1 << power) / 2
+    forward, inverse = spectral.measure_transform_errors(np, 1 << power)
+    assert 0 < forward <= spectral.transform_rounding_bound(1 << power) / 2
+    assert 0 < inverse <= spectral.transform_rounding_bound(1 << power) / 2
 
 
 def broken(error, direction):

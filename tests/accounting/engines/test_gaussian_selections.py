@@ -13,12 +13,12 @@ from scipy.stats import norm
 import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.closed_form import engine as closed_form
-from tightdp.accounting.engines.closed_form.bounded_range import BoundedRangeFold
+from tightdp.accounting.engines.closed_form.bounded_range import RepeatedBoundedRangeCurve
 from tightdp.accounting.engines.closed_form.gaussian_selections import (
     _CELLS,
     GaussianSelections,
-    build_node_masses,
-    can_serve_selections,
+    build_selection_masses,
+    can_serve_gaussian_selections,
 )
 from tightdp.accounting.numerics.outward import Range
 
@@ -95,13 +95,13 @@ def test_without_gaussians_it_is_the_curve_of_the_selections(eta, count, node, s
     chord = np.interp(math.exp(eps), np.exp([left, right]), curve)
     found = GaussianSelections(Range(1e-16), eta, count).delta(eps).hi
     assert chord * (1 - 1e-6) <= found <= chord * (1 + 1e-6) + 1e-7
-    assert found >= BoundedRangeFold(eta, count).delta(eps).lo * (1 - 1e-6)
+    assert found >= RepeatedBoundedRangeCurve(eta, count).delta(eps).lo * (1 - 1e-6)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(1e-4, 2.0), st.integers(1, 60))
 def test_masses_are_a_law_and_the_factor_is_rounding(eta, count):
-    losses, weights, factor, floor = build_node_masses(eta, count)
+    losses, weights, factor, floor = build_selection_masses(eta, count)
     assert (weights >= 0).all() and weights.sum() == pytest.approx(1, abs=1e-3)
     assert 1 <= factor < 1 + 1e-8 and floor < 1e-280
     if eta * count < 5:  # beyond, e^-L magnifies the rounding of masses that carry nothing
@@ -136,8 +136,8 @@ def test_more_of_anything_never_costs_less(sigma, eta, count, more):
 
 
 def test_what_it_does_not_serve_goes_to_others():
-    assert not can_serve_selections(Range(0.01), 0.1, 10_000)
-    assert not can_serve_selections(Range(0.01), 10.0, 100)
+    assert not can_serve_gaussian_selections(Range(0.01), 0.1, 10_000)
+    assert not can_serve_gaussian_selections(Range(0.01), 10.0, 100)
     long = dp.Gaussian(10.0) + dp.BoundedRange(0.001) * 10_000
     assert long.epsilon(1e-6).engine == "grid"
     mixed = (dp.BoundedRange(0.1), 1), (dp.BoundedRange(0.2), 1), (dp.Gaussian(2.0), 1)

@@ -11,7 +11,7 @@ from effort import counted
 from reference.mixtures import Pair, labelled, scaled
 
 import tightdp as dp
-from tightdp.accounting.engines.closed_form.truncation import bound_binomial_tail, compute_truncation
+from tightdp.accounting.engines.closed_form.truncation import bound_binomial_tail, compute_sample_truncation
 
 EPSILONS = (-1.5, -0.3, 0.0, 0.2, 1.0, 2.5)
 FINE = {"width": 1e-7}
@@ -86,7 +86,7 @@ def test_tails_of_binomials(n, q):
 @pytest.mark.parametrize(("q", "b", "n"), [(0.1, 3, 10), (0.3, 1, 4), (0.9, 5, 12), (0.02, 30, 1000)])
 def test_what_a_cut_does_to_a_record(q, b, n):
     """By summing over the size of the others' sample."""
-    found = compute_truncation(q, b, n)
+    found = compute_sample_truncation(q, b, n)
     with mp.workdps(40):
         sizes = [mp.binomial(n - 1, s) * mp.mpf(q) ** s * (1 - mp.mpf(q)) ** (n - 1 - s) for s in range(n)]
         cut = mp.fsum(sizes[b:])
@@ -149,7 +149,7 @@ def test_values_for_fixed_size_cut_and_replacement_that_were_computed_elsewhere(
 def test_a_cut_sample_against_its_worst_data_sets(relation, sigma, q, b, n):
     """Others that contribute nothing leave a Poisson sample; those that oppose, with their number known, more."""
     mu = 1 / sigma
-    cut, within, drawn = (0.5 * (range_.lo + range_.hi) for range_ in compute_truncation(q, b, n))
+    cut, within, drawn = (0.5 * (range_.lo + range_.hi) for range_ in compute_sample_truncation(q, b, n))
     run = dp.TruncatedPoissonSampled(dp.Gaussian(sigma), q, b, n)
     none = [(0.0, 1.0)]
 

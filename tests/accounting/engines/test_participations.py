@@ -161,7 +161,9 @@ def test_replaced_where_none_of_the_steps_is_likely_to_have_the_record(q, n, eps
 
 
 def test_numbers_of_participations_are_told_apart_from_epsilon_0_on():
-    curve = participations.build_mixture_above(participations.list_numbers(3, 0.1), Range(100.0), Range(0.0))
+    curve = participations.build_participation_mixture_above(
+        participations.list_likely_participations(3, 0.1), Range(100.0), Range(0.0)
+    )
     with pytest.raises(ValueError, match=r"^epsilon must be at least 0"):
         curve(-0.1)
 
@@ -193,10 +195,10 @@ def test_what_it_refuses():
 
 
 def test_masses_far_out():
-    from tightdp.accounting.engines.participations.curves import list_numbers
+    from tightdp.accounting.engines.participations.curves import list_likely_participations
 
     n, q = 10**6, 1e-5
-    k = list_numbers(n, q)
+    k = list_likely_participations(n, q)
     with mpmath.workdps(60):
         for i in (0, 1, 10, 30, 100):
             truth = mp.binomial(n, i) * mp.mpf(q) ** i * (1 - mp.mpf(q)) ** (n - i)
@@ -209,14 +211,20 @@ def test_masses_far_out():
 def test_one_number_stands_for_all(n, q):
     with mpmath.workdps(60):
         weights = masses(n, q)
-        median, largest = participations.take_median(n, q), participations.take_largest(n, q)
+        median, largest = (
+            participations.take_median_participations(n, q),
+            participations.take_largest_participations(n, q),
+        )
         assert mp.fsum(weights[median.first :]) >= mp.mpf(1) / 2
         assert mp.fsum(weights[largest.last + 1 :]) <= mp.exp(-700)
         once, beside, mu = Range(400.0), Range(0.0), 20
         for eps in (0.0, 3.0, 250.0):
             least, _ = seen(n, q, mp.mpf(1) / mu, mp.mpf(eps))
-            assert participations.build_mixture_when_told(median, once, beside).bound_from_below(eps) <= least
-            assert participations.build_mixture_above(largest, once, beside)(eps) >= above(
+            assert (
+                participations.build_mixture_when_participation_told(median, once, beside).bound_from_below(eps)
+                <= least
+            )
+            assert participations.build_participation_mixture_above(largest, once, beside)(eps) >= above(
                 n, q, mp.mpf(1) / mu, mp.mpf(eps)
             ) * (1 - mp.mpf(10) ** -12)
 
@@ -226,7 +234,9 @@ def test_one_number_stands_for_all(n, q):
 def test_curves_beyond_those_that_are_certified(mu, away):
     """One step with the record in it for sure: a = eps/mu - mu/2, with the errors of eps itself."""
     eps = float(mp.mpf(mu) * (mp.mpf(mu) / 2 + away))
-    one = participations.Mixture(participations.list_numbers(1, 0.5), Range(mu) * mu, Range(0.0))
+    one = participations.ParticipationMixture(
+        participations.list_likely_participations(1, 0.5), Range(mu) * mu, Range(0.0)
+    )
     with mpmath.workdps(60):
         exact = mp.mpf(eps) / mu - mp.mpf(mu) / 2
         truth = mp.ncdf(-exact)  # and less, by less than e^-mu

@@ -272,7 +272,7 @@ def test_threads_share_the_engine():
 
 @pytest.mark.parametrize("p", [0.3, 0.7, 1e-3])
 def test_the_loss_of_randomised_response_is_rounded_outward(p):
-    low, high = (prv._list_runs(((dp.RandomizedResponse(p, 2), 5),), "remove", high) for high in (False, True))
+    low, high = (prv._list_prv_runs(((dp.RandomizedResponse(p, 2), 5),), "remove", high) for high in (False, True))
     with mp.workdps(40):
         truth = mp.log1p(2 * (1 - mp.mpf(p)) / mp.mpf(p))
         assert low[0][1] < truth < high[0][1]

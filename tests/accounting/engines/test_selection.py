@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.accounting.engines.closed_form.bounded_range import BoundedRangeFold
+from tightdp.accounting.engines.closed_form.bounded_range import RepeatedBoundedRangeCurve
 
 
 def brute_force(eta, count, cells, places=400):
@@ -63,7 +63,7 @@ def test_a_step_is_the_envelope_and_more_steps_are_below_its_composition():
     curve = _core.worst_selections(0.7, 1, 9)
     nodes = 0.7 / 9 * np.arange(-9, 10)
     assert curve == pytest.approx((1 - np.exp((nodes - 0.7) / 2)) ** 2 / -math.expm1(-0.7), rel=1e-12, abs=1e-15)
-    fold = BoundedRangeFold(0.2, 40)
+    fold = RepeatedBoundedRangeCurve(0.2, 40)
     assert fold.epsilon(1e-6).hi < (dp.BoundedRange(0.2) * 40).epsilon(1e-6, engine="renyi").upper
 
 

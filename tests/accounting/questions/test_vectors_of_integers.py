@@ -113,7 +113,7 @@ def test_the_bit_that_bounds_a_class_from_below_is_a_member(rho, xi, delta):
     assert upper * (1 - 2e-3) <= lower <= upper or delta == 1e-2
     c = np.exp(np.linspace(math.log(1e-6), math.log(1e12), 600))
     best = c[np.argmin(xi + (c + 1) * rho + (c * np.log(c) - (1 + c) * np.log1p(c) - math.log(delta)) / c)]
-    r, log_s = zcdp._find_best_member(
+    r, log_s = zcdp._find_best_zcdp_member(
         rho, xi, lambda r, s: np.log(np.maximum(r - delta, 1e-320)) - s, math.log(delta * (1 + best))
     )
     with mp.workdps(60):

@@ -60,7 +60,7 @@ _NOTHING = Bound(0.0, INF, "trivial", {})
 """The trivial bound on epsilon, which always holds."""
 
 
-class _Question(NamedTuple):
+class _EngineQuestion(NamedTuple):
     """A question about the ``curve`` "epsilon" or "delta" at the argument ``at``, in one direction.
 
     ``trivial`` is a bound that always holds.
@@ -74,26 +74,30 @@ class _Question(NamedTuple):
     request: Request
 
 
-def epsilon(engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
+def ask_engines_for_epsilon(
+    engine: str | Engine, parts: Parts, direction: Direction, delta: float, request: Request
+) -> Bound:
     """Returns bounds on epsilon(delta) for one direction. "auto" also uses limits that are known without an engine."""
-    return _ask_question(engine, _Question(parts, direction, "epsilon", delta, _NOTHING, request))
+    return _ask_engine_or_auto(engine, _EngineQuestion(parts, direction, "epsilon", delta, _NOTHING, request))
 
 
-def delta(engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
+def ask_engines_for_delta(
+    engine: str | Engine, parts: Parts, direction: Direction, epsilon: float, request: Request
+) -> Bound:
     """Returns bounds on delta(epsilon) for one direction. "auto" also uses limits that are known without an engine."""
-    question = _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
-    return _ask_question(engine, question)
+    question = _EngineQuestion(parts, direction, "delta", epsilon, bound_delta_without_engines(epsilon), request)
+    return _ask_engine_or_auto(engine, question)
 
 
-def _ask_question(engine: str | Engine, question: _Question) -> Bound:
+def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. If some parts are repeated runs or groups, all parts share their results."""
     if not has_any_type(question.parts, Derived):
-        return _ask_with_known_points(engine, question)
+        return _ask_engines_with_known_points(engine, question)
     with share_work():
-        return _ask_with_known_points(engine, question)
+        return _ask_engines_with_known_points(engine, question)
 
 
-def _ask_with_known_points(engine: str | Engine, question: _Question) -> Bound:
+def _ask_engines_with_known_points(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. An answer of "auto" is narrowed by what is known of the curve.
 
     Delta is positive at epsilons below the largest loss. If its upper end was rounded to 0 there, it becomes the
@@ -101,21 +105,21 @@ def _ask_with_known_points(engine: str | Engine, question: _Question) -> Bound:
     """
     parts, direction, curve, at, _, request = question
     before = work_spent()
-    found = _ask_without_known_points(engine, question)
+    found = _ask_engines_without_known_points(engine, question)
     if engine == "auto":
         if curve == "epsilon" and found.upper == INF and found.lower < INF:
             most = largest_loss_within_delta(parts, at)
             found = replace(found, upper=max(most, found.lower), error_budget={}) if most < INF else found
-        if not _is_narrow_enough(found, request.width):
-            found = _cut_by_known_curve(found, question, work_spent() - before)
+        if not _is_answer_narrow_enough(found, request.width):
+            found = _narrow_answer_of_engines(found, question, work_spent() - before)
         elif curve == "delta" and at >= 0 and (most := inclusion_probability(parts)) < found.upper:
-            found = _intersect_bounds(found, replace(found, lower=0.0, upper=most), question)
+            found = _intersect_engine_bounds(found, replace(found, lower=0.0, upper=most), question)
     if curve == "delta" and found.upper == 0 and at < bound_largest_loss(parts, direction):
         return replace(found, upper=TINY)  # delta is positive, but smaller than every positive double
     return found
 
 
-def _cut_by_known_curve(found: Bound, question: _Question, work: int) -> Bound:
+def _narrow_answer_of_engines(found: Bound, question: _EngineQuestion, work: int) -> Bound:
     """Returns ``found``, narrowed by limits that are known without an engine and by other points of the curve.
 
     No other points are asked for if the composition is one group, because all its answers come from the same lines
@@ -123,83 +127,91 @@ def _cut_by_known_curve(found: Bound, question: _Question, work: int) -> Bound:
     """
     parts, direction, curve, at, _, request = question
     asks: dict[str, Ask] = {}
-    if not isinstance(_get_single_mechanism(parts), Group):
-        asks["delta"] = lambda at: _find_delta(parts, direction, at, request)
-        asks["epsilon"] = lambda at: _find_epsilon(parts, direction, at, request)
-    return narrow_by_known_curve(found, curve, at, KnownCurve(*_get_known_limits(parts, direction)), asks, work)
+    if not isinstance(_get_single_derived_mechanism(parts), Group):
+        asks["delta"] = lambda at: _find_delta_by_engines(parts, direction, at, request)
+        asks["epsilon"] = lambda at: _find_epsilon_by_engines(parts, direction, at, request)
+    return narrow_by_known_curve(
+        found, curve, at, KnownCurve(*_get_limits_without_engines(parts, direction)), asks, work
+    )
 
 
-def _find_epsilon(parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
+def _find_epsilon_by_engines(parts: Parts, direction: Direction, delta: float, request: Request) -> Bound:
     """Returns bounds on epsilon from the engines alone, without other points of the curve."""
-    return _ask_without_known_points("auto", _Question(parts, direction, "epsilon", delta, _NOTHING, request))
+    return _ask_engines_without_known_points(
+        "auto", _EngineQuestion(parts, direction, "epsilon", delta, _NOTHING, request)
+    )
 
 
-def _find_delta(parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
+def _find_delta_by_engines(parts: Parts, direction: Direction, epsilon: float, request: Request) -> Bound:
     """Returns bounds on delta from the engines alone, without other points of the curve."""
-    question = _Question(parts, direction, "delta", epsilon, bound_any_delta(epsilon), request)
-    return _ask_without_known_points("auto", question)
+    question = _EngineQuestion(parts, direction, "delta", epsilon, bound_delta_without_engines(epsilon), request)
+    return _ask_engines_without_known_points("auto", question)
 
 
-def _ask_without_known_points(engine: str | Engine, question: _Question) -> Bound:
+def _ask_engines_without_known_points(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer of the engines.
 
     "auto" also bounds one repeated run, or one group, by the curves of its inner run.
     """
     parts, direction, curve, at, _, request = question
-    found = _ask_with_members(engine, question)
-    if engine == "auto" and (alone := _get_single_mechanism(parts)):
-        links, known = _list_links(alone, direction, request), _get_known_limits(parts, direction)
+    found = _ask_engines_with_members(engine, question)
+    if engine == "auto" and (alone := _get_single_derived_mechanism(parts)):
+        links, known = (
+            _ask_engines_about_links(alone, direction, request),
+            _get_limits_without_engines(parts, direction),
+        )
         if curve == "epsilon":
-            other = derived.epsilon(alone, links, at, known)
+            other = derived.bound_derived_epsilon(alone, links, at, known)
         else:
-            other = derived.delta(alone, links, at, known, request.above)
-        found = _intersect_bounds(found, other, question)
+            other = derived.bound_derived_delta(alone, links, at, known, request.above)
+        found = _intersect_engine_bounds(found, other, question)
     return found
 
 
-def _ask_engine(engine: Engine, question: _Question) -> Bound:
+def _ask_engine(engine: Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer of an engine that serves the parts."""
     ask = engine.epsilon if question.curve == "epsilon" else engine.delta
-    return ask(_order_parts(engine, question.parts), question.direction, question.at, question.request)
+    return ask(_sort_parts_for_engine(engine, question.parts), question.direction, question.at, question.request)
 
 
-def _get_known_limits(parts: Parts, direction: Direction) -> derived.KnownLimits:
+def _get_limits_without_engines(parts: Parts, direction: Direction) -> derived.KnownLimits:
     return derived.KnownLimits(inclusion_probability(parts), bound_largest_loss(parts, direction))
 
 
-def _list_links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.KnownRun]:
+def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: Request) -> list[derived.KnownRun]:
     """Returns the known curves of the run that is repeated, or of each link of a group.
 
     A group of n records joins two data sets by a chain of n links, each of which changes one record.
     """
     if not isinstance(mechanism, Group):
-        return [_ask_inner_run(mechanism.parts, direction, request)]
+        return [_ask_engines_about_run(mechanism.parts, direction, request)]
     if mechanism.any_size:  # every link has the same pair
-        return [_ask_inner_run(mechanism.parts, direction, request)] * mechanism.size
+        return [_ask_engines_about_run(mechanism.parts, direction, request)] * mechanism.size
     # Each link has one record fewer than the link before. The links must be in the order in which a probability passes
     # them, which begins with the smallest data set for removals and with the largest one for additions.
     links = [
-        _ask_inner_run(remove_records(mechanism.parts, gone), direction, request) for gone in range(mechanism.size)
+        _ask_engines_about_run(remove_records(mechanism.parts, gone), direction, request)
+        for gone in range(mechanism.size)
     ]
     return links if direction == "add" else links[::-1]
 
 
-def _ask_inner_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
+def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
     """Returns the known curves of ``run``. They are computed once for all parts of a question."""
     with share_work() as kept:
         key = run, direction, request
         if key not in kept:
-            kept[key] = _compute_inner_run(*key)
+            kept[key] = _build_run_from_engines(*key)
         found: derived.KnownRun = kept[key]
         return found
 
 
-def _list_dominating(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
+def _list_compositions_to_ask(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, beginning with those that take little work."""
     yield from list_dominating_compositions(parts)
-    if has_any_type(parts, Derived) and _get_single_mechanism(parts) is None:
+    if has_any_type(parts, Derived) and _get_single_derived_mechanism(parts) is None:
         mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, Derived))
-        losses = _find_dominating_losses(mechanisms, direction, request)
+        losses = _ask_engines_for_dominating_losses(mechanisms, direction, request)
         yield from list_dominating_compositions(parts, losses.__getitem__)
 
 
@@ -208,7 +220,7 @@ _CURVES: KeptResults[list[list[tuple[float, float]]]] = KeptResults(16)
 again."""
 
 
-def _find_dominating_losses(
+def _ask_engines_for_dominating_losses(
     mechanisms: tuple[Derived, ...], direction: Direction, request: Request
 ) -> dict[Derived, PrivacyLoss]:
     """Returns a privacy loss for each repeated run and each group of a composition, whose pair dominates it."""
@@ -219,49 +231,55 @@ def _find_dominating_losses(
         if key not in shared:  # computed once for each question, even if the budget cut it short
             units = _WHOLE_CURVE // len(mechanisms) // _DEEPER ** (depth - 1)
 
-            def compute_curves() -> list[list[tuple[float, float]]]:
+            def ask_engines_for_curves() -> list[list[tuple[float, float]]]:
                 with share_work_apart({"depth": depth}):
-                    return [_list_curve_points(mechanism, side, request, units) for mechanism in mechanisms]
+                    return [_ask_engines_for_points(mechanism, side, request, units) for mechanism in mechanisms]
 
-            shared[key] = _CURVES.find_or_compute((*key, depth), compute_curves)
+            shared[key] = _CURVES.find_or_compute((*key, depth), ask_engines_for_curves)
     return {
         mechanism: dominating_loss(points, bound_largest_loss(((mechanism, 1),), direction), direction)
         for mechanism, points in zip(mechanisms, shared[key], strict=True)
     }
 
 
-def _list_curve_points(
+def _ask_engines_for_points(
     mechanism: Derived, direction: Direction, request: Request, units: int
 ) -> list[tuple[float, float]]:
     """Returns points above the curve of a repeated run or a group, within a budget of ``units`` of work."""
     with Budget(units):
-        links = _list_links(mechanism, direction, replace(request, above=True))
-        return derived.list_curve_points(mechanism, links, _get_known_limits(((mechanism, 1),), direction))
+        links = _ask_engines_about_links(mechanism, direction, replace(request, above=True))
+        return derived.list_points_of_derived_curve(
+            mechanism, links, _get_limits_without_engines(((mechanism, 1),), direction)
+        )
 
 
-def _compute_inner_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
+def _build_run_from_engines(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
     """Returns functions that bound the curve of ``run`` in both directions, each within a budget of work."""
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
-    units = _SEARCHED if _get_single_mechanism(parts) is None else _NESTED
+    units = _SEARCHED if _get_single_derived_mechanism(parts) is None else _NESTED
 
-    def ask_deltas(direction: Direction, request: Request) -> Ask:
+    def ask_engines_for_deltas(direction: Direction, request: Request) -> Ask:
         work = _NESTED_ABOVE if request.above and units == _NESTED else units
-        return _BudgetedAnswers(lambda at: _find_delta(parts, direction, at, request), bound_any_delta, work)
+        return _BudgetedEngineAnswers(
+            lambda at: _find_delta_by_engines(parts, direction, at, request), bound_delta_without_engines, work
+        )
 
-    forth = ask_deltas(direction, rough)
+    forth = ask_engines_for_deltas(direction, rough)
     return derived.KnownRun(
         delta=forth,
-        back=forth if back == direction else ask_deltas(back, rough),
-        above=ask_deltas(direction, replace(rough, above=True)),
-        epsilon=_BudgetedAnswers(lambda at: _find_epsilon(parts, direction, at, request), lambda _: _NOTHING, units),
+        back=forth if back == direction else ask_engines_for_deltas(back, rough),
+        above=ask_engines_for_deltas(direction, replace(rough, above=True)),
+        epsilon=_BudgetedEngineAnswers(
+            lambda at: _find_epsilon_by_engines(parts, direction, at, request), lambda _: _NOTHING, units
+        ),
         largest=bound_largest_loss(parts, direction),
         largest_back=bound_largest_loss(parts, back),
     )
 
 
-class _BudgetedAnswers:
+class _BudgetedEngineAnswers:
     """A function that answers the questions of a search, with a cache.
 
     Once the budget of work is spent, every new answer is the trivial bound.
@@ -282,7 +300,7 @@ class _BudgetedAnswers:
         return found
 
 
-def bound_any_delta(epsilon: float) -> Bound:
+def bound_delta_without_engines(epsilon: float) -> Bound:
     """Returns the trivial bound on delta at ``epsilon``, which holds for every mechanism."""
     return Bound(0.0 if epsilon >= 0 else max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
 
@@ -292,18 +310,18 @@ _ROUGH = 1e-4
 """Relative width of deltas from which another bound is computed. Narrower deltas would hardly change that bound."""
 
 
-def _intersect_bounds(one: Bound, other: Bound, question: _Question) -> Bound:
+def _intersect_engine_bounds(one: Bound, other: Bound, question: _EngineQuestion) -> Bound:
     """Returns the intersection of two bounds. Raises ContradictionError if it is empty."""
     tighter = other if other.upper < one.upper else one
     lower = max(one.lower, other.lower)
     if not lower <= tighter.upper:
         raise ContradictionError(
-            f"{_describe_question(question)}: {one.engine} and {other.engine} have {one!r} and {other!r}"
+            f"{_describe_engine_question(question)}: {one.engine} and {other.engine} have {one!r} and {other!r}"
         )
     return Bound(lower, tighter.upper, tighter.engine, tighter.error_budget)
 
 
-def _order_parts(engine: Engine, parts: Parts) -> Parts:
+def _sort_parts_for_engine(engine: Engine, parts: Parts) -> Parts:
     """Returns the parts of a long composition in sorted order, so that roundings do not depend on the given order.
 
     The grid engine and the contour engine get the parts as they are. The grid engine continues from the last shorter
@@ -312,13 +330,13 @@ def _order_parts(engine: Engine, parts: Parts) -> Parts:
     return parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_parts(parts)
 
 
-def _get_single_mechanism(parts: Parts) -> Derived | None:
+def _get_single_derived_mechanism(parts: Parts) -> Derived | None:
     """Returns the repeated run or group that a composition consists of, or None."""
     mechanism = parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else None
     return mechanism if isinstance(mechanism, Derived) else None
 
 
-def _ask_with_members(engine: str | Engine, question: _Question) -> Bound:
+def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer for mechanisms or classes of mechanisms, from one engine or from all engines in turn.
 
     For "auto", the upper end is the smallest one of the parts and of compositions that dominate them. If the parts
@@ -329,14 +347,14 @@ def _ask_with_members(engine: str | Engine, question: _Question) -> Bound:
     loose = known != (parts,)
     if engine == "auto":
         found = _ask_engines_in_order(question, loose or question.request.above)
-        for other in _list_dominating(parts, direction, question.request):
+        for other in _list_compositions_to_ask(parts, direction, question.request):
             upper = _ask_engines_in_order(question._replace(parts=other), loose=True)
             if upper.upper < found.upper:
                 found = Bound(min(found.lower, upper.upper), upper.upper, upper.engine, upper.error_budget)
         if not loose or question.request.above:
             return found
         each = [_ask_engines_in_order(question._replace(parts=member), loose=False).lower for member in known]
-        return _raise_lower_end(found, max(each), question)
+        return _raise_lower_end_to_member(found, max(each), question)
     chosen = ENGINES[engine] if isinstance(engine, str) else engine
     reason = chosen.explain_refusal(parts, direction)
     if reason:
@@ -348,26 +366,26 @@ def _ask_with_members(engine: str | Engine, question: _Question) -> Bound:
             (_ask_engine(chosen, question._replace(parts=member)).lower for member in served),
             default=question.trivial.lower,
         )
-        found = _raise_lower_end(found, lower, question)
+        found = _raise_lower_end_to_member(found, lower, question)
     return found
 
 
-def _raise_lower_end(bound: Bound, lower: float, question: _Question) -> Bound:
+def _raise_lower_end_to_member(bound: Bound, lower: float, question: _EngineQuestion) -> Bound:
     """Returns the bound of a class, with its lower end replaced by ``lower``, that of a member."""
     if not lower <= bound.upper:
         raise ContradictionError(
-            f"{_describe_question(question)}: a member of the class has {lower!r}, above {bound.upper!r}"
+            f"{_describe_engine_question(question)}: a member of the class has {lower!r}, above {bound.upper!r}"
         )
     return Bound(lower, bound.upper, bound.engine, bound.error_budget)
 
 
-def _describe_question(question: _Question) -> str:
+def _describe_engine_question(question: _EngineQuestion) -> str:
     """Returns a description of a question for the message of an error."""
     run = " + ".join(f"{mechanism!r} * {count}" for mechanism, count in question.parts)
     return f"{question.curve}({question.at!r}) of {run or 'nothing'}, direction {question.direction!r}"
 
 
-def _ask_engines_in_order(question: _Question, loose: bool) -> Bound:
+def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
     """Returns the intersection of the engines' answers. It ends when the interval is narrow, or after the last engine.
 
     With ``loose``, lower ends are left out, either because the parts stand for a class and only their pair has these
@@ -390,8 +408,8 @@ def _ask_engines_in_order(question: _Question, loose: bool) -> Bound:
             lower, upper = max(below, best.lower), min(found.upper, best.upper)
             if not lower <= upper:
                 raise ContradictionError(
-                    f"{_describe_question(question)}: engine {engine.name} has {(below, found.upper)} where {names} "
-                    f"have {(best.lower, best.upper)}"
+                    f"{_describe_engine_question(question)}: engine {engine.name} has {(below, found.upper)} "
+                    f"where {names} have {(best.lower, best.upper)}"
                 )
             names.append(engine.name)
             tighter = found.upper < best.upper or not best.error_budget
@@ -399,19 +417,23 @@ def _ask_engines_in_order(question: _Question, loose: bool) -> Bound:
                 best = found
             else:
                 best = Bound(lower, upper, "+".join(names), found.error_budget if tighter else best.error_budget)
-        if engine is closed_form.ENGINE or (not loose and _is_narrow_enough(best, question.request.width)):
+        if engine is closed_form.ENGINE or (not loose and _is_answer_narrow_enough(best, question.request.width)):
             break
-        if question.request.above and _is_narrow_enough(found, question.request.width) and _has_one_pair(question):
+        if (
+            question.request.above
+            and _is_answer_narrow_enough(found, question.request.width)
+            and _has_one_pair_for_engines(question)
+        ):
             break
     return best
 
 
-def _has_one_pair(question: _Question) -> bool:
+def _has_one_pair_for_engines(question: _EngineQuestion) -> bool:
     """Tells whether all engines bound the same pair. The engine "fixed_size" uses more than the pair of one step."""
     return fixed_size.ENGINE.explain_refusal(question.parts, question.direction) is not None
 
 
-def _is_narrow_enough(bound: Bound, width: float) -> bool:
+def _is_answer_narrow_enough(bound: Bound, width: float) -> bool:
     """Tells whether a bound meets the relative ``width``."""
     if bound.lower == bound.upper:
         return True

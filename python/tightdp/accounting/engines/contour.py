@@ -38,35 +38,35 @@ class Contour:
     name = "contour"
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
-        losses = _collect_losses(parts)
+        losses = _collect_contour_losses(parts)
         return losses if isinstance(losses, str) else None
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         status, lower, upper, terms, _, _ = contour_epsilon(
-            *_prepare_core_arguments(parts, direction), delta, TOLERANCE
+            *_prepare_contour_arguments(parts, direction), delta, TOLERANCE
         )
         if status != "certified":
             return Bound(0.0, math.inf, self.name)
-        return Bound(lower, upper, self.name, build_error_budget(terms))
+        return Bound(lower, upper, self.name, name_contour_errors(terms))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         status, lower, upper, terms, _, _ = contour_delta(
-            *_prepare_core_arguments(parts, direction), epsilon, TOLERANCE
+            *_prepare_contour_arguments(parts, direction), epsilon, TOLERANCE
         )
         if status != "certified":
             return Bound(0.0, 1.0, self.name)
-        return Bound(lower, upper, self.name, build_error_budget(terms))
+        return Bound(lower, upper, self.name, name_contour_errors(terms))
 
     def bound_delta_from_above(self, parts: Parts, direction: Direction, epsilon: float) -> float:
         """Returns only the upper end of ``delta``, in half the time, for callers with thousands of epsilons."""
-        status, _, upper, _, _, _ = contour_delta(*_prepare_core_arguments(parts, direction), epsilon, TOLERANCE)
+        status, _, upper, _, _, _ = contour_delta(*_prepare_contour_arguments(parts, direction), epsilon, TOLERANCE)
         return upper if status == "certified" else 1.0
 
 
 ENGINE = Contour()
 
 
-def bound_epsilon_with_gaussian(
+def bound_contour_epsilon_with_gaussian(
     parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
 ) -> tuple[float, float]:
     """Returns an upper bound on epsilon(delta) of the parts composed with a further Gaussian, and the work it took.
@@ -75,12 +75,12 @@ def bound_epsilon_with_gaussian(
     The Gaussian makes the characteristic function decay, whatever the steps are (docs/theory/contour.md section 12).
     The bound is infinite if none is certified. The work is the number of nodes times the number of abscissae.
     """
-    sampled, plain, of = _prepare_core_arguments(parts, direction)
+    sampled, plain, of = _prepare_contour_arguments(parts, direction)
     status, _, upper, _, nodes, abscissae = contour_epsilon(sampled, plain + mu_squared, of, delta, tolerance)
     return (upper if status == "certified" else math.inf), float(nodes) * abscissae
 
 
-def build_error_budget(terms: Sequence[float]) -> dict[str, float]:
+def name_contour_errors(terms: Sequence[float]) -> dict[str, float]:
     """Returns the error terms with their names. Each counts twice, because it moves both ends of the interval."""
     return {name: 2 * term for name, term in zip(_TERMS, terms, strict=True)}
 
@@ -93,7 +93,7 @@ replacing a record."""
 
 
 @cache_by_composition
-def _collect_losses(parts: Parts) -> _Losses | str:
+def _collect_contour_losses(parts: Parts) -> _Losses | str:
     """Returns the losses of a composition as the core takes them, or the reason why the engine cannot serve it."""
     sampled: list[tuple[float, float, float]] = []
     plain: list[float] = []
@@ -119,9 +119,11 @@ def _collect_losses(parts: Parts) -> _Losses | str:
     return (sampled, math.fsum(plain), replaced) if parts else "nothing was composed"
 
 
-def _prepare_core_arguments(parts: Parts, direction: Direction) -> tuple[list[tuple[float, float, float]], float, str]:
+def _prepare_contour_arguments(
+    parts: Parts, direction: Direction
+) -> tuple[list[tuple[float, float, float]], float, str]:
     """Returns the core's arguments for parts that were not refused, with the direction in the core's terms."""
-    losses = _collect_losses(parts)
+    losses = _collect_contour_losses(parts)
     assert not isinstance(losses, str), losses
     sampled, plain, replaced = losses
     return sampled, plain, "replace" if replaced else direction

@@ -43,12 +43,12 @@ class Fallback:
         """Returns the largest lower end of the compositions that ``parts`` dominate and that an engine serves."""
         lowers = [0.0]
         for candidate in self._list_dominated_compositions(parts, direction):
-            engine = self._find_engine(candidate, direction)
+            engine = self._find_engine_that_serves(candidate, direction)
             if engine is not None:
                 lowers.append(ask(engine, candidate).lower)
         return max(lowers)
 
-    def _find_engine(self, parts: Parts, direction: Direction) -> Engine | None:
+    def _find_engine_that_serves(self, parts: Parts, direction: Direction) -> Engine | None:
         """Returns the first engine that serves the composition."""
         return next((engine for engine in self._engines if engine.explain_refusal(parts, direction) is None), None)
 
@@ -66,7 +66,7 @@ class Fallback:
                 candidates.extend(((sample, count), *gaussians) for sample in samples)
                 continue
             whole: Parts = ((mechanism, count),)
-            candidates.append(whole if self._find_engine(whole, direction) else ((mechanism, 1),))
+            candidates.append(whole if self._find_engine_that_serves(whole, direction) else ((mechanism, 1),))
         return candidates
 
 

@@ -23,7 +23,7 @@ from ...selections_and_groups import group_composition as group_composition
 from ..engines import auto
 from ..engines.engine_interface import DEFAULT, Engine, Request
 from ..engines.grid import ENGINE as grid
-from ..engines.renyi.engine import bound_divergence
+from ..engines.renyi.engine import bound_renyi_divergence
 from ..numerics.outward import widen_down, widen_up
 from ..numerics.work import share_work, try_to_spend_work
 from ..pairs import neighbors as relations
@@ -83,7 +83,7 @@ class Question(NamedTuple):
         if at == 0:
             return self._largest_loss()
         return self._ask_worst_direction(
-            lambda parts, direction: auto.epsilon(self.engine, parts, direction, at, self.request),
+            lambda parts, direction: auto.ask_engines_for_epsilon(self.engine, parts, direction, at, self.request),
             lambda parts, direction: bound_loss_of_adding(parts) if direction == "add" else math.inf,
         )
 
@@ -106,7 +106,7 @@ class Question(NamedTuple):
         """Returns bounds on delta(epsilon), for any finite real epsilon."""
         at = _check.real("epsilon", _check.one_number("epsilon", epsilon, "profile answers an array of epsilons"))
         return self._ask_worst_direction(
-            lambda parts, direction: auto.delta(self.engine, parts, direction, at, self.request)
+            lambda parts, direction: auto.ask_engines_for_delta(self.engine, parts, direction, at, self.request)
         )
 
     def profile(self, epsilons: ArrayLike) -> Curve:
@@ -119,7 +119,7 @@ class Question(NamedTuple):
         order = np.argsort(at, axis=None)
         with share_work():
             bounds = [
-                self.delta(float(eps)) if try_to_spend_work(0) else auto.bound_any_delta(float(eps))
+                self.delta(float(eps)) if try_to_spend_work(0) else auto.bound_delta_without_engines(float(eps))
                 for eps in at.ravel()[order]
             ]
         lower, upper = np.empty(at.size), np.empty(at.size)
@@ -169,7 +169,7 @@ class Question(NamedTuple):
         pairs = self.dominating_pairs()
         ends = np.zeros((at.size, 2))
         for i in ascending:
-            each = [bound_divergence(*pair, float(at.ravel()[i])) for pair in pairs]
+            each = [bound_renyi_divergence(*pair, float(at.ravel()[i])) for pair in pairs]
             ends[i] = max(lower for lower, _ in each), max(upper for _, upper in each)
         ends[ascending, 0] = np.maximum.accumulate(ends[ascending, 0])
         ends[ascending, 1] = np.minimum.accumulate(ends[ascending[::-1], 1])[::-1]
@@ -185,7 +185,7 @@ class Question(NamedTuple):
         parts = rest if floor == 0 else pairs[0][0]
 
         def bound_worst_delta(epsilon: float) -> Bound:
-            found = [auto.delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
+            found = [auto.ask_engines_for_delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
         with share_work(), Budget(_UNITS):

@@ -62,7 +62,7 @@ def bound_tradeoff_curve(
         def bound_delta_at(eps: float, width: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
             if not try_to_spend_work(_NODE):
                 return max((-expm1(eps)).lo, 0.0), 1.0
-            found = auto.delta(engine, parts, direction, eps, replace(request, width=width))
+            found = auto.ask_engines_for_delta(engine, parts, direction, eps, replace(request, width=width))
             return found.lower, found.upper
 
         with share_work(), Budget(_UNITS):

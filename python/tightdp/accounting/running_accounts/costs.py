@@ -13,7 +13,7 @@ from ... import mechanisms as m
 from ...composition import Composable, Composition
 from ...options import Neighbors
 from ..engines.renyi import engine as renyi
-from ..engines.renyi.conversion import log_kappa, minimize_over_orders
+from ..engines.renyi.conversion import log_factor_of_conversion, minimize_over_renyi_orders
 from ..engines.renyi.two_sided_moments import compute_binary_moment
 from ..numerics.outward import INF, Range, log, sqrt
 from ..pairs.largest import bound_largest_loss
@@ -48,7 +48,7 @@ class RenyiOrder(CostFamily):
         self.cap = _cap_of_order(self.c, epsilon, delta).lo
 
     def bound_cost(self, mechanism: m.Mechanism) -> float:
-        found = renyi.sum_moments(((mechanism, 1),), self.c)
+        found = renyi.sum_renyi_moments(((mechanism, 1),), self.c)
         if found < INF:
             return found
         largest = bound_largest_loss(((mechanism, 1),), "remove")  # losses are at most e: charged as e-DP
@@ -139,7 +139,7 @@ def choose_order(epsilon: float, delta: float, expected: Composable | None) -> f
     def score_order(c: float) -> float:
         """Returns minus the number of repetitions that the cap covers, or a positive number if it covers none."""
         allowed = _cap_of_order(c, epsilon, delta).lo
-        cost = c * (c + 1) if parts is None else renyi.sum_moments(parts, c)
+        cost = c * (c + 1) if parts is None else renyi.sum_renyi_moments(parts, c)
         if not 0 < cost < INF:
             return INF
         return -allowed / cost if allowed > 0 else 1 + 1 / c
@@ -153,7 +153,7 @@ def choose_order(epsilon: float, delta: float, expected: Composable | None) -> f
             best, at = found, log_c_price
         return found
 
-    minimize_over_orders(remember_best)
+    minimize_over_renyi_orders(remember_best)
     if not best < 0:
         raise ValueError(f"epsilon={epsilon!r} and delta={delta!r} leave no budget at any Renyi order")
     return at
@@ -162,9 +162,9 @@ def choose_order(epsilon: float, delta: float, expected: Composable | None) -> f
 def _cap_of_order(c: float, epsilon: float, delta: float) -> Range:
     """Returns the cost K(c) that converts to exactly ``delta`` at ``epsilon``.
 
-    It is c eps + log delta - log kappa(c), where ``log_kappa`` computes log kappa(c).
+    It is c eps + log delta - log kappa(c), where ``log_factor_of_conversion`` computes log kappa(c).
     """
-    return Range(c) * epsilon + log(delta) - log_kappa(c)
+    return Range(c) * epsilon + log(delta) - log_factor_of_conversion(c)
 
 
 def _convert_to_zcdp(e: Range) -> float:

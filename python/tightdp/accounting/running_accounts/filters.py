@@ -21,7 +21,7 @@ from ..._support.number_texts import format_up
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism, PoissonSampled
 from ...options import NEIGHBORS, Neighbors
-from ..engines.renyi.engine import remove_failure
+from ..engines.renyi.engine import remove_failure_from_moment
 from ..numerics.outward import INF, Range, log1p, widen_down
 from .costs import CostFamily, GaussianCap, RenyiOrder, ZeroConcentrated, resolve_charged_mechanism
 from .shared_state import Entries, SharedState, list_entries
@@ -59,11 +59,11 @@ class _ReleaseCost:
 
     @cached_property
     def release_cost(self) -> float:
-        return self.family.bound_cost(remove_failure(self.paid)[0])
+        return self.family.bound_cost(remove_failure_from_moment(self.paid)[0])
 
     @cached_property
     def failure_probability(self) -> float:
-        return remove_failure(self.paid)[1]
+        return remove_failure_from_moment(self.paid)[1]
 
 
 class CappedFilter:
@@ -279,7 +279,7 @@ def _translate_to_charge(run: Composable | None, neighbors: Neighbors, without: 
     If ``without`` is True, the failure probabilities of approximately private mechanisms are left out.
     """
     parts = () if run is None else run._to_composition().parts
-    kept = ((remove_failure(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
+    kept = ((remove_failure_from_moment(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
     return Composition((resolve_charged_mechanism(mechanism, neighbors), n) for mechanism, n in kept)
 
 

@@ -112,7 +112,7 @@ class GrowingAccount:
         if not narrow:
             self._resume = _GROWN * self._sampled
             return None
-        terms = contour.build_error_budget(max(found, key=lambda one: one[2])[3])
+        terms = contour.name_contour_errors(max(found, key=lambda one: one[2])[3])
         return Bound(lower, upper, contour.ENGINE.name, split_width(upper - lower, terms, "pair"))
 
 

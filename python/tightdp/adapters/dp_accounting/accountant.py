@@ -19,19 +19,25 @@ from ...accounting.pairs.neighbors import translate_parts_to_replacement
 from ...composition import Composition
 from ...mechanisms import Mechanism
 from ...options import Neighbors
-from .._orders import choose_best_order
-from .answers import bound_true_positive_rates, estimate_gdp_parameter, has_revealing_part, upper_delta, upper_epsilon
+from .._orders import choose_order_for_adapters
+from .answers import (
+    bound_delta_for_adapter,
+    bound_epsilon_for_adapter,
+    bound_rates_for_adapter,
+    estimate_gdp_for_adapter,
+    has_event_without_noise,
+)
 from .distribution import INTERVAL, privacy_loss_distribution
-from .events import list_composed_parts
-from .reading import NEIGHBORS, REPLACE, Reading, Unit
-from .tree import Refused, RefusedEventError, describe_event, is_short
+from .events import list_parts_of_event
+from .reading import NEIGHBORS, REPLACE, EventReading, Unit
+from .tree import Refused, RefusedEventError, describe_event, is_event_short
 
 _LEAST_ORDER = 1 + 2.0**-20
 """Order that is used in place of 1. The divergence grows with the order, so that of this order is an upper bound."""
 _ErrorDetails = PrivacyAccountant.CompositionErrorDetails
 
 
-class _ComposedEvents(NamedTuple):
+class _SpentEvents(NamedTuple):
     """The mechanisms that were composed.
 
     The parameters of ``own`` are relative to one record's contribution. The parameters of ``stated`` hold directly for
@@ -75,10 +81,10 @@ class TightDPAccountant(PrivacyAccountant):
         noise_relative_to: Unit | None = None,
     ) -> None:
         if isinstance(neighboring_relation, (list, tuple, range, np.ndarray)):
-            relation, interval = _read_arguments_after_orders(value_discretization_interval, orders)
+            relation, interval = _read_rdp_accountant_arguments(value_discretization_interval, orders)
             orders, neighboring_relation, value_discretization_interval = neighboring_relation, relation, interval
             noise_relative_to = noise_relative_to or "sensitivity"
-        self._reading = Reading.check_and_make(neighboring_relation, noise_relative_to)
+        self._reading = EventReading.check_and_make(neighboring_relation, noise_relative_to)
         super().__init__(neighboring_relation)
         self._interval = _check.positive("value_discretization_interval", value_discretization_interval)
         self._orders = _check.reals(
@@ -86,7 +92,7 @@ class TightDPAccountant(PrivacyAccountant):
         )
         if self._orders.ndim != 1 or not self._orders.size or not (self._orders >= 1).all():
             raise ValueError("orders must be a sequence of numbers of at least 1")
-        self._spent = _ComposedEvents()
+        self._spent = _SpentEvents()
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,14 +105,14 @@ class TightDPAccountant(PrivacyAccountant):
     def compose(self, event: Any, count: int = 1) -> TightDPAccountant:
         """Adds ``count`` runs of ``event``. If UnsupportedEventError or ValueError is raised, nothing is added."""
         with self._lock:
-            if not is_short(event):  # dp_accounting would write all of it in an error message
+            if not is_event_short(event):  # dp_accounting would write all of it in an error message
                 refused = self._maybe_compose(event, count, False)
                 if refused:
                     raise RefusedEventError(
                         f"Unsupported event: {describe_event(event)}. Error: [{refused.error_message}] caused by "
                         f"subevent {describe_event(refused.invalid_event)}."
                     )
-                event, count = _unpack_repetitions(event, count)
+                event, count = _unpack_self_composed_event(event, count)
             try:
                 super().compose(event, count)
             except UnsupportedEventError as error:
@@ -130,7 +136,7 @@ class TightDPAccountant(PrivacyAccountant):
         spent = self._spent
         total = spent.releases
         try:
-            for part in list_composed_parts(event, self._reading):
+            for part in list_parts_of_event(event, self._reading):
                 total += part.times * times
                 if total > _check.MAX_COUNT:
                     raise Refused(event, f"count must be at most {_check.MAX_COUNT} in all, got {total}")
@@ -138,7 +144,7 @@ class TightDPAccountant(PrivacyAccountant):
         except Refused as refused:
             return _ErrorDetails(invalid_event=refused.event, error_message=refused.reason)
         if do_compose:
-            self._spent = _ComposedEvents(spent.own + Composition(own), spent.stated + Composition(stated), total)
+            self._spent = _SpentEvents(spent.own + Composition(own), spent.stated + Composition(stated), total)
         return None
 
     @property
@@ -154,11 +160,11 @@ class TightDPAccountant(PrivacyAccountant):
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns an upper bound of epsilon at ``target_delta`` in [0, 1], or infinity if no finite one is known."""
-        return upper_epsilon(*self._translate_to_question(), target_delta)
+        return bound_epsilon_for_adapter(*self._translate_to_question(), target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns an upper bound of delta at ``target_epsilon``, which may be any number or infinite."""
-        return upper_delta(*self._translate_to_question(), target_epsilon)
+        return bound_delta_for_adapter(*self._translate_to_question(), target_epsilon)
 
     @property
     def orders(self) -> NDArray[np.float64]:
@@ -183,13 +189,13 @@ class TightDPAccountant(PrivacyAccountant):
         # Orders of 1 and infinity are accepted, as in dp_accounting, but are not chosen. The divergence of order 1 does
         # not bound epsilon, and the divergence of order infinity is best only at delta 0.
         above = self._orders[(self._orders > 1) & (self._orders < math.inf)]
-        return choose_best_order(run, neighbors, delta, epsilon, np.sort(above)) if above.size else 1.0
+        return choose_order_for_adapters(run, neighbors, delta, epsilon, np.sort(above)) if above.size else 1.0
 
     @property
     def rdp(self) -> NDArray[np.float64]:
         """Upper bounds on the Renyi divergences of ``orders``. The bound for order 1 is that of a larger order."""
         run, neighbors = self._translate_to_question()
-        if has_revealing_part(run) or not run:
+        if has_event_without_noise(run) or not run:
             return np.full(self._orders.shape, math.inf if run else 0.0)
         found, finite = np.full(self._orders.shape, largest_loss(run, neighbors)), self._orders < math.inf
         if finite.any():
@@ -202,11 +208,11 @@ class TightDPAccountant(PrivacyAccountant):
 
         ``deltas``, at which dp_accounting evaluates its curve, has no effect.
         """
-        return bound_true_positive_rates(*self._translate_to_question(), false_positive_rates)
+        return bound_rates_for_adapter(*self._translate_to_question(), false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect."""
-        return estimate_gdp_parameter(*self._translate_to_question(), false_positive_rates)
+        return estimate_gdp_for_adapter(*self._translate_to_question(), false_positive_rates)
 
     def privacy_loss_distribution(self) -> Any:
         """Returns a ``PrivacyLossDistribution`` on the grid of ``value_discretization_interval``.
@@ -243,7 +249,7 @@ class RdpAccountant(TightDPAccountant):
         super().__init__(neighboring_relation, orders=orders, noise_relative_to="sensitivity")
 
 
-def _read_arguments_after_orders(second: Any, orders: Any) -> tuple[Any, float]:
+def _read_rdp_accountant_arguments(second: Any, orders: Any) -> tuple[Any, float]:
     """Returns the relation and the interval of a call whose first argument is orders, as in ``RdpAccountant``."""
     if orders is not None:
         raise TypeError("orders must be given once")
@@ -252,7 +258,7 @@ def _read_arguments_after_orders(second: Any, orders: Any) -> tuple[Any, float]:
     return NeighboringRelation.ADD_OR_REMOVE_ONE, second
 
 
-def _unpack_repetitions(event: Any, count: Any) -> tuple[Any, Any]:
+def _unpack_self_composed_event(event: Any, count: Any) -> tuple[Any, Any]:
     """Returns the event inside nested repetitions, and its total count, as dp_accounting's ledger would find them."""
     while isinstance(event, dp_event.SelfComposedDpEvent) and isinstance(count, int) and event.count > 0:
         event, count = event.event, count * event.count

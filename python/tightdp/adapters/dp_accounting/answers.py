@@ -27,13 +27,15 @@ _MIDDLES = np.logspace(-12, math.log10(0.5), 60)
 """Default false positive rates for an estimate of mu. They reach as far into the tail as those of dp_accounting."""
 
 
-def upper_epsilon(run: Composition, neighbors: Neighbors, target_delta: Any, name: str = "target_delta") -> float:
+def bound_epsilon_for_adapter(
+    run: Composition, neighbors: Neighbors, target_delta: Any, name: str = "target_delta"
+) -> float:
     """Returns an upper bound of epsilon at ``target_delta`` in [0, 1]. At 0 this is the largest loss.
 
     The bound may be infinite.
     """
     delta = _check.closed_unit(name, target_delta)
-    if has_revealing_part(run):
+    if has_event_without_noise(run):
         return math.inf
     if not run or delta == 1:
         return 0.0
@@ -41,10 +43,13 @@ def upper_epsilon(run: Composition, neighbors: Neighbors, target_delta: Any, nam
     return min(run.epsilon(delta, neighbors=neighbors).upper, largest) if delta else largest
 
 
-def upper_delta(run: Composition, neighbors: Neighbors, target_epsilon: Any, name: str = "target_epsilon") -> float:
+def bound_delta_for_adapter(
+    run: Composition, neighbors: Neighbors, target_epsilon: Any, name: str = "target_epsilon"
+) -> float:
     """Returns an upper bound of delta at ``target_epsilon``, which may be any number or infinite."""
-    epsilon = target_epsilon if _is_infinite(target_epsilon) else _check.real(name, target_epsilon)
-    if has_revealing_part(run) or epsilon == -math.inf:
+    infinite = isinstance(target_epsilon, (int, float, np.floating)) and math.isinf(target_epsilon)
+    epsilon = target_epsilon if infinite else _check.real(name, target_epsilon)
+    if has_event_without_noise(run) or epsilon == -math.inf:
         return 1.0
     if epsilon >= largest_loss(run, neighbors) < math.inf:
         return 0.0
@@ -53,15 +58,17 @@ def upper_delta(run: Composition, neighbors: Neighbors, target_epsilon: Any, nam
     return run.delta(float(epsilon), neighbors=neighbors).upper
 
 
-def upper_deltas(run: Composition, neighbors: Neighbors, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+def bound_deltas_for_adapter(
+    run: Composition, neighbors: Neighbors, epsilons: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Returns upper bounds of delta at many epsilons. The grid engine computes many in little more time than one."""
     infinite, found = np.isinf(epsilons), np.empty(epsilons.shape)
     for i in np.argwhere(infinite):
-        found[tuple(i)] = upper_delta(run, neighbors, float(epsilons[tuple(i)]))
+        found[tuple(i)] = bound_delta_for_adapter(run, neighbors, float(epsilons[tuple(i)]))
     finite, where = np.unique(epsilons[~infinite], return_inverse=True)
     if not finite.size:
         return found
-    if has_revealing_part(run):
+    if has_event_without_noise(run):
         answers = np.ones(finite.shape)
     elif not run:
         answers = np.maximum(-np.expm1(finite), 0.0)
@@ -72,27 +79,27 @@ def upper_deltas(run: Composition, neighbors: Neighbors, epsilons: NDArray[np.fl
     return found
 
 
-def bound_true_positive_rates(run: Composition, neighbors: Neighbors, rates: ArrayLike) -> Any:
+def bound_rates_for_adapter(run: Composition, neighbors: Neighbors, rates: ArrayLike) -> Any:
     """Returns upper bounds on the true positive rates of any test at the given false positive rates.
 
     Each is the smaller of two bounds: the one by the trade-off curve, and the smallest of the tangents
     e^epsilon rate + delta(epsilon) at the false positive ``rate`` (docs/theory/conversions.md section 8).
     """
     given = np.asarray(_check.reals("false_positive_rates", rates, "numbers in [0, 1]"))
-    if has_revealing_part(run):
+    if has_event_without_noise(run):
         found = np.ones(given.shape)
     elif not run:
         found = given
     else:
-        top = upper_epsilon(run, neighbors, _LEAST_DELTA)
+        top = bound_epsilon_for_adapter(run, neighbors, _LEAST_DELTA)
         epsilons = np.linspace(0.0, top if top < _STEEPEST else _STEEPEST, _TANGENTS)
-        deltas = upper_deltas(run, neighbors, epsilons)
+        deltas = bound_deltas_for_adapter(run, neighbors, epsilons)
         tangents = np.min(np.exp(epsilons) * given[..., None] + deltas, axis=-1) * (1 + 1e-14)
         found = np.minimum(tangents, 1 - run.tradeoff(given, neighbors=neighbors).lower)
     return float(found) if given.ndim == 0 else found
 
 
-def estimate_gdp_parameter(run: Composition, neighbors: Neighbors, rates: Any = None) -> float:
+def estimate_gdp_for_adapter(run: Composition, neighbors: Neighbors, rates: Any = None) -> float:
     """Returns the least mu whose trade-off curve is below that of ``run`` at the given rates up to 1/2.
 
     This is an estimate and not a bound, because it checks only these rates.
@@ -101,14 +108,10 @@ def estimate_gdp_parameter(run: Composition, neighbors: Neighbors, rates: Any = 
     given = np.ravel(given)[np.ravel(given) <= 0.5]
     if not given.size or not (given > 0).all():
         raise ValueError("false_positive_rates must be numbers in (0, 1), with one that is at most 1/2")
-    found = bound_true_positive_rates(run, neighbors, given)
+    found = bound_rates_for_adapter(run, neighbors, given)
     return float(np.max(special.ndtri(found) - special.ndtri(given), initial=0.0))
 
 
-def has_revealing_part(run: Composition) -> bool:
+def has_event_without_noise(run: Composition) -> bool:
     """Returns whether a part of ``run`` is a release without noise."""
     return any(mechanism == REVEALS for mechanism, _ in run.parts)
-
-
-def _is_infinite(x: Any) -> bool:
-    return isinstance(x, (int, float, np.floating)) and math.isinf(x)

@@ -15,8 +15,8 @@ from ...accounting.numerics.outward import Range, log, sqrt, widen_up
 from ...composition import Composable, Composition
 from ...losses import PrivacyLoss
 from ...selections_and_groups import RepeatAndSelect
-from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, Reading, Unit
-from .tree import Refused, RefusedEventError, describe_event, iterate_leaves
+from .reading import ADD_OR_REMOVE, REPLACE, SPECIAL, EventReading, Unit
+from .tree import Refused, RefusedEventError, describe_event, iterate_event_leaves
 
 REVEALS = m.ApproximateDP(0.0, 1.0)
 """Mechanism that stands for a release without noise. It reveals everything with probability 1."""
@@ -24,7 +24,7 @@ _MULTIPLIER, _RATE = "Noise multiplier: noise_multiplier", "Sampling rate: sampl
 """Names of parameters in errors: dp_accounting's words for them, followed by the names of the fields of its events."""
 
 
-class Part(NamedTuple):
+class EventPart(NamedTuple):
     """A mechanism and how often it runs.
 
     ``stated`` is True if the mechanism's parameters hold directly for neighbours under the relation. It is False if
@@ -47,25 +47,25 @@ def from_event(
     """
     if not isinstance(event, dp_event.DpEvent):
         raise TypeError(f"event must be a DpEvent, got {event!r}")
-    reading = Reading.check_and_make(neighboring_relation, noise_relative_to)
+    reading = EventReading.check_and_make(neighboring_relation, noise_relative_to)
     try:
-        return Composition((part.mechanism, part.times) for part in list_composed_parts(event, reading))
+        return Composition((part.mechanism, part.times) for part in list_parts_of_event(event, reading))
     except Refused as refused:
         raise RefusedEventError(f"{refused.reason} (subevent {describe_event(refused.event)})") from None
 
 
-def list_composed_parts(event: Any, reading: Reading) -> Iterator[Part]:
+def list_parts_of_event(event: Any, reading: EventReading) -> Iterator[EventPart]:
     """Yields the parts that an event composes, except for those that reveal nothing.
 
     Raises ``Refused``, which names the first subevent without a bound.
     """
-    for leaf, count in iterate_leaves(event):
-        mechanism = _read_event(leaf, reading)
+    for leaf, count in iterate_event_leaves(event):
+        mechanism = _read_dp_event(leaf, reading)
         if mechanism is not None:
-            yield Part(mechanism, count, _is_stated(leaf, reading))
+            yield EventPart(mechanism, count, _is_event_stated_for_neighbors(leaf, reading))
 
 
-def _is_stated(event: Any, reading: Reading) -> bool:
+def _is_event_stated_for_neighbors(event: Any, reading: EventReading) -> bool:
     """Returns whether the parameters of an event hold directly for neighbours under the relation.
 
     They do for noise on integers if other noise multipliers are doubled. The reason is that the sensitivity D of
@@ -74,7 +74,7 @@ def _is_stated(event: Any, reading: Reading) -> bool:
     return isinstance(event, _STATED_EVENTS) or (reading.is_relative_to_doubled and isinstance(event, _INTEGER_EVENTS))
 
 
-def _read_event(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_dp_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of one event that is not a composition, or None if the event reveals nothing."""
     read = next((_EVENT_READERS[kind] for kind in type(event).__mro__ if kind in _EVENT_READERS), None)
     if read is None:
@@ -87,7 +87,7 @@ def _read_event(event: Any, reading: Reading) -> m.Mechanism | None:
         raise Refused(event, "event is nested too deeply") from None
 
 
-def _read_noise(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> m.Mechanism | None:
+def _read_noise_of_event(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> m.Mechanism | None:
     """Returns the mechanism of additive noise. Noise of 0 reveals everything, and infinite noise reveals nothing."""
     if value == 0:
         return REVEALS
@@ -99,39 +99,45 @@ def _read_noise(kind: Callable[[float], m.Mechanism], name: str, value: Any) -> 
     return kind(noise)
 
 
-def _read_gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
-    return _read_noise(lambda s: m.Gaussian(reading.convert_to_contribution(s)), _MULTIPLIER, event.noise_multiplier)
+def _read_gaussian_event(event: Any, reading: EventReading) -> m.Mechanism | None:
+    return _read_noise_of_event(
+        lambda s: m.Gaussian(reading.convert_to_contribution(s)), _MULTIPLIER, event.noise_multiplier
+    )
 
 
-def _read_laplace(event: Any, reading: Reading) -> m.Mechanism | None:
-    return _read_noise(lambda b: m.Laplace(reading.convert_to_contribution(b)), _MULTIPLIER, event.noise_multiplier)
+def _read_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None:
+    return _read_noise_of_event(
+        lambda b: m.Laplace(reading.convert_to_contribution(b)), _MULTIPLIER, event.noise_multiplier
+    )
 
 
-def _read_discrete_laplace(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_discrete_laplace_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     if event.sensitivity == 0:
         return None
     if event.noise_parameter == 0:  # as in dp_accounting: there is no uniform noise on all integers
         return REVEALS
-    return m.DiscreteLaplace(round_inverse_down("noise_parameter", event.noise_parameter), event.sensitivity)
+    return m.DiscreteLaplace(invert_event_parameter_down("noise_parameter", event.noise_parameter), event.sensitivity)
 
 
-def round_inverse_down(name: str, value: Any) -> float:
+def invert_event_parameter_down(name: str, value: Any) -> float:
     """Returns ``1 / value``, rounded down, so that the account never assumes too much noise."""
     x = _check.positive(name, value)
     inverse = min(1 / x, _check.LARGEST)
     return math.nextafter(inverse, 0.0) if Fraction(inverse) * Fraction(x) > 1 else inverse
 
 
-def _read_discrete_gaussian(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_discrete_gaussian_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     sensitivity = _check.nonnegative("sensitivity", event.sensitivity)
     if sensitivity < 1:  # integers differ by integers
         return None
     # An unknown dimension is replaced by the largest one, which has the largest bound.
     dimensions = _check.MAX_COUNT if event.dimension is None else event.dimension
-    return _read_noise(lambda sigma: m.DiscreteGaussianVector(sigma, sensitivity, dimensions), "sigma", event.sigma)
+    return _read_noise_of_event(
+        lambda sigma: m.DiscreteGaussianVector(sigma, sensitivity, dimensions), "sigma", event.sigma
+    )
 
 
-def _read_tree_aggregation(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of noise on the nodes of trees. Each record is in one tree."""
     # Leaving out a record would shift all later records to other steps. A record that replaces one may be in any step.
     if reading.relation != SPECIAL:
@@ -147,10 +153,10 @@ def _read_tree_aggregation(event: Any, reading: Reading) -> m.Mechanism | None:
     steps = max(counts, default=0)  # a record is in one of the trees
     if steps == 0:
         return None
-    return _read_noise(lambda sigma: m.TreeAggregation(sigma, steps), _MULTIPLIER, event.noise_multiplier)
+    return _read_noise_of_event(lambda sigma: m.TreeAggregation(sigma, steps), _MULTIPLIER, event.noise_multiplier)
 
 
-def read_randomized_response(event: Any, reading: Reading) -> m.Mechanism | None:
+def read_randomized_response_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of an answer that is replaced by a uniform one with probability ``noise_parameter``."""
     if reading.relation == ADD_OR_REMOVE:
         raise ValueError(
@@ -165,10 +171,10 @@ def read_randomized_response(event: Any, reading: Reading) -> m.Mechanism | None
         return REVEALS
     if reading.relation == REPLACE:
         return m.RandomizedResponse(p, buckets)
-    return _compare_to_uniform_answer(p, buckets)
+    return _read_response_for_replace_special(p, buckets)
 
 
-def _compare_to_uniform_answer(p: float, buckets: int) -> PrivacyLoss:
+def _read_response_for_replace_special(p: float, buckets: int) -> PrivacyLoss:
     """Returns the pair of the output for an answer and the output for the special record, which is uniform.
 
     Proof: docs/theory/conversions.md section 11.
@@ -180,27 +186,27 @@ def _compare_to_uniform_answer(p: float, buckets: int) -> PrivacyLoss:
     return PrivacyLoss((less.hi, more.hi), masses, loss_error=widen_up(error))
 
 
-def _read_zcdp(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_zcdp_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     return m.ZCDP(event.rho, event.xi) if event.rho or event.xi else None
 
 
-def _read_epsilon_delta(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_epsilon_delta_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     return m.ApproximateDP(event.epsilon, event.delta) if event.epsilon != math.inf else REVEALS
 
 
-def _read_exponential_mechanism(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_exponential_mechanism_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     return m.BoundedRange(event.epsilon) if event.epsilon != math.inf else REVEALS
 
 
-def _read_permute_and_flip(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_permute_and_flip_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     if event.epsilon == math.inf:
         return REVEALS
     if not event.epsilon:
         return None
-    return m.Laplace(reading.convert_to_contribution(round_inverse_down("epsilon", event.epsilon)))
+    return m.Laplace(reading.convert_to_contribution(invert_event_parameter_down("epsilon", event.epsilon)))
 
 
-def _read_poisson_sample(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_poisson_sample_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of a Poisson sample. Nested samples are one sample with the product of their rates."""
     probability, inner = 1.0, event
     while isinstance(inner, dp_event.PoissonSampledDpEvent):
@@ -211,18 +217,18 @@ def _read_poisson_sample(event: Any, reading: Reading) -> m.Mechanism | None:
         return None
     if probability < 1:
         reading.check_contributions(event)
-    found = _combine_on_one_sample(inner, reading, varies=probability < 1)
+    found = _combine_sampled_events(inner, reading, varies=probability < 1)
     if found is None or found == REVEALS or probability == 1:
         return found
     return m.PoissonSampled(found, probability)
 
 
-def _build_fixed_size_reader(
+def _build_fixed_size_event_reader(
     kind: Callable[[Any, int, int], m.Mechanism],
-) -> Callable[[Any, Reading], m.Mechanism | None]:
+) -> Callable[[Any, EventReading], m.Mechanism | None]:
     """Returns the reader of events on samples of a fixed size. ``kind`` is the class of mechanisms for such samples."""
 
-    def read_fixed_size_sample(event: Any, reading: Reading) -> m.Mechanism | None:
+    def read_fixed_size_event(event: Any, reading: EventReading) -> m.Mechanism | None:
         """Returns the mechanism of an event on a sample of fixed size, or None if nothing is drawn or released."""
         if reading.relation == ADD_OR_REMOVE:
             raise ValueError(
@@ -234,26 +240,26 @@ def _build_fixed_size_reader(
         size = _check.count("sample_size", event.sample_size, least=0)
         total = _check.count("source_dataset_size", event.source_dataset_size, least=0)
         inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
-        found = _combine_on_one_sample(event.event, inside) if size else None
+        found = _combine_sampled_events(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # another record takes the place of one that is not drawn
             found = m.PureDP(widen_up(found.dominating.largest_absolute_loss + found.dominating.slack))
         return found if found is None or found == REVEALS else kind(found, size, total)
 
-    return read_fixed_size_sample
+    return read_fixed_size_event
 
 
-def _read_truncated_sample(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_truncated_sample_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     reading.check_contributions(event)
     q = _check.closed_unit(_RATE, event.sampling_probability)
     batch = _check.count("truncated_batch_size", event.truncated_batch_size, least=0)
     total = _check.count("dataset_size", event.dataset_size, least=0)
     if not (q and batch and total):
         return None
-    found = _read_gaussian(event, reading)
+    found = _read_gaussian_event(event, reading)
     return found if found is None or found == REVEALS else m.TruncatedPoissonSampled(found, q, batch, total)
 
 
-def read_gaussian_mixture(event: Any, reading: Reading) -> m.Mechanism | None:
+def read_gaussian_mixture_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of a random sensitivity. Equal ones are merged, and those of probability 0 are dropped."""
     reading.check_contributions(event)
     if len(event.sensitivities) != len(event.sampling_probs):
@@ -265,7 +271,7 @@ def read_gaussian_mixture(event: Any, reading: Reading) -> m.Mechanism | None:
             shares[norm] = shares.get(norm, 0.0) + share
     if not any(shares):
         return None
-    return _read_noise(
+    return _read_noise_of_event(
         lambda sigma: m.MixtureOfGaussians(
             reading.convert_to_contribution(sigma), tuple(shares), tuple(shares.values())
         ),
@@ -274,7 +280,7 @@ def read_gaussian_mixture(event: Any, reading: Reading) -> m.Mechanism | None:
     )
 
 
-def _read_random_allocation(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_random_allocation_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of records that take part in a fixed number of random steps."""
     if reading.relation == REPLACE:
         raise ValueError(
@@ -283,17 +289,17 @@ def _read_random_allocation(event: Any, reading: Reading) -> m.Mechanism | None:
         )
     selected = _check.count("num_selected", event.num_selected, least=0)
     steps = _check.count("num_steps", event.num_steps, least=max(selected, 1))
-    found = _combine_on_one_sample(event.event, reading) if selected else None
+    found = _combine_sampled_events(event.event, reading) if selected else None
     return found if found is None or found == REVEALS else m.RandomAllocation(found, steps, selected)
 
 
-def _combine_on_one_sample(event: Any, reading: Reading, varies: bool = False) -> m.Mechanism | None:
+def _combine_sampled_events(event: Any, reading: EventReading, varies: bool = False) -> m.Mechanism | None:
     """Returns one mechanism for everything that runs on a sample. For several Gaussians, the values 1/sigma^2 add up.
 
     ``varies`` says that the sample may have one record more or less. Guarantees that are stated for replacing a record
     do not cover this.
     """
-    found = list(list_composed_parts(event, reading))
+    found = list(list_parts_of_event(event, reading))
     if varies and reading.relation == REPLACE and any(part.stated for part in found):
         raise ValueError(
             f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for a Poisson sample of what is "
@@ -313,12 +319,12 @@ def _combine_on_one_sample(event: Any, reading: Reading, varies: bool = False) -
     return m.Gaussian((1 / sqrt(total)).lo)
 
 
-def _read_repeat_and_select(event: Any, reading: Reading) -> m.Mechanism | None:
+def _read_repeat_and_select_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of the best of a random number of runs."""
     shape, mean = event.shape, _check.at_least_one("mean", event.mean)
     if not isinstance(shape, (int, float)) or not shape >= 0:
         raise ValueError(f"shape must be a number in [0, inf], got {shape!r}")
-    found = list(list_composed_parts(event.event, reading))
+    found = list(list_parts_of_event(event.event, reading))
     if any(part.mechanism == REVEALS for part in found):
         return REVEALS
     if reading.relation == REPLACE and any(part.stated for part in found):
@@ -330,28 +336,28 @@ def _read_repeat_and_select(event: Any, reading: Reading) -> m.Mechanism | None:
     return RepeatAndSelect(run, mean, shape) if run else None
 
 
-_EVENT_READERS: dict[type, Callable[[Any, Reading], m.Mechanism | None]] = {
+_EVENT_READERS: dict[type, Callable[[Any, EventReading], m.Mechanism | None]] = {
     dp_event.NoOpDpEvent: lambda event, reading: None,
     dp_event.NonPrivateDpEvent: lambda event, reading: REVEALS,
-    dp_event.GaussianDpEvent: _read_gaussian,
-    dp_event.LaplaceDpEvent: _read_laplace,
-    dp_event.DiscreteLaplaceDpEvent: _read_discrete_laplace,
-    dp_event.RandomizedResponseDpEvent: read_randomized_response,
-    dp_event.ZCDpEvent: _read_zcdp,
-    dp_event.SingleEpochTreeAggregationDpEvent: _read_tree_aggregation,
-    dp_event.PoissonSampledDpEvent: _read_poisson_sample,
-    dp_event.SampledWithoutReplacementDpEvent: _build_fixed_size_reader(m.FixedSizeSampled),
-    dp_event.SampledWithReplacementDpEvent: _build_fixed_size_reader(m.SampledWithReplacement),
-    dp_event.TruncatedSubsampledGaussianDpEvent: _read_truncated_sample,
-    dp_event.MixtureOfGaussiansDpEvent: read_gaussian_mixture,
-    dp_event.RepeatAndSelectDpEvent: _read_repeat_and_select,
+    dp_event.GaussianDpEvent: _read_gaussian_event,
+    dp_event.LaplaceDpEvent: _read_laplace_event,
+    dp_event.DiscreteLaplaceDpEvent: _read_discrete_laplace_event,
+    dp_event.RandomizedResponseDpEvent: read_randomized_response_event,
+    dp_event.ZCDpEvent: _read_zcdp_event,
+    dp_event.SingleEpochTreeAggregationDpEvent: _read_tree_aggregation_event,
+    dp_event.PoissonSampledDpEvent: _read_poisson_sample_event,
+    dp_event.SampledWithoutReplacementDpEvent: _build_fixed_size_event_reader(m.FixedSizeSampled),
+    dp_event.SampledWithReplacementDpEvent: _build_fixed_size_event_reader(m.SampledWithReplacement),
+    dp_event.TruncatedSubsampledGaussianDpEvent: _read_truncated_sample_event,
+    dp_event.MixtureOfGaussiansDpEvent: read_gaussian_mixture_event,
+    dp_event.RepeatAndSelectDpEvent: _read_repeat_and_select_event,
 }
-_LATER_EVENT_READERS: dict[str, Callable[[Any, Reading], m.Mechanism | None]] = {
-    "DiscreteGaussianDpEvent": _read_discrete_gaussian,
-    "EpsilonDeltaDpEvent": _read_epsilon_delta,
-    "ExponentialMechanismDpEvent": _read_exponential_mechanism,
-    "PermuteAndFlipDpEvent": _read_permute_and_flip,
-    "RandomAllocationDpEvent": _read_random_allocation,
+_LATER_EVENT_READERS: dict[str, Callable[[Any, EventReading], m.Mechanism | None]] = {
+    "DiscreteGaussianDpEvent": _read_discrete_gaussian_event,
+    "EpsilonDeltaDpEvent": _read_epsilon_delta_event,
+    "ExponentialMechanismDpEvent": _read_exponential_mechanism_event,
+    "PermuteAndFlipDpEvent": _read_permute_and_flip_event,
+    "RandomAllocationDpEvent": _read_random_allocation_event,
 }
 """Readers of events that only versions of dp_accounting after 0.6.0 have, by the names of the events."""
 _EVENT_READERS |= {
@@ -359,13 +365,13 @@ _EVENT_READERS |= {
 }
 
 
-def _find_installed_events(*names: str) -> tuple[type, ...]:
+def _find_installed_dp_events(*names: str) -> tuple[type, ...]:
     """Returns the classes of events with these names that the installed version of dp_accounting has."""
     return tuple(getattr(dp_event, name) for name in names if hasattr(dp_event, name))
 
 
-_STATED_EVENTS = _find_installed_events("ZCDpEvent", "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent")
-_INTEGER_EVENTS = _find_installed_events("DiscreteLaplaceDpEvent", "DiscreteGaussianDpEvent")
+_STATED_EVENTS = _find_installed_dp_events("ZCDpEvent", "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent")
+_INTEGER_EVENTS = _find_installed_dp_events("DiscreteLaplaceDpEvent", "DiscreteGaussianDpEvent")
 
 
 def to_event(run: Composable) -> Any:
@@ -377,20 +383,20 @@ def to_event(run: Composable) -> Any:
     """
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")
-    return _compose_events(run)
+    return _compose_dp_events(run)
 
 
-def _compose_events(run: Composable) -> Any:
+def _compose_dp_events(run: Composable) -> Any:
     found = []
     for mechanism, count in run._to_composition().parts:
-        event = _event_of_mechanism(mechanism)
+        event = _make_event_of_mechanism(mechanism)
         found.append(event if count == 1 else dp_event.SelfComposedDpEvent(event, count))
     if not found:
         return dp_event.NoOpDpEvent()
     return found[0] if len(found) == 1 else dp_event.ComposedDpEvent(found)
 
 
-def _event_of_mechanism(mechanism: m.Mechanism) -> Any:
+def _make_event_of_mechanism(mechanism: m.Mechanism) -> Any:
     """Returns the event of one mechanism. Raises ValueError if the installed dp_accounting has none."""
     match mechanism:
         case m.Gaussian(sigma):
@@ -404,16 +410,16 @@ def _event_of_mechanism(mechanism: m.Mechanism) -> Any:
         case m.ZCDP(rho, xi):
             return dp_event.ZCDpEvent(rho, xi)
         case m.PoissonSampled(inner, q):
-            return dp_event.PoissonSampledDpEvent(q, _event_of_mechanism(inner))
+            return dp_event.PoissonSampledDpEvent(q, _make_event_of_mechanism(inner))
         case m.FixedSizeSampled(inner, size, total):
-            return dp_event.SampledWithoutReplacementDpEvent(total, size, _event_of_mechanism(inner))
+            return dp_event.SampledWithoutReplacementDpEvent(total, size, _make_event_of_mechanism(inner))
         case m.SampledWithReplacement(inner, size, total):
-            return dp_event.SampledWithReplacementDpEvent(total, size, _event_of_mechanism(inner))
+            return dp_event.SampledWithReplacementDpEvent(total, size, _make_event_of_mechanism(inner))
         case m.TruncatedPoissonSampled(m.Gaussian(sigma), q, batch, total):
             return dp_event.TruncatedSubsampledGaussianDpEvent(total, q, batch, sigma)
         case RepeatAndSelect(run, mean, shape) if isinstance(shape, str) or shape >= 0:
             return dp_event.RepeatAndSelectDpEvent(
-                _compose_events(run), mean, math.inf if isinstance(shape, str) else shape
+                _compose_dp_events(run), mean, math.inf if isinstance(shape, str) else shape
             )
         case m.MixtureOfGaussians(sigma, norms, shares):
             return dp_event.MixtureOfGaussiansDpEvent(sigma, norms, shares)
@@ -426,7 +432,7 @@ def _event_of_mechanism(mechanism: m.Mechanism) -> Any:
         case m.BoundedRange(eta) if hasattr(dp_event, "ExponentialMechanismDpEvent"):
             return dp_event.ExponentialMechanismDpEvent(eta)
         case m.RandomAllocation(inner, steps, selected) if hasattr(dp_event, "RandomAllocationDpEvent"):
-            return dp_event.RandomAllocationDpEvent(_event_of_mechanism(inner), selected, steps)
+            return dp_event.RandomAllocationDpEvent(_make_event_of_mechanism(inner), selected, steps)
         case m.DiscreteGaussian(sigma, sensitivity) if hasattr(dp_event, "DiscreteGaussianDpEvent"):
             return dp_event.DiscreteGaussianDpEvent(sigma, sensitivity, 1)
         case m.DiscreteGaussianVector(sigma, length, dimensions) if hasattr(dp_event, "DiscreteGaussianDpEvent"):

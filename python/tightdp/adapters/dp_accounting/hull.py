@@ -12,20 +12,20 @@ _SLACK = 2.0**-48
 """Bound on the rounding error of a mass, relative to the sum of its terms. There are at most thirty-two roundings."""
 
 
-class HullMasses(NamedTuple):
+class ExportedMasses(NamedTuple):
     """P's masses at the losses ``k * interval``, rounded up, and P's mass at an infinite loss."""
 
     at: dict[int, float]
     infinity: float
 
 
-def build_convex_hull(above: dict[int, float], below: dict[int, float], interval: float) -> HullMasses:
+def build_exported_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedMasses:
     """Returns the loss distribution of a pair whose profile is above every profile that the bounds allow.
 
     ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` does so for the reversed pair. Both
     have an entry for k = 0. If the two are exchanged, the result is the loss distribution of the reversed pair.
     """
-    points = _CurvePoints(above, below, interval)
+    points = _ExportedCurve(above, below, interval)
     nodes: list[int] = []
     for k in points.all:
         # A node of negative mass is above the chord between its neighbours, and is removed. None stands for x = 0.
@@ -36,16 +36,19 @@ def build_convex_hull(above: dict[int, float], below: dict[int, float], interval
     for low, k, high in zip([None, *nodes], nodes, [*nodes[1:], None], strict=False):
         mass, terms = points.compute_mass(low, k, high)
         at[k] = max(mass, 0.0) + _SLACK * terms
-    return HullMasses(at, points.delta(nodes[-1]))
+    return ExportedMasses(at, points.delta(nodes[-1]))
 
 
-class _CurvePoints:
+class _ExportedCurve:
     """Points (x, H) above a profile, with x = e^epsilon. For x < 1, H - (1 - x) is kept, to avoid cancellation."""
 
     def __init__(self, above: dict[int, float], below: dict[int, float], interval: float) -> None:
         start = min(above[0], below[0])
-        self._delta = _make_nonincreasing(above, start)
-        self._excess = {-k: math.exp(-k * interval) * value for k, value in _make_nonincreasing(below, start).items()}
+        self._delta = _make_exported_bounds_nonincreasing(above, start)
+        self._excess = {
+            -k: math.exp(-k * interval) * value
+            for k, value in _make_exported_bounds_nonincreasing(below, start).items()
+        }
         self._interval = interval
         self.all = sorted({*self._delta, *self._excess})
 
@@ -86,7 +89,7 @@ class _CurvePoints:
         return (here - behind) / width, (here + behind if k < 0 else here - behind) / width
 
 
-def _make_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
+def _make_exported_bounds_nonincreasing(values: dict[int, float], start: float) -> dict[int, float]:
     """Returns the bounds in the order of k, lowered so that none exceeds ``start`` or the bound before it."""
     found, least = {}, start
     for k in sorted(values):

@@ -32,8 +32,8 @@ from . import answers
 from .accountant import TightDPAccountant as PLDAccountant
 from .distribution import INTERVAL
 from .distribution import privacy_loss_distribution as exported
-from .events import read_gaussian_mixture, read_randomized_response, round_inverse_down
-from .reading import ADD_OR_REMOVE, REPLACE, Reading
+from .events import invert_event_parameter_down, read_gaussian_mixture_event, read_randomized_response_event
+from .reading import ADD_OR_REMOVE, REPLACE, EventReading
 
 __all__ = [
     "CertifiedDistribution",
@@ -68,22 +68,22 @@ class CertifiedDistribution(PrivacyLossDistribution):
 
     def get_epsilon_for_delta(self, delta: float) -> float:
         """Returns an upper bound of epsilon at ``delta`` in [0, 1]."""
-        return answers.upper_epsilon(self.composition, "add_or_remove", delta, "delta")
+        return answers.bound_epsilon_for_adapter(self.composition, "add_or_remove", delta, "delta")
 
     def get_delta_for_epsilon(self, epsilon: Any) -> Any:
         """Returns upper bounds of delta at one epsilon or at many."""
         given = np.asarray(epsilon, dtype=np.float64)
         if given.ndim == 0:
-            return answers.upper_delta(self.composition, "add_or_remove", float(given), "epsilon")
-        return answers.upper_deltas(self.composition, "add_or_remove", given)
+            return answers.bound_delta_for_adapter(self.composition, "add_or_remove", float(given), "epsilon")
+        return answers.bound_deltas_for_adapter(self.composition, "add_or_remove", given)
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """Returns upper bounds on the true positive rates of any test. ``deltas`` has no effect."""
-        return answers.bound_true_positive_rates(self.composition, "add_or_remove", false_positive_rates)
+        return answers.bound_rates_for_adapter(self.composition, "add_or_remove", false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect."""
-        return answers.estimate_gdp_parameter(self.composition, "add_or_remove", false_positive_rates)
+        return answers.estimate_gdp_for_adapter(self.composition, "add_or_remove", false_positive_rates)
 
     def validate_composable(self, privacy_loss_distribution: Any) -> None:
         """Raises ValueError if the intervals of the grids differ, or if the other distribution is a lower estimate."""
@@ -114,7 +114,7 @@ class CertifiedDistribution(PrivacyLossDistribution):
 
     @functools.cached_property
     def _grid_distribution(self) -> Any:
-        if answers.has_revealing_part(self.composition):
+        if answers.has_event_without_noise(self.composition):
             return theirs.PrivacyLossDistribution.create_from_rounded_probability({0: 0.0}, 1.0, self._interval)
         if not self.composition:
             return theirs.identity(self._interval)
@@ -133,7 +133,7 @@ class CertifiedDistribution(PrivacyLossDistribution):
         return bool(self.composition.symmetric)
 
 
-def _to_distribution(
+def _make_certified_pld(
     mechanism: m.Mechanism | None, interval: float, relation: Any = ADD_OR_REMOVE
 ) -> CertifiedDistribution:
     """Returns the distribution of a mechanism. None stands for a mechanism that reveals nothing.
@@ -147,7 +147,7 @@ def _to_distribution(
     return CertifiedDistribution(run, interval)
 
 
-def _sample_if_needed(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mechanism:
+def _sample_pld_mechanism(mechanism: m.Mechanism, sampling_prob: Any) -> m.Mechanism:
     q = _check.probability("sampling_prob", sampling_prob) if sampling_prob != 1 else 1.0
     return m.PoissonSampled(mechanism, q) if q < 1 else mechanism
 
@@ -156,7 +156,7 @@ class FractionalSensitivityError(TypeError, ValueError):
     """Error for a sensitivity that is not an integer. tightdp raises TypeError for it, and dp_accounting ValueError."""
 
 
-def _check_integer(sensitivity: Any) -> int:
+def _check_integer_sensitivity(sensitivity: Any) -> int:
     """Returns ``sensitivity``. Raises an error unless it is a positive integer."""
     try:
         return _check.count("sensitivity", sensitivity)
@@ -164,7 +164,7 @@ def _check_integer(sensitivity: Any) -> int:
         raise FractionalSensitivityError(str(error)) from None
 
 
-def _divide_by_sensitivity(name: str, noise: Any, sensitivity: Any) -> float:
+def _divide_pld_noise(name: str, noise: Any, sensitivity: Any) -> float:
     """Returns ``noise / sensitivity``, rounded down, so that the account never assumes too much noise."""
     deviation, bound = _check.positive(name, noise), _check.positive("sensitivity", sensitivity)
     found = min(deviation / bound, _check.LARGEST)
@@ -205,9 +205,9 @@ def from_gaussian_mechanism(
             use_connect_dots,
             neighboring_relation,
         )
-    relation = Reading.check_and_make(neighboring_relation, None).relation
-    noise = m.Gaussian(_divide_by_sensitivity("standard_deviation", standard_deviation, sensitivity))
-    return _to_distribution(_sample_if_needed(noise, sampling_prob), value_discretization_interval, relation)
+    relation = EventReading.check_and_make(neighboring_relation, None).relation
+    noise = m.Gaussian(_divide_pld_noise("standard_deviation", standard_deviation, sensitivity))
+    return _make_certified_pld(_sample_pld_mechanism(noise, sampling_prob), value_discretization_interval, relation)
 
 
 def from_laplace_mechanism(
@@ -228,8 +228,8 @@ def from_laplace_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    noise = m.Laplace(_divide_by_sensitivity("parameter", parameter, sensitivity))
-    return _to_distribution(_sample_if_needed(noise, sampling_prob), value_discretization_interval)
+    noise = m.Laplace(_divide_pld_noise("parameter", parameter, sensitivity))
+    return _make_certified_pld(_sample_pld_mechanism(noise, sampling_prob), value_discretization_interval)
 
 
 def from_discrete_laplace_mechanism(
@@ -250,8 +250,10 @@ def from_discrete_laplace_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    noise = m.DiscreteLaplace(round_inverse_down("parameter", parameter), _check_integer(sensitivity))
-    return _to_distribution(_sample_if_needed(noise, sampling_prob), value_discretization_interval)
+    noise = m.DiscreteLaplace(
+        invert_event_parameter_down("parameter", parameter), _check_integer_sensitivity(sensitivity)
+    )
+    return _make_certified_pld(_sample_pld_mechanism(noise, sampling_prob), value_discretization_interval)
 
 
 def from_discrete_gaussian_mechanism(
@@ -274,8 +276,8 @@ def from_discrete_gaussian_mechanism(
             sampling_prob,
             use_connect_dots,
         )
-    return _to_distribution(
-        _sample_if_needed(m.DiscreteGaussian(sigma, _check_integer(sensitivity)), sampling_prob),
+    return _make_certified_pld(
+        _sample_pld_mechanism(m.DiscreteGaussian(sigma, _check_integer_sensitivity(sensitivity)), sampling_prob),
         value_discretization_interval,
     )
 
@@ -301,7 +303,9 @@ def from_mixture_gaussian_mechanism(
             use_connect_dots,
         )
     event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(standard_deviation, sensitivities, sampling_probs)
-    return _to_distribution(read_gaussian_mixture(event, Reading(ADD_OR_REMOVE)), value_discretization_interval)
+    return _make_certified_pld(
+        read_gaussian_mixture_event(event, EventReading(ADD_OR_REMOVE)), value_discretization_interval
+    )
 
 
 def from_truncated_subsampled_gaussian_mechanism(
@@ -315,17 +319,17 @@ def from_truncated_subsampled_gaussian_mechanism(
     neighboring_relation: Any = ADD_OR_REMOVE,
 ) -> Any:
     """Returns the distribution of Gaussian noise on a Poisson sample that is cut to ``truncated_batch_size``."""
-    relation = Reading.check_and_make(neighboring_relation, None).relation
+    relation = EventReading.check_and_make(neighboring_relation, None).relation
     gaussian = m.Gaussian(noise_multiplier)
     cut = m.TruncatedPoissonSampled(gaussian, sampling_probability, truncated_batch_size, dataset_size)
-    return _to_distribution(cut, value_discretization_interval, relation)
+    return _make_certified_pld(cut, value_discretization_interval, relation)
 
 
 def from_privacy_parameters(
     privacy_parameters: Any, value_discretization_interval: float = INTERVAL
 ) -> CertifiedDistribution:
     """Returns a distribution that covers every mechanism that is (epsilon, delta)-DP."""
-    return _to_distribution(
+    return _make_certified_pld(
         m.ApproximateDP(privacy_parameters.epsilon, privacy_parameters.delta), value_discretization_interval
     )
 
@@ -353,8 +357,8 @@ def from_randomized_response(
     _check.probability("noise_parameter", noise_parameter)
     _check.count("num_buckets", num_buckets, least=2)
     event = dp_accounting.dp_event.RandomizedResponseDpEvent(noise_parameter, num_buckets)
-    found = read_randomized_response(event, Reading.check_and_make(neighboring_relation, None))
-    return _to_distribution(found, value_discretization_interval)
+    found = read_randomized_response_event(event, EventReading.check_and_make(neighboring_relation, None))
+    return _make_certified_pld(found, value_discretization_interval)
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ Unit = Literal["contribution", "sensitivity", "clipped_sum"]
 UNITS = "contribution", "sensitivity", "clipped_sum"
 
 
-class Reading(NamedTuple):
+class EventReading(NamedTuple):
     """A neighbouring relation and the unit of noise multipliers.
 
     Noise multipliers of this library are relative to one contribution. ``convert_to_contribution`` converts from the
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
     unit: Unit | None = None
 
     @classmethod
-    def check_and_make(cls, relation: Any, unit: Any) -> Reading:
+    def check_and_make(cls, relation: Any, unit: Any) -> EventReading:
         if not isinstance(relation, NeighboringRelation) or relation not in NEIGHBORS:
             raise ValueError(f"neighboring_relation must be a NeighboringRelation, got {relation!r}")
         if unit is not None:
@@ -61,8 +61,8 @@ class Reading(NamedTuple):
         """
         return min(2 * noise, _check.LARGEST) if self.is_relative_to_doubled else noise
 
-    def read_at_fixed_size(self) -> Reading:
-        """Returns the ``Reading`` for noise on a sample of fixed size.
+    def read_at_fixed_size(self) -> EventReading:
+        """Returns the ``EventReading`` for noise on a sample of fixed size.
 
         The dominating pair for such a sample is the pair for two samples that differ in one record
         (docs/theory/grid.md section 6.2). So only the sensitivity is needed.

@@ -26,14 +26,14 @@ class Refused(Exception):
         self.reason = reason
 
 
-def iterate_leaves(event: Any) -> Iterator[tuple[Any, int]]:
+def iterate_event_leaves(event: Any) -> Iterator[tuple[Any, int]]:
     """Yields the events that are not compositions, in order, with their total counts. No object is yielded twice.
 
     There is no recursion, because events may be nested deeply. Counts are added up, because a shared event may stand
     for more runs than could be listed.
     """
     counts = {id(event): 1}
-    for node, children in _order_parents_first(event):
+    for node, children in _order_composed_events(event):
         times = counts[id(node)]
         if children is None:
             yield node, times
@@ -47,7 +47,7 @@ def iterate_leaves(event: Any) -> Iterator[tuple[Any, int]]:
 _Children = list[tuple[Any, int]] | None
 
 
-def _order_parents_first(event: Any) -> list[tuple[Any, _Children]]:
+def _order_composed_events(event: Any) -> list[tuple[Any, _Children]]:
     """Returns every event once, with its parts and their counts. An event comes after all events that contain it."""
     found: list[tuple[Any, _Children]] = []
     known: dict[int, bool] = {}
@@ -64,13 +64,13 @@ def _order_parents_first(event: Any) -> list[tuple[Any, _Children]]:
                 raise Refused(node, "event must not be part of itself")
             continue
         known[id(node)] = False
-        children = _list_children(node)
+        children = _list_events_of_composition(node)
         stack.append((node, children, True))
         stack.extend((child, None, False) for child, _ in children or ())
     return found[::-1]
 
 
-def _list_children(node: Any) -> _Children:
+def _list_events_of_composition(node: Any) -> _Children:
     """Returns the parts of a composition with their counts, or None for an event that is not a composition."""
     if isinstance(node, dp_event.SelfComposedDpEvent):
         try:
@@ -87,10 +87,10 @@ def _list_children(node: Any) -> _Children:
 
 def describe_event(event: Any) -> str:
     """Returns text for a message: the repr of the event if it is short, and otherwise only the type."""
-    return repr(event) if is_short(event) else f"a {type(event).__name__} of many parts"
+    return repr(event) if is_event_short(event) else f"a {type(event).__name__} of many parts"
 
 
-def is_short(event: Any) -> bool:
+def is_event_short(event: Any) -> bool:
     """Returns whether ``repr(event)`` has at most a hundred events, where shared events count at each occurrence."""
     stack, written = [event], 0
     while stack and written <= 100:

@@ -15,7 +15,7 @@ from ..._support.fork_lock import RenewedLock
 from ...accounting.running_accounts import accountant, small_noise
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
-from .._orders import choose_best_order
+from .._orders import choose_order_for_adapters
 
 Entry = tuple[Any, Any, Any]
 """Type of an entry of Opacus' histories: noise multiplier, sample rate and number of steps."""
@@ -47,7 +47,7 @@ class Accountant(IAccountant):
 
         The rate exceeds 1 if an optimiser adds up more batches than an epoch has, so that a record may occur twice.
         """
-        sigma, q = _check_step(noise_multiplier, sample_rate)
+        sigma, q = _check_opacus_step(noise_multiplier, sample_rate)
         with _lock.now:
             last = tuple(self.history[-1]) if self.history else ()
             if last[:2] == (sigma, q):
@@ -68,13 +68,13 @@ class Accountant(IAccountant):
         ``get_noise_multiplier`` for the smallest one would not end.
         """
         target = _check.closed_unit("delta", delta)
-        account = self._update_account()
-        if target == 1 or (account is not None and self._participation_probability() <= target):
-            return self._return_zero_epsilon(target)
+        account = self._read_opacus_history()
+        if target == 1 or (account is not None and self._bound_opacus_participation() <= target):
+            return self._return_zero_to_opacus(target)
         if account is None or target == 0:
             return math.inf
         found = small_noise.bound_epsilon_of_little_noise(account, target)
-        return (account.epsilon(target).upper if found is None else found) or self._return_zero_epsilon(target)
+        return (account.epsilon(target).upper if found is None else found) or self._return_zero_to_opacus(target)
 
     def get_privacy_spent(self, *, delta: float, alphas: Any = None) -> tuple[float, float]:
         """Returns the bound of ``get_epsilon``, and the best order among ``alphas``.
@@ -86,33 +86,33 @@ class Accountant(IAccountant):
         if orders.ndim != 1 or not (orders > 1).any():
             raise ValueError(f"alphas must be a sequence of numbers with one above 1, got {alphas!r}")
         epsilon = self.get_epsilon(delta)
-        account = self._update_account()
+        account = self._read_opacus_history()
         if not self.history or account is None:
             return epsilon, 0.0
-        return epsilon, choose_best_order(
+        return epsilon, choose_order_for_adapters(
             account.composition, "add_or_remove", delta, epsilon, np.sort(orders[orders > 1])
         )
 
-    def _participation_probability(self) -> float:
+    def _bound_opacus_participation(self) -> float:
         """Returns an upper bound on the probability that a record is in any batch. Delta never exceeds this."""
-        steps = [(q, n) for _, q, n in map(_check_entry, self.history) if q * n > 0]
+        steps = [(q, n) for _, q, n in map(_check_opacus_entry, self.history) if q * n > 0]
         if any(q == 1 for q, _ in steps):
             return 1.0
         return -math.expm1(math.fsum(n * math.log1p(-q) for q, n in steps)) * (1 + 1e-12)
 
-    def _return_zero_epsilon(self, delta: float) -> float:
+    def _return_zero_to_opacus(self, delta: float) -> float:
         """Returns an epsilon of 0.
 
         Raises ValueError if the history looks like one of a search that keeps trying less noise.
         """
-        if self.history and all(0 < _check_entry(entry)[0] < _NO_NOISE for entry in self.history):
+        if self.history and all(0 < _check_opacus_entry(entry)[0] < _NO_NOISE for entry in self.history):
             raise ValueError(
                 f"noise_multiplier must be at least {_NO_NOISE:g} where epsilon is 0 whatever the noise, as at "
                 f"delta={delta!r}, got {self.history!r}: a record is sampled so rarely that no noise is needed"
             )
         return 0.0
 
-    def _update_account(self) -> accountant.Accountant | None:
+    def _read_opacus_history(self) -> accountant.Accountant | None:
         """Returns an account of the steps in ``history``, or None if a step had no noise.
 
         The account is kept between calls, and steps that were recorded since the last call are added to it.
@@ -122,10 +122,10 @@ class Accountant(IAccountant):
             known, account, process = self._read
             if known == entries and process == os.getpid():
                 return account
-            further = _find_added_entries(known, entries) if process == os.getpid() else None
+            further = _find_added_opacus_steps(known, entries) if process == os.getpid() else None
             if further is None:  # the history was edited, or a forked child cannot use the parent's account
                 further, account = entries, accountant.Accountant()
-            steps = [(sigma, q, count) for sigma, q, count in map(_check_entry, further) if q * count > 0]
+            steps = [(sigma, q, count) for sigma, q, count in map(_check_opacus_entry, further) if q * count > 0]
             if any(sigma == 0 for sigma, _, _ in steps):
                 account = None
             if account is not None:
@@ -137,14 +137,14 @@ class Accountant(IAccountant):
     @property
     def composition(self) -> Composition:
         """Composition of all steps. Use it for lower bounds, curves and other neighbouring relations."""
-        account = self._update_account()
+        account = self._read_opacus_history()
         if account is None:
             raise ValueError("history must have noise in every step, and some noise multiplier is 0")
         return account.composition
 
     def __len__(self) -> int:
         """Returns the number of steps."""
-        return sum(_check_entry(entry)[2] for entry in self.history)
+        return sum(_check_opacus_entry(entry)[2] for entry in self.history)
 
     @classmethod
     def mechanism(cls) -> str:
@@ -158,7 +158,7 @@ class Accountant(IAccountant):
         before = self.history
         super().load_state_dict(state_dict)
         try:
-            self.history = [_check_entry(entry) for entry in self.history]
+            self.history = [_check_opacus_entry(entry) for entry in self.history]
         except BaseException:
             self.history = before
             raise
@@ -171,19 +171,19 @@ class Accountant(IAccountant):
         self._read = [], accountant.Accountant(), os.getpid()
 
 
-def _check_step(noise_multiplier: Any, sample_rate: Any) -> tuple[float, float]:
+def _check_opacus_step(noise_multiplier: Any, sample_rate: Any) -> tuple[float, float]:
     return _check.nonnegative("noise_multiplier", noise_multiplier), _check.closed_unit("sample_rate", sample_rate)
 
 
-def _check_entry(entry: Any) -> Entry:
+def _check_opacus_entry(entry: Any) -> Entry:
     """Returns an entry of a history as a checked triple. Well-formed tuples are returned as they are."""
     if not isinstance(entry, (tuple, list)) or len(entry) != 3:
         raise ValueError(f"history must hold triples (noise multiplier, sample rate, steps), got {entry!r}")
     sigma, q, steps = entry
-    return *_check_step(sigma, q), _check.count("steps", steps, least=0)
+    return *_check_opacus_step(sigma, q), _check.count("steps", steps, least=0)
 
 
-def _find_added_entries(known: list[Entry], entries: list[Entry]) -> list[Entry] | None:
+def _find_added_opacus_steps(known: list[Entry], entries: list[Entry]) -> list[Entry] | None:
     """Returns the steps in ``entries`` that are not in ``known``, or None if ``entries`` do not begin with ``known``.
 
     The last entry of ``known`` may have a larger number of steps in ``entries``.
@@ -191,7 +191,7 @@ def _find_added_entries(known: list[Entry], entries: list[Entry]) -> list[Entry]
     n = len(known)
     if not n or len(entries) < n or known[:-1] != entries[: n - 1]:
         return None
-    (*before, past), (*now, steps) = known[-1], _check_entry(entries[n - 1])
+    (*before, past), (*now, steps) = known[-1], _check_opacus_entry(entries[n - 1])
     return [(*now, steps - past), *entries[n:]] if before == now and steps >= past else None
 
 

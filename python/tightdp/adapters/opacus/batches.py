@@ -8,19 +8,19 @@ from opacus.data_loader import CollateFnWithEmpty, DPDataLoader
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data.distributed import DistributedSampler
 
-from .sampler import CountingSampler
+from .sampler import CountingOpacusSampler
 
 _DECLARED = "_declared_batch_size"
 """Name of the attribute of a private loader that keeps the batch size of the original loader."""
 
 
-def require_replaceable_batches(data_loader: Any) -> None:
+def require_replaceable_opacus_batches(data_loader: Any) -> None:
     """Raises ValueError unless an epoch of the loader visits each record once, in batches of a fixed size.
 
     Poisson batches may replace only such batches. A sampler with weights or with replacement draws records with other
     probabilities, and a sampler of a subset leaves out records that Poisson batches would hold.
     """
-    if isinstance(data_loader, DPDataLoader) or isinstance(data_loader.batch_sampler, CountingSampler):
+    if isinstance(data_loader, DPDataLoader) or isinstance(data_loader.batch_sampler, CountingOpacusSampler):
         return
     sampler = data_loader.sampler
     plain = isinstance(sampler, (SequentialSampler, DistributedSampler)) or (
@@ -39,7 +39,7 @@ def require_replaceable_batches(data_loader: Any) -> None:
         )
 
 
-def declared_batch_size(data_loader: Any) -> int | None:
+def read_opacus_batch_size(data_loader: Any) -> int | None:
     """Returns the declared batch size over all processes, which is public, or None if none was declared."""
     kept: int | None = getattr(data_loader, _DECLARED, None)
     if kept is not None:
@@ -49,14 +49,14 @@ def declared_batch_size(data_loader: Any) -> int | None:
     return declared * sampler.num_replicas if declared and isinstance(sampler, DistributedSampler) else declared
 
 
-def remember_batch_size(loader: Any, data_loader: Any) -> None:
+def remember_opacus_batch_size(loader: Any, data_loader: Any) -> None:
     """Stores the declared batch size in the private ``loader``, in case this loader is made private again."""
-    declared = declared_batch_size(data_loader)
+    declared = read_opacus_batch_size(data_loader)
     if declared is not None:
         object.__setattr__(loader, _DECLARED, declared)
 
 
-def prepare_empty_batches(loader: Any) -> None:
+def prepare_empty_opacus_batches(loader: Any) -> None:
     """Shows the loader's collate function what an empty batch looks like, so that the first batch may be empty.
 
     Opacus takes the form of an empty batch from the first batch that has a record. Before that it guesses a batch of

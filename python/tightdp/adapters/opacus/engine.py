@@ -15,10 +15,15 @@ from ...accounting.numerics.outward import Range, sqrt
 from ...accounting.questions.calibration import calibrate, noise_multiplier
 from ...mechanisms import Gaussian, PoissonSampled
 from .accountant import Accountant
-from .batches import declared_batch_size, prepare_empty_batches, remember_batch_size, require_replaceable_batches
-from .optimizer import ExactOptimizer, check_noise, optimizer_class
-from .sampler import PoissonSampler, set_batch_sampler
-from .samples import keep_per_example_gradients
+from .batches import (
+    prepare_empty_opacus_batches,
+    read_opacus_batch_size,
+    remember_opacus_batch_size,
+    require_replaceable_opacus_batches,
+)
+from .optimizer import ExactOpacusOptimizer, check_opacus_noise, optimizer_class
+from .sampler import PoissonSampler, set_opacus_batch_sampler
+from .samples import keep_opacus_grad_samples
 
 
 class PrivacyEngine(opacus.PrivacyEngine):
@@ -49,7 +54,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def _prepare_model(self, module: Any, *, grad_sample_mode: str = "hooks", **options: Any) -> Any:
         hooks = super()._prepare_model(module, grad_sample_mode=grad_sample_mode, **options)
         if grad_sample_mode == "hooks":
-            keep_per_example_gradients(hooks)
+            keep_opacus_grad_samples(hooks)
         return hooks
 
     def _prepare_optimizer(
@@ -107,10 +112,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
         )
         if poisson_sampling and not (own or distributed):
             sampler = PoissonSampler(num_samples=len(loader.dataset), sample_rate=loader.sample_rate)
-            set_batch_sampler(loader, sampler)
+            set_opacus_batch_sampler(loader, sampler)
         if poisson_sampling:
-            prepare_empty_batches(loader)
-        remember_batch_size(loader, data_loader)
+            prepare_empty_opacus_batches(loader)
+        remember_opacus_batch_size(loader, data_loader)
         return loader
 
     def make_private(self, *, data_loader: Any, poisson_sampling: bool = True, **options: Any) -> Any:
@@ -124,17 +129,17 @@ class PrivacyEngine(opacus.PrivacyEngine):
         such a loader would be replaced by Poisson batches of all records, or would differ from the charged ones.
         """
         if {"noise_multiplier", "max_grad_norm"} <= options.keys():
-            check_noise(options["noise_multiplier"], options["max_grad_norm"])  # before the model gets hooks
-        require_replaceable_batches(data_loader)
-        self._divisor = declared_batch_size(data_loader)
+            check_opacus_noise(options["noise_multiplier"], options["max_grad_norm"])  # before the model gets hooks
+        require_replaceable_opacus_batches(data_loader)
+        self._divisor = read_opacus_batch_size(data_loader)
         try:
             made = super().make_private(data_loader=data_loader, poisson_sampling=poisson_sampling, **options)
         finally:
             self._divisor = None
         optimizer, loader = made[1], made[-1]
-        if isinstance(optimizer, ExactOptimizer):
+        if isinstance(optimizer, ExactOpacusOptimizer):
             optimizer.follow_loader(loader)
-            optimizer.attach_step_hook(_build_step_hook(self.accountant, 1 / len(loader), poisson_sampling))
+            optimizer.attach_step_hook(_build_opacus_step_hook(self.accountant, 1 / len(loader), poisson_sampling))
         return made
 
     def make_private_with_epsilon(
@@ -166,11 +171,13 @@ class PrivacyEngine(opacus.PrivacyEngine):
             )
         else:
             multiplier = noise_multiplier(target_epsilon, target_delta, rate, steps)
-        multiplier = _raise_noise_to_report(self.accountant, multiplier, rate, steps, target_epsilon, target_delta)
+        multiplier = _raise_noise_for_opacus_report(
+            self.accountant, multiplier, rate, steps, target_epsilon, target_delta
+        )
         return self.make_private(data_loader=data_loader, noise_multiplier=multiplier, **options)
 
 
-def _raise_noise_to_report(
+def _raise_noise_for_opacus_report(
     accountant: Accountant, noise_multiplier: float, rate: float, steps: int, epsilon: float, delta: float
 ) -> float:
     """Returns ``noise_multiplier``, raised until the account will report at most ``epsilon``.
@@ -188,7 +195,7 @@ def _raise_noise_to_report(
     return noise_multiplier
 
 
-def _build_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
+def _build_opacus_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
     """Returns the hook that charges a step of an optimiser, whose sums may hold examples of several batches.
 
     The sum of k Poisson batches with noise s has the same distribution as the total of k sums with noise s/sqrt(k)
@@ -196,7 +203,7 @@ def _build_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[A
     disjoint within an epoch. Their rates therefore add up, as in Opacus.
     """
 
-    def charge_step(optimizer: Any) -> None:
+    def charge_opacus_step(optimizer: Any) -> None:
         sigma, batches = optimizer.noise_multiplier, optimizer.accumulated_batches
         if batches == 1 or not poisson:
             accountant.step(noise_multiplier=sigma, sample_rate=rate * batches)
@@ -205,4 +212,4 @@ def _build_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[A
         for _ in range(batches):
             accountant.step(noise_multiplier=each, sample_rate=rate)
 
-    return charge_step
+    return charge_opacus_step

@@ -16,20 +16,20 @@ from ...release import clipping
 from ...release.gradients import clipped_sum, exact_grid
 from ...release.noise import Philox, RandomSource
 from ...release.noisy_sums import add_noise
-from .sampler import CountingSampler, make_sampler_count
+from .sampler import CountingOpacusSampler, make_opacus_sampler_count
 
 if TYPE_CHECKING:
     from ...release.clipping import Arithmetic
 
 _Base: Any = object
-"""Base class of ``ExactOptimizer``. In its subclasses an optimiser of Opacus follows in the method resolution order."""
+"""Base class of ``ExactOpacusOptimizer``. In its subclasses an optimiser of Opacus follows in the resolution order."""
 _noise_multiplier = _check.interval("[0, 32768]")
 _max_grad_norm = _check.interval("[1e-30, 1e30]")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @dataclass(slots=True)
-class _StepSums:
+class _OpacusStepSums:
     """The sums of clipped gradients of one step, which may consist of several physical batches."""
 
     totals: list[Any]
@@ -62,7 +62,7 @@ class _StepSums:
         return (values if wide is parameter.dtype else values.to(parameter.dtype)).view_as(parameter)
 
 
-class ExactOptimizer(_Base):
+class ExactOpacusOptimizer(_Base):
     """Replaces ``clip_and_accumulate`` and ``add_noise`` of Opacus' optimisers by exact sums and noise.
 
     The other methods, the order in which they are called, and the marks on used gradients are Opacus' own.
@@ -74,8 +74,8 @@ class ExactOptimizer(_Base):
         clipping.is_exact(arithmetic)
         self.arithmetic = arithmetic
         self._source: RandomSource | None = None
-        self._sums: _StepSums | None = None
-        self._loader: tuple[CountingSampler, bool] | None = None  # True if batches are drawn ahead of their steps
+        self._sums: _OpacusStepSums | None = None
+        self._loader: tuple[CountingOpacusSampler, bool] | None = None  # True if batches are drawn ahead of their steps
         self._iterations = 0
         self._signalled: list[int | None] = []
         if "max_grad_norm" in options:
@@ -97,7 +97,7 @@ class ExactOptimizer(_Base):
 
     def _check_options(self) -> None:
         bounds = getattr(self, "max_grad_norms", None)
-        check_noise(self.noise_multiplier, self.max_grad_norm if bounds is None else bounds)
+        check_opacus_noise(self.noise_multiplier, self.max_grad_norm if bounds is None else bounds)
         if self.loss_reduction == "mean":
             _check.positive("expected_batch_size", self.expected_batch_size)
 
@@ -111,7 +111,7 @@ class ExactOptimizer(_Base):
         If an iteration over the loader is abandoned before a step, the sums of its last batch are dropped when the next
         iteration begins.
         """
-        sampler = make_sampler_count(loader)
+        sampler = make_opacus_sampler_count(loader)
         if sampler is not None:
             self._loader, self._iterations = (sampler, loader.num_workers > 0), sampler.iterations
 
@@ -169,7 +169,7 @@ class ExactOptimizer(_Base):
             _check_processed_flag(p.grad_sample)
             if p.summed_grad is not None:
                 _check_processed_flag(p.summed_grad)
-        batches = _collect_physical_batches(self, parameters)
+        batches = _collect_grad_samples(self, parameters)
         sums, begun = self._begin_step_sums(parameters, batches[0])
         for batch in batches:
             exact = sums.grid is not None
@@ -182,7 +182,7 @@ class ExactOptimizer(_Base):
             p.summed_grad = shown
             _mark_as_processed(p.grad_sample)
 
-    def _count_batches_of_step(self, sums: _StepSums, physical: int) -> None:
+    def _count_batches_of_step(self, sums: _OpacusStepSums, physical: int) -> None:
         """Adds the number of new batches to ``sums.batches``.
 
         ``physical`` is the number of physical batches that were added together, which are all counted.
@@ -194,7 +194,7 @@ class ExactOptimizer(_Base):
         sums.batches += physical - (sums.batches > 0 and sums.last == now)
         sums.last = now
 
-    def _begin_step_sums(self, parameters: list[Any], batch: list[Any]) -> tuple[_StepSums, bool]:
+    def _begin_step_sums(self, parameters: list[Any], batch: list[Any]) -> tuple[_OpacusStepSums, bool]:
         """Returns the sums to add to, and whether they already hold a part of this step."""
         _noise_multiplier("noise_multiplier", self.noise_multiplier)
         bounds, before = self._current_norm_bounds(), self._sums
@@ -217,9 +217,9 @@ class ExactOptimizer(_Base):
         totals = before.totals if before is not None and fits else [
             torch.empty(g.shape[1:], dtype=dtype, device=g.device) for g in batch
         ]  # fmt: skip
-        return _StepSums(totals, bounds, grid, []), False
+        return _OpacusStepSums(totals, bounds, grid, []), False
 
-    def _check_unchanged(self, parameters: list[Any]) -> _StepSums:
+    def _check_unchanged(self, parameters: list[Any]) -> _OpacusStepSums:
         sums = self._sums
         if (
             sums is None
@@ -247,7 +247,7 @@ class ExactOptimizer(_Base):
             )
         if deviation > 0 and getattr(self, "rank", 0) == 0:
             if self._source is None and self.generator is not None:  # read at the first step, as in Opacus
-                self._source = _draw_random_source(self.generator)
+                self._source = _seed_opacus_noise(self.generator)
             add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
         for i, p in enumerate(parameters):
             p.grad = sums.convert_to_floats(i, p)
@@ -257,7 +257,7 @@ class ExactOptimizer(_Base):
         sums.shown = []
 
 
-class _ExactDistributedOptimizer(ExactOptimizer):
+class _ExactDistributedOpacusOptimizer(ExactOpacusOptimizer):
     """An optimiser that adds up integers over processes: the result is exactly the noisy sum of all examples."""
 
     def reduce_gradients(self) -> None:
@@ -275,7 +275,7 @@ class _ExactDistributedOptimizer(ExactOptimizer):
                 p.grad /= self.world_size
 
 
-class DPOptimizer(ExactOptimizer, optimizers.DPOptimizer):
+class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
     """``opacus.optimizers.DPOptimizer`` with an exact release: each step is charged as ``Gaussian(noise_multiplier)``.
 
     Each example's gradient is clipped to ``max_grad_norm`` in L2 norm and truncated to integer multiples of a public
@@ -298,14 +298,14 @@ class DPOptimizer(ExactOptimizer, optimizers.DPOptimizer):
     """
 
 
-class DPPerLayerOptimizer(ExactOptimizer, optimizers.DPPerLayerOptimizer):
+class DPPerLayerOptimizer(ExactOpacusOptimizer, optimizers.DPPerLayerOptimizer):
     """``DPOptimizer`` with a bound for each parameter: ``max_grad_norm`` is a list of bounds.
 
     The standard deviation of the noise is ``noise_multiplier`` times the root of the sum of the squared bounds.
     """
 
 
-class DistributedDPOptimizer(_ExactDistributedOptimizer, optimizers.DistributedDPOptimizer):
+class DistributedDPOptimizer(_ExactDistributedOpacusOptimizer, optimizers.DistributedDPOptimizer):
     """``DPOptimizer`` for distributed data parallel training: the first process adds the noise.
 
     The processes add up integers, so the sum over all processes is exact. Each process holds the sums of its own
@@ -313,7 +313,9 @@ class DistributedDPOptimizer(_ExactDistributedOptimizer, optimizers.DistributedD
     """
 
 
-class SimpleDistributedPerLayerOptimizer(_ExactDistributedOptimizer, optimizers.SimpleDistributedPerLayerOptimizer):
+class SimpleDistributedPerLayerOptimizer(
+    _ExactDistributedOpacusOptimizer, optimizers.SimpleDistributedPerLayerOptimizer
+):
     """``DistributedDPOptimizer`` with a bound for each parameter."""
 
 
@@ -331,19 +333,19 @@ def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | No
     return _OPTIMIZER_CLASSES.get((clipping, distributed)) if materialized else None
 
 
-def check_noise(noise_multiplier: Any, max_grad_norm: Any) -> None:
+def check_opacus_noise(noise_multiplier: Any, max_grad_norm: Any) -> None:
     """Raises ValueError unless the optimisers of this module accept both values. ``max_grad_norm`` may be a list."""
     _noise_multiplier("noise_multiplier", noise_multiplier)
     for bound in max_grad_norm if isinstance(max_grad_norm, (list, tuple)) else [max_grad_norm]:
         _max_grad_norm("max_grad_norm", bound)
 
 
-def _draw_random_source(generator: Any) -> RandomSource:
+def _seed_opacus_noise(generator: Any) -> RandomSource:
     seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
     return Philox(int(seed))
 
 
-def _collect_physical_batches(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
+def _collect_grad_samples(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:
     """Returns the per-example gradients of each physical batch, as a list of one tensor for each parameter.
 
     All tensors are of one dtype.

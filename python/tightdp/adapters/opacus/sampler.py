@@ -15,7 +15,7 @@ from ...release.noise import SecureRandom
 _Base: Any = object
 
 
-class CountingSampler(_Base):
+class CountingOpacusSampler(_Base):
     """A sampler of batches that counts its iterations and batches, so that an optimiser can tell batches apart."""
 
     iterations = 0
@@ -43,7 +43,7 @@ class CountingSampler(_Base):
             yield batch
 
 
-class PoissonSampler(CountingSampler, UniformWithReplacementSampler):
+class PoissonSampler(CountingOpacusSampler, UniformWithReplacementSampler):
     """A sampler of Poisson batches: each index is in each batch independently with probability ``sample_rate``.
 
     Batches are drawn from the operating system's randomness, and ``sample_rate`` is rounded down to a multiple of
@@ -71,26 +71,26 @@ class PoissonSampler(CountingSampler, UniformWithReplacementSampler):
             yield np.flatnonzero(source.bernoulli(self.sample_rate, self.num_samples)).tolist()
 
 
-class _Uniform(CountingSampler, UniformWithReplacementSampler):
+class _Uniform(CountingOpacusSampler, UniformWithReplacementSampler):
     pass
 
 
-class _Distributed(CountingSampler, DistributedUniformWithReplacementSampler):
+class _Distributed(CountingOpacusSampler, DistributedUniformWithReplacementSampler):
     pass
 
 
-class _Batches(CountingSampler, BatchSampler):
+class _Batches(CountingOpacusSampler, BatchSampler):
     pass
 
 
-_COUNTED: dict[type, type[CountingSampler]] = {
+_COUNTED: dict[type, type[CountingOpacusSampler]] = {
     UniformWithReplacementSampler: _Uniform,
     DistributedUniformWithReplacementSampler: _Distributed,
     BatchSampler: _Batches,
 }
 
 
-def make_sampler_count(loader: Any) -> CountingSampler | None:
+def make_opacus_sampler_count(loader: Any) -> CountingOpacusSampler | None:
     """Replaces the batch sampler of a loader by one that counts batches, and returns the new sampler.
 
     Returns None if the class of the batch sampler is neither Opacus' nor PyTorch's own.
@@ -100,10 +100,10 @@ def make_sampler_count(loader: Any) -> CountingSampler | None:
     if cls is not None:
         made = cls.__new__(cls)
         made.__dict__.update(vars(sampler))
-        set_batch_sampler(loader, sampler := made)
-    return sampler if isinstance(sampler, CountingSampler) else None
+        set_opacus_batch_sampler(loader, sampler := made)
+    return sampler if isinstance(sampler, CountingOpacusSampler) else None
 
 
-def set_batch_sampler(loader: Any, sampler: Any) -> None:
+def set_opacus_batch_sampler(loader: Any, sampler: Any) -> None:
     """Replaces the batch sampler of a loader, which a loader does not allow by plain assignment."""
     object.__setattr__(loader, "batch_sampler", sampler)

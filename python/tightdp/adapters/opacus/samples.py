@@ -11,7 +11,7 @@ _Sampler = Callable[[Any, Any, Any], Mapping[Any, Any]]
 back-propagated gradients."""
 
 
-def keep_per_example_gradients(hooks: Any) -> None:
+def keep_opacus_grad_samples(hooks: Any) -> None:
     """Makes Opacus' hooks keep the gradients that their samplers return, instead of adding them to an array of zeros.
 
     Opacus still copies a gradient that other gradients are added to. It still copies gradients that have fewer examples
@@ -20,12 +20,12 @@ def keep_per_example_gradients(hooks: Any) -> None:
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {
-            layer: functools.partial(_keep_current_gradients, sampler)
+            layer: functools.partial(_keep_current_grad_samples, sampler)
             for layer, sampler in getattr(hooks, "GRAD_SAMPLERS", {}).items()
         }
 
 
-def _keep_current_gradients(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
+def _keep_current_grad_samples(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
     """Keeps the gradients that Opacus' copy would equal, and returns the others, which Opacus then copies."""
     shared = {x.untyped_storage().data_ptr() for x in (*activations, backprops)}
     rest = {}

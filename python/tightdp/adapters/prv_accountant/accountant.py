@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from ..._support import _check
 from ...bound import Bound
 from ...composition import Composition
-from ...mechanisms import Mechanism
 from ...options import Neighbors
 from .privacy_random_variables import PrivacyRandomVariable
 
@@ -56,10 +55,10 @@ class PRVAccountant:
         """Returns bounds on delta at any real ``epsilon``."""
         return self._ask_both_sides(num_self_compositions, lambda run: run.delta(epsilon, neighbors=self._neighbors))
 
-    def compute_composition(self, num_self_compositions: int | Sequence[int] | None = None) -> ComposedVariables:
+    def compute_composition(self, num_self_compositions: int | Sequence[int] | None = None) -> ComposedPRVs:
         """Returns the composed variables, which have methods for epsilon and delta."""
         self._ask_both_sides(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))  # this checks the counts
-        return ComposedVariables(self, num_self_compositions)
+        return ComposedPRVs(self, num_self_compositions)
 
     def _ask_both_sides(
         self, num_self_compositions: int | Sequence[int] | None, ask: Callable[[Composition], Bound]
@@ -73,7 +72,12 @@ class PRVAccountant:
         for count, most in zip(counts, self.max_self_compositions, strict=True):
             if count > most:
                 raise ValueError(f"num_self_compositions must be at most max_self_compositions, {most}, got {count}")
-        worse, better = (_compose_present(zip(side, counts, strict=True)) for side in zip(*self._found, strict=True))
+        worse, better = (
+            Composition(
+                (mechanism, n) for mechanism, n in zip(side, counts, strict=True) if mechanism is not None and n
+            )
+            for side in zip(*self._found, strict=True)
+        )
         above = ask(worse)
         lower, upper = (above if better == worse else ask(better)).lower, above.upper
         return lower, (lower + (upper - lower) / 2 if math.isfinite(upper) else upper), upper
@@ -87,7 +91,7 @@ class PRVAccountant:
         return [_check.count(name, count, least=least) for count in counts]
 
 
-class ComposedVariables:
+class ComposedPRVs:
     """The result of ``PRVAccountant.compute_composition``. It returns the same bounds as the accountant."""
 
     def __init__(self, accountant: PRVAccountant, num_self_compositions: int | Sequence[int] | None) -> None:
@@ -100,7 +104,3 @@ class ComposedVariables:
     def compute_delta_estimate(self, epsilon: float) -> float:
         """Returns the middle of the bounds on delta, which carries no guarantee."""
         return self._accountant.compute_delta(epsilon, self._counts)[1]
-
-
-def _compose_present(parts: Iterable[tuple[Mechanism | None, int]]) -> Composition:
-    return Composition((mechanism, count) for mechanism, count in parts if mechanism is not None and count)

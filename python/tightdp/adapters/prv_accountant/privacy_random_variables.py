@@ -15,7 +15,7 @@ from ...accounting.numerics.outward import Range
 from ...losses import PrivacyLoss
 
 
-class RoundedMechanisms(NamedTuple):
+class RoundedPRVMechanisms(NamedTuple):
     """Two mechanisms between which a mechanism lies whose parameter is rounded.
 
     ``worse`` is less private, and ``better`` is more private. None stands for a mechanism that reveals nothing.
@@ -25,18 +25,18 @@ class RoundedMechanisms(NamedTuple):
     better: m.Mechanism | None
 
     @classmethod
-    def from_unrounded(cls, mechanism: m.Mechanism | None) -> RoundedMechanisms:
+    def from_unrounded(cls, mechanism: m.Mechanism | None) -> RoundedPRVMechanisms:
         return cls(mechanism, mechanism)
 
 
-def _round_noise(kind: Callable[[float], m.Mechanism], multiplier: Range) -> RoundedMechanisms:
+def _round_prv_noise(kind: Callable[[float], m.Mechanism], multiplier: Range) -> RoundedPRVMechanisms:
     """Returns the mechanisms at both ends of a range of noise multipliers.
 
     A lower end that underflows to 0 stands for a mechanism that reveals everything. An upper end that overflows stands
     for one that reveals nothing.
     """
     worse = kind(multiplier.lo) if multiplier.lo > 0 else m.ApproximateDP(0.0, 1.0)
-    return RoundedMechanisms(worse, kind(multiplier.hi) if multiplier.hi < math.inf else None)
+    return RoundedPRVMechanisms(worse, kind(multiplier.hi) if multiplier.hi < math.inf else None)
 
 
 class PrivacyRandomVariable:
@@ -56,17 +56,17 @@ class PrivacyRandomVariable:
         """Probability that Y is infinite."""
         return 0.0
 
-    def _build_mechanisms(self) -> RoundedMechanisms:
+    def _build_mechanisms(self) -> RoundedPRVMechanisms:
         """Returns the mechanism of this loss as both ``worse`` and ``better``, since no parameter is rounded."""
         infinity = _check.closed_unit("pm_inf", self.pm_inf)
 
-        def cdf(t: NDArray[np.float64]) -> NDArray[np.float64]:
+        def evaluate_finite_part(t: NDArray[np.float64]) -> NDArray[np.float64]:
             return (1 - infinity) * np.asarray(self.cdf(t), dtype=np.float64)
 
         high = self._find_edge(1.0)
         low = -self._find_edge(-1.0)
-        return RoundedMechanisms.from_unrounded(
-            PrivacyLoss.from_cdf(cdf, low=low, high=high, infinity=infinity, points=1 << 18)
+        return RoundedPRVMechanisms.from_unrounded(
+            PrivacyLoss.from_cdf(evaluate_finite_part, low=low, high=high, infinity=infinity, points=1 << 18)
         )
 
     def _find_edge(self, sign: float) -> float:
@@ -77,12 +77,12 @@ class PrivacyRandomVariable:
         return edge
 
 
-class _KnownVariable(PrivacyRandomVariable):
+class _KnownPRV(PrivacyRandomVariable):
     """The privacy loss of a mechanism of this library. No bound is computed from ``cdf``, which is for information."""
 
-    _found: RoundedMechanisms
+    _found: RoundedPRVMechanisms
 
-    def _build_mechanisms(self) -> RoundedMechanisms:
+    def _build_mechanisms(self) -> RoundedPRVMechanisms:
         return self._found
 
     def cdf(self, t: Any) -> Any:
@@ -96,8 +96,9 @@ class _KnownVariable(PrivacyRandomVariable):
                 with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                     y = np.where(at > 700, at - math.log(q), np.log1p(np.expm1(np.minimum(at, 700.0)) / q))
                 y = np.where(np.expm1(np.minimum(at, 0.0)) > -q, y, -np.inf)
+                erfc = np.vectorize(math.erfc, otypes=[np.float64])
                 found = sum(
-                    share * _evaluate_normal_cdf(y * sigma - move / (2 * sigma))
+                    share * (erfc(-(y * sigma - move / (2 * sigma)) / math.sqrt(2)) / 2)
                     for share, move in ((q, 1), (1 - q, -1))
                 )
             case m.Laplace(scale):
@@ -111,47 +112,43 @@ class _KnownVariable(PrivacyRandomVariable):
         return found
 
 
-def _evaluate_normal_cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)) / 2)
-
-
-class PoissonSubsampledGaussianMechanism(_KnownVariable):
+class PoissonSubsampledGaussianMechanism(_KnownPRV):
     """The loss of Gaussian noise on a Poisson sample. With a probability of 0 nothing is revealed."""
 
     def __init__(self, sampling_probability: float, noise_multiplier: float) -> None:
         q = _check.closed_unit("sampling_probability", sampling_probability)
         gaussian = m.Gaussian(noise_multiplier)
-        self._found = RoundedMechanisms.from_unrounded(m.PoissonSampled(gaussian, q) if q else None)
+        self._found = RoundedPRVMechanisms.from_unrounded(m.PoissonSampled(gaussian, q) if q else None)
 
 
-class GaussianMechanism(_KnownVariable):
+class GaussianMechanism(_KnownPRV):
     """The loss of Gaussian noise of standard deviation ``noise_multiplier`` on a sum of ``l2_sensitivity``."""
 
     def __init__(self, noise_multiplier: float, l2_sensitivity: float = 1.0) -> None:
         sigma = _check.positive("noise_multiplier", noise_multiplier)
         sensitivity = _check.positive("l2_sensitivity", l2_sensitivity)
-        self._found = _round_noise(m.Gaussian, Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma))
+        self._found = _round_prv_noise(m.Gaussian, Range(sigma) / sensitivity if sensitivity != 1 else Range(sigma))
 
 
-class LaplaceMechanism(_KnownVariable):
+class LaplaceMechanism(_KnownPRV):
     """The loss of Laplace noise of scale 1 on a sum of sensitivity ``mu``."""
 
     def __init__(self, mu: float) -> None:
-        self._found = _round_noise(m.Laplace, 1 / Range(_check.positive("mu", mu)))
+        self._found = _round_prv_noise(m.Laplace, 1 / Range(_check.positive("mu", mu)))
 
 
-class PureDPMechanism(_KnownVariable):
+class PureDPMechanism(_KnownPRV):
     """A loss that covers every mechanism that is ``eps``-DP."""
 
     def __init__(self, eps: float) -> None:
-        self._found = RoundedMechanisms.from_unrounded(m.PureDP(_check.nonnegative("eps", eps)))
+        self._found = RoundedPRVMechanisms.from_unrounded(m.PureDP(_check.nonnegative("eps", eps)))
 
 
-class ApproximateDPMechanism(_KnownVariable):
+class ApproximateDPMechanism(_KnownPRV):
     """A loss that covers every mechanism that is (``epsilon``, ``delta``)-DP."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        self._found = RoundedMechanisms.from_unrounded(m.ApproximateDP(epsilon, delta))
+        self._found = RoundedPRVMechanisms.from_unrounded(m.ApproximateDP(epsilon, delta))
 
     @property
     def pm_inf(self) -> float:

@@ -26,7 +26,7 @@ from ..grid import laws as grid_laws
 from ..grid.engine import BYTES_PER_POINT, MOST_POINTS, MOST_STEPS
 from . import laws as allocation_laws
 from . import sums as allocation_sums
-from .laws import COARSEST, FINEST, Allocation, RoundedAtoms
+from .laws import COARSEST, FINEST, Allocation, RoundedAllocationAtoms
 
 _Losses = list[tuple[GridLaw, float]]
 _Found = tuple[float, float, dict[str, float], int, int]
@@ -47,11 +47,11 @@ class RandomAllocations:
             return "it serves compositions with RandomAllocation"
         for mechanism, count in parts:
             if isinstance(mechanism, m.RandomAllocation):
-                reason = allocation_laws.explain_missing_ratios(mechanism.mechanism)
+                reason = allocation_laws.explain_missing_allocation_ratios(mechanism.mechanism)
                 if reason is None and mechanism.steps >= MOST_STEPS:
                     reason = f"it allocates to fewer than 2^53 steps, not {mechanism.steps}"
             else:
-                reason = grid_laws.explain_missing_distribution(mechanism, direction)
+                reason = grid_laws.explain_missing_grid_distribution(mechanism, direction)
             if reason is None and count * getattr(mechanism, "selected", 1) >= MOST_STEPS:
                 reason = f"it composes fewer than 2^53 steps, not {count}"
             if reason:
@@ -60,82 +60,91 @@ class RandomAllocations:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
-        floor = allocation_laws.choose_floor(delta)
+        floor = allocation_laws.choose_allocation_floor(delta)
         # Bounds by formulas, which may be better than those of the grid.
         known = [
-            closed_form.ENGINE.epsilon(one, direction, delta) for one in _list_dominating_formulas(parts, direction)
+            closed_form.ENGINE.epsilon(one, direction, delta)
+            for one in _list_formulas_above_allocation(parts, direction)
         ]
         upper = min((one.upper for one in known), default=INF)
         known = [
-            closed_form.ENGINE.epsilon(one, direction, delta) for one in _list_dominated_formulas(parts, direction)
+            closed_form.ENGINE.epsilon(one, direction, delta)
+            for one in _list_formulas_below_allocation(parts, direction)
         ]
         lower = max((one.lower for one in known), default=0.0)
-        for one, log_choices in _list_largest_products(parts, direction):
+        for one, log_choices in _list_largest_allocation_products(parts, direction):
             alone = closed_form.ENGINE.epsilon(one, direction, delta).lower
             lower = max(lower, (Range(alone) - log_choices).lo if alone < INF else INF)
-        for sums in _list_score_sums(parts, direction):
+        for sums in _list_allocation_score_sums(parts, direction):
             lower = max(lower, sums.epsilon(delta))
         single = _get_single_allocation(parts)
         if single is None:
-            found = _compose_by_grid(
+            found = _compose_allocations_by_grid(
                 parts, direction, floor, request, lambda losses, *size: grid_epsilon(losses, delta, *size)
             )
-            if few := _ask_coarse_curve(parts, direction, floor):
+            if few := _ask_coarse_allocation_curve(parts, direction, floor):
                 ends = few.epsilon(delta)
                 lower, upper = max(lower, ends.lo), min(upper, ends.hi)
         else:
-            found = _refine_grid(
-                single, floor, request.width, lambda one: _solve_epsilons(one.lower, one.upper, direction, delta)
+            found = _refine_allocation_grid(
+                single,
+                floor,
+                request.width,
+                lambda one: _solve_allocation_epsilons(one.lower, one.upper, direction, delta),
             )
-        return _combine_bounds(parts, found, lower, max(upper, lower))
+        return _combine_allocation_bounds(parts, found, lower, max(upper, lower))
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Intersects the bound of the grid with those of formulas for dominating and dominated compositions."""
         known = [
-            closed_form.ENGINE.delta(one, direction, epsilon) for one in _list_dominating_formulas(parts, direction)
+            closed_form.ENGINE.delta(one, direction, epsilon)
+            for one in _list_formulas_above_allocation(parts, direction)
         ]
         upper = min((one.upper for one in known), default=1.0)
         known = [
-            closed_form.ENGINE.delta(one, direction, epsilon) for one in _list_dominated_formulas(parts, direction)
+            closed_form.ENGINE.delta(one, direction, epsilon)
+            for one in _list_formulas_below_allocation(parts, direction)
         ]
         lower = max((one.lower for one in known), default=0.0)
         lower = max(lower, (-expm1(epsilon)).lo)
         upper = max(upper, lower)
-        for one, log_choices in _list_largest_products(parts, direction):
+        for one, log_choices in _list_largest_allocation_products(parts, direction):
             at = Range(epsilon) + log_choices
             lower = max(lower, closed_form.ENGINE.delta(one, direction, at.hi).lower)
-        for sums in _list_score_sums(parts, direction):
+        for sums in _list_allocation_score_sums(parts, direction):
             lower = max(lower, sums.delta(epsilon))
         single = _get_single_allocation(parts)
         if single is None:
-            floor = allocation_laws.choose_floor(max(lower, min(upper, 1e-20)))
-            found = _compose_by_grid(
+            floor = allocation_laws.choose_allocation_floor(max(lower, min(upper, 1e-20)))
+            found = _compose_allocations_by_grid(
                 parts, direction, floor, request, lambda losses, *size: grid_delta(losses, epsilon, *size)
             )
-            if few := _ask_coarse_curve(parts, direction, floor):
+            if few := _ask_coarse_allocation_curve(parts, direction, floor):
                 ends = few.delta(epsilon)
                 lower, upper = max(lower, ends.lo), min(upper, ends.hi)
-            return _combine_bounds(parts, found, lower, upper)
+            return _combine_allocation_bounds(parts, found, lower, upper)
         # The probability that may be lost depends on the answer, which is found on a coarse grid first.
         floor = 1e-20
         for guess in (1e-20, 1e-100, allocation_laws.LEAST_FLOOR):
             rough = allocation_laws.build_allocation(single.mechanism, single.steps, COARSEST, guess)
             if rough is None:
                 break
-            floor = allocation_laws.choose_floor(max(rough.lower.delta(epsilon, direction), lower))
+            floor = allocation_laws.choose_allocation_floor(max(rough.lower.delta(epsilon, direction), lower))
             if floor >= guess:
                 break
 
-        def evaluate_deltas(one: Allocation) -> tuple[float, float]:
+        def evaluate_allocation_deltas(one: Allocation) -> tuple[float, float]:
             return one.lower.delta(epsilon, direction), one.upper.delta(epsilon, direction)
 
-        return _combine_bounds(parts, _refine_grid(single, floor, request.width, evaluate_deltas), lower, upper)
+        return _combine_allocation_bounds(
+            parts, _refine_allocation_grid(single, floor, request.width, evaluate_allocation_deltas), lower, upper
+        )
 
 
 ENGINE = RandomAllocations()
 
 
-def _combine_bounds(
+def _combine_allocation_bounds(
     parts: Parts, found: tuple[float, float, dict[str, float]] | None, lower: float, upper: float
 ) -> Bound:
     """Returns the intersection of the bounds of a grid and of formulas.
@@ -163,7 +172,7 @@ def _get_single_allocation(parts: Parts) -> m.RandomAllocation | None:
     return None
 
 
-def _refine_grid(
+def _refine_allocation_grid(
     single: m.RandomAllocation,
     floor: float,
     width: float,
@@ -186,14 +195,18 @@ def _refine_grid(
     return lower, upper, {"discretisation": upper - lower}
 
 
-def _solve_epsilons(
-    below: RoundedAtoms, above: RoundedAtoms, direction: Direction, delta: float
+def _solve_allocation_epsilons(
+    below: RoundedAllocationAtoms, above: RoundedAllocationAtoms, direction: Direction, delta: float
 ) -> tuple[float, float]:
     """Returns epsilon of the atoms from below and of those from above."""
-    return _bracket_epsilon(below, direction, delta)[0], _bracket_epsilon(above, direction, delta)[1]
+    return _bracket_allocation_epsilon(below, direction, delta)[0], _bracket_allocation_epsilon(
+        above, direction, delta
+    )[1]
 
 
-def _bracket_epsilon(atoms: RoundedAtoms, direction: Direction, delta: float) -> tuple[float, float]:
+def _bracket_allocation_epsilon(
+    atoms: RoundedAllocationAtoms, direction: Direction, delta: float
+) -> tuple[float, float]:
     """Returns neighbouring epsilons >= 0 with the curve above ``delta`` at the first and not at the second."""
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
@@ -202,7 +215,7 @@ def _bracket_epsilon(atoms: RoundedAtoms, direction: Direction, delta: float) ->
     return bracket_crossing(lambda epsilon: atoms.delta(epsilon, direction) > delta, 1.0, 4e-15, most=4096.0)
 
 
-def _compose_by_grid(
+def _compose_allocations_by_grid(
     parts: Parts,
     direction: Direction,
     floor: float,
@@ -222,14 +235,16 @@ def _compose_by_grid(
         if has_no_privacy_loss(mechanism):
             continue
         if not isinstance(mechanism, m.RandomAllocation):
-            pair = grid_laws.loss_distribution(mechanism, direction)
+            pair = grid_laws.grid_loss_distribution(mechanism, direction)
             above.append((pair.upper, float(count)))
             below.append((pair.lowers[0], float(count)))
             sums.append(below[-1])
             continue
-        for steps, times in divide_into_blocks(mechanism.steps, mechanism.selected):
+        for steps, times in divide_allocation_into_blocks(mechanism.steps, mechanism.selected):
             if steps == 1:
-                above.append((grid_laws.loss_distribution(mechanism.mechanism, direction).upper, float(times * count)))
+                above.append(
+                    (grid_laws.grid_loss_distribution(mechanism.mechanism, direction).upper, float(times * count))
+                )
                 continue
             found = allocation_laws.build_finest_allocation(mechanism.mechanism, steps, floor, level, work)
             if found is None or not found.upper.is_proper:
@@ -240,9 +255,9 @@ def _compose_by_grid(
                 sums.append(below[-1])
         if mechanism.selected > 1:
             share = (Range(mechanism.selected) / mechanism.steps).lo
-            pair = grid_laws.loss_distribution(m.PoissonSampled(mechanism.mechanism, share), direction)
+            pair = grid_laws.grid_loss_distribution(m.PoissonSampled(mechanism.mechanism, share), direction)
             below.append((pair.lowers[0], float(count)))
-            sums.append((_build_gaussian_sum(mechanism, direction) or pair.lowers[0], float(count)))
+            sums.append((_build_sum_of_allocation(mechanism, direction) or pair.lowers[0], float(count)))
     _, upper, budget, _, _ = ask(above, width, points)
     choices = (below,) if sums == below else (below, sums)
     lower = max(ask(losses, width, points)[0] for losses in choices) if below else 0.0
@@ -250,30 +265,30 @@ def _compose_by_grid(
     return lower, upper, {**budget, "discretisation": max(upper - lower, 0.0)}
 
 
-def _build_gaussian_sum(mechanism: m.RandomAllocation, direction: Direction) -> GridLaw | None:
+def _build_sum_of_allocation(mechanism: m.RandomAllocation, direction: Direction) -> GridLaw | None:
     """Returns the distribution of the sum of all outputs, which is a Gaussian's (allocation.md section 1); None if
     steps are not Gaussian."""
     if not isinstance(mechanism.mechanism, m.Gaussian):
         return None
-    noise = _compute_noise_of_sum(mechanism)
-    return grid_laws.loss_distribution(m.Gaussian(noise), direction).lowers[0] if noise < 1e300 else None
+    noise = _compute_noise_of_allocation_sum(mechanism)
+    return grid_laws.grid_loss_distribution(m.Gaussian(noise), direction).lowers[0] if noise < 1e300 else None
 
 
-def _compute_noise_of_sum(mechanism: m.RandomAllocation) -> float:
+def _compute_noise_of_allocation_sum(mechanism: m.RandomAllocation) -> float:
     """Returns the noise multiplier of the sum of all outputs, rounded up."""
     assert isinstance(mechanism.mechanism, m.Gaussian)
     sigma, steps = mechanism.mechanism.noise_multiplier, mechanism.steps
     return (Range(sigma) * math.sqrt(steps) * (1 + 2**-51) / mechanism.selected).hi
 
 
-def divide_into_blocks(steps: int, selected: int) -> list[tuple[int, int]]:
+def divide_allocation_into_blocks(steps: int, selected: int) -> list[tuple[int, int]]:
     """Returns the sizes of ``selected`` blocks, as equal as they can be, that make up all steps, and how many have each
     size."""
     size, larger = divmod(steps, selected)
     return [one for one in ((size, selected - larger), (size + 1, larger)) if one[1]]
 
 
-def _list_dominating_formulas(parts: Parts, direction: Direction) -> list[Parts]:
+def _list_formulas_above_allocation(parts: Parts, direction: Direction) -> list[Parts]:
     """Returns dominating compositions with a formula: the record takes part in the selected steps for sure."""
     found = tuple(
         (mechanism.mechanism, count * mechanism.selected)
@@ -281,10 +296,10 @@ def _list_dominating_formulas(parts: Parts, direction: Direction) -> list[Parts]
         else (mechanism, count)
         for mechanism, count in parts
     )
-    return _keep_with_formula(Composition(found).parts, direction)
+    return _keep_allocation_with_formula(Composition(found).parts, direction)
 
 
-def _list_dominated_formulas(parts: Parts, direction: Direction) -> list[Parts]:
+def _list_formulas_below_allocation(parts: Parts, direction: Direction) -> list[Parts]:
     """Returns dominated compositions with a formula: a single step, or for Gaussians the sum over the steps."""
     found: list[Parts] = []
     for mechanism, count in parts:
@@ -292,15 +307,15 @@ def _list_dominated_formulas(parts: Parts, direction: Direction) -> list[Parts]:
             continue
         inner, steps, selected = mechanism.mechanism, mechanism.steps, mechanism.selected
         share = (Range(selected) / steps).lo
-        found += _keep_with_formula(((m.PoissonSampled(inner, share), 1),), direction)
+        found += _keep_allocation_with_formula(((m.PoissonSampled(inner, share), 1),), direction)
         if isinstance(inner, m.Gaussian):
-            noise = _compute_noise_of_sum(mechanism)
+            noise = _compute_noise_of_allocation_sum(mechanism)
             if noise < 1e300:
                 found.append(((m.Gaussian(noise), count),))
     return found
 
 
-def _list_largest_products(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
+def _list_largest_allocation_products(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
     """Returns compositions with a formula whose delta at epsilon + ln(choices) is a lower bound.
 
     They are the largest product of ratios alone, of one allocation or of all parts.
@@ -311,14 +326,14 @@ def _list_largest_products(parts: Parts, direction: Direction) -> list[tuple[Par
     whole = Range(0.0)
     for mechanism, count in parts:
         if isinstance(mechanism, m.RandomAllocation):
-            choices = _log_choices(mechanism.steps, mechanism.selected)
+            choices = _log_choices_of_allocation(mechanism.steps, mechanism.selected)
             whole += count * choices
             alone = ((mechanism.mechanism, mechanism.selected),)
-            found += [(one, choices) for one in _keep_with_formula(alone, direction)]
-    return found + [(one, whole) for one in _list_dominating_formulas(parts, direction)]
+            found += [(one, choices) for one in _keep_allocation_with_formula(alone, direction)]
+    return found + [(one, whole) for one in _list_formulas_above_allocation(parts, direction)]
 
 
-def _ask_coarse_curve(parts: Parts, direction: Direction, floor: float) -> PrivacyCurve | None:
+def _ask_coarse_allocation_curve(parts: Parts, direction: Direction, floor: float) -> PrivacyCurve | None:
     """Returns the curve of one allocation with several steps selected, whose ratios are put on a coarse grid; or None.
 
     The ratios of Gaussians spread over too many cells.
@@ -328,12 +343,12 @@ def _ask_coarse_curve(parts: Parts, direction: Direction, floor: float) -> Priva
         return None
     if isinstance(mechanism.mechanism, m.Gaussian):
         return None
-    return allocation_laws.build_coarse_curve(
+    return allocation_laws.build_coarse_allocation_curve(
         mechanism.mechanism, mechanism.steps, mechanism.selected, direction, floor
     )
 
 
-def _log_choices(steps: int, selected: int) -> Range:
+def _log_choices_of_allocation(steps: int, selected: int) -> Range:
     """Returns ln C(steps, selected), or if many are selected a little more: the entropy."""
     few = min(selected, steps - selected)
     if few <= _FEW_SELECTED:
@@ -345,7 +360,7 @@ _FEW_SELECTED = 16
 """Largest number of selected steps of 2^53 for which the number of choices is a double."""
 
 
-def _list_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.ScoreSums]:
+def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.AllocationScoreSums]:
     """Returns sums of scores over the steps of each Gaussian allocation that selects several.
 
     They raise lower ends alone, and are left out once the question's budget is spent.
@@ -358,11 +373,13 @@ def _list_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums
         usual = allocation_sums.LEAST_SIGMA <= sigma <= allocation_sums.MOST_SIGMA
         served = mechanism.selected > 1 and usual and steps <= allocation_sums.MOST_STEPS
         if served and try_to_spend_work(allocation_sums.UNITS):
-            found.append(allocation_sums.build_score_sums(sigma, steps, mechanism.selected * count, direction))
+            found.append(
+                allocation_sums.build_allocation_score_sums(sigma, steps, mechanism.selected * count, direction)
+            )
     return found
 
 
-def _keep_with_formula(parts: Parts, direction: Direction) -> list[Parts]:
+def _keep_allocation_with_formula(parts: Parts, direction: Direction) -> list[Parts]:
     """Returns the parts if the closed-form engine serves them quickly, else nothing."""
     if len(parts) > 1 and any(isinstance(mechanism, m.BoundedRange) for mechanism, _ in parts):
         return []  # with Gaussians it is a sum over cells, which is too slow here

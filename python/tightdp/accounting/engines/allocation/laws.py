@@ -39,7 +39,7 @@ products that underflow (mean.cpp), beside which less than this would hardly be 
 
 
 @dataclass(frozen=True)
-class RoundedAtoms:
+class RoundedAllocationAtoms:
     """Atoms of a privacy loss at ascending ``losses``, from above or from below: errors are rounded outward on use."""
 
     losses: NDArray[np.float64]
@@ -124,7 +124,7 @@ class RoundedAtoms:
         if not keep.all():  # the last of equal losses gets the masses of all
             ends = np.flatnonzero(keep)
             merged = np.add.reduceat(self.masses, np.append(0, ends[:-1] + 1))
-            return RoundedAtoms(
+            return RoundedAllocationAtoms(
                 self.losses[keep], merged, self.infinity, self.minus_infinity, self.slack,
                 self.relative + len(logs) * U, self.upper,
             ).as_grid_distribution(direction)  # fmt: skip
@@ -139,16 +139,16 @@ class RoundedAtoms:
 class Allocation:
     """The atoms of one mechanism at one level, from above and from below."""
 
-    upper: RoundedAtoms
-    lower: RoundedAtoms
+    upper: RoundedAllocationAtoms
+    lower: RoundedAllocationAtoms
     work: float
 
 
-def explain_missing_ratios(mechanism: m.Mechanism) -> str | None:
+def explain_missing_allocation_ratios(mechanism: m.Mechanism) -> str | None:
     """Returns the reason why the ratios of this inner mechanism have no distribution here, or None if they have one."""
     if isinstance(mechanism, PrivacyLoss) and mechanism.relation == "replace":
         return "a user-defined pair for replacing a record says nothing about leaving one out"
-    return grid_laws.explain_missing_distribution(mechanism, "remove")
+    return grid_laws.explain_missing_grid_distribution(mechanism, "remove")
 
 
 @lru_cache(maxsize=32)
@@ -158,7 +158,7 @@ def build_allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -
     if found is None:
         return None
     above, below, work = found
-    return Allocation(_build_atoms(above, steps, True), _build_atoms(below, steps, False), work)
+    return Allocation(_build_allocation_atoms(above, steps, True), _build_allocation_atoms(below, steps, False), work)
 
 
 def _bound_allocation(
@@ -166,7 +166,7 @@ def _bound_allocation(
 ) -> tuple[AllocationAtoms, AllocationAtoms, float] | None:
     """Returns atoms from above of the pair that dominates the inner one, from below of the one that it dominates, and
     the work; None if there would be more than ``MOST_CELLS`` cells."""
-    pair = grid_laws.loss_distribution(inner, "remove")
+    pair = grid_laws.grid_loss_distribution(inner, "remove")
     try:
         above, below, work = allocation(pair.upper, steps, spacing, floor, MOST_CELLS)
         if pair.lowers[0] is not pair.upper:
@@ -194,7 +194,7 @@ def build_finest_allocation(
 
 
 @lru_cache(maxsize=32)
-def build_coarse_curve(
+def build_coarse_allocation_curve(
     inner: m.Mechanism, steps: int, selected: int, direction: Direction, floor: float
 ) -> PrivacyCurve | None:
     """Returns the curve of several steps selected; None if it has too many outcomes.
@@ -206,7 +206,7 @@ def build_coarse_curve(
         if found is None:
             continue
         above, below, _ = found
-        high, low = _build_atoms(above, 1, True), _build_atoms(below, 1, False)
+        high, low = _build_allocation_atoms(above, 1, True), _build_allocation_atoms(below, 1, False)
         excess = steps * max(abs(end - 1) for one in (high, low) for end in one._total_masses)
         if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
             continue
@@ -214,7 +214,7 @@ def build_coarse_curve(
             low.as_finite_distribution(Range(0.0)),
             high.as_finite_distribution(Range(0.0, high.infinity * (1 + 1e-4))),
         )
-        curve = outcomes.build_allocated_curve(less, more, steps, selected, direction, _MOST_OUTCOMES)
+        curve = outcomes.build_allocation_outcome_curve(less, more, steps, selected, direction, _MOST_OUTCOMES)
         if curve is not None:
             return curve
     return None
@@ -227,17 +227,17 @@ _MOST_OUTCOMES = 1 << 15
 """Largest number of outcomes: some hundredths of a second."""
 
 
-def choose_floor(delta: float) -> float:
+def choose_allocation_floor(delta: float) -> float:
     """Returns the probability that may be cut off at either end if ``delta`` is asked for. It has few values, so that
     results are found again."""
     exponent = 4 * math.ceil((9 - math.log10(delta)) / 4) if delta > 0 else 300
     return max(10.0**-exponent, LEAST_FLOOR)
 
 
-def _build_atoms(found: AllocationAtoms, steps: int, upper: bool) -> RoundedAtoms:
+def _build_allocation_atoms(found: AllocationAtoms, steps: int, upper: bool) -> RoundedAllocationAtoms:
     """Sorts the atoms of the core and checks their total masses."""
     losses, masses, infinity, minus_infinity, slack, relative = found
     order = np.argsort(losses, kind="stable")
-    atoms = RoundedAtoms(losses[order], masses[order], infinity, minus_infinity, slack, relative, upper)
+    atoms = RoundedAllocationAtoms(losses[order], masses[order], infinity, minus_infinity, slack, relative, upper)
     atoms.require_all_mass(steps)
     return atoms

@@ -23,11 +23,12 @@ from ..engine_interface import Direction
 U = 2.0**-53
 POINTS = 1 << 16
 UNITS = 2 * 10**8
-"""Units of work of ``build_score_sums``, about a nanosecond each. The moments of the scores take most of it."""
+"""Work units of ``build_allocation_score_sums``, about a nanosecond each. Most of them are for the moments of the
+scores."""
 MOST_STEPS = 10**7
 """Largest number of steps. Rounding grows with them, and with more it exceeds the result."""
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e4
-"""Least and largest noise multiplier for which the errors of ``_bound_normal_masses`` cover those of 1/sigma."""
+"""Least and largest noise multiplier for which the errors of ``_bound_masses_of_scores`` cover those of 1/sigma."""
 MOST_EPSILON = 700.0
 """Largest epsilon with a lower bound above 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS
@@ -37,7 +38,7 @@ _FAR = 37.0
 _Array = NDArray[np.float64]
 
 
-class ScoreSums(NamedTuple):
+class AllocationScoreSums(NamedTuple):
     """Distributions of the sum under both data sets, by residue: ``first`` from below, ``weight * tilted`` from
     above."""
 
@@ -75,16 +76,16 @@ class ScoreSums(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def build_score_sums(sigma: float, steps: int, selected: int, direction: Direction) -> ScoreSums:
+def build_allocation_score_sums(sigma: float, steps: int, selected: int, direction: Direction) -> AllocationScoreSums:
     """Returns the distributions of the sum of the rounded log ratios ln(1 - q + q L) of one Poisson step, q = selected
     / steps."""
-    scale, edges, start = _choose_scores(sigma, steps, selected)
-    plain_low, plain_high = _bound_normal_masses(edges)
-    shifted_low, shifted_high = _bound_normal_masses(edges - 1 / sigma)
+    scale, edges, start = _choose_allocation_scores(sigma, steps, selected)
+    plain_low, plain_high = _bound_masses_of_scores(edges)
+    shifted_low, shifted_high = _bound_masses_of_scores(edges - 1 / sigma)
     scores: _Array = scale * (start + np.arange(len(edges) + 1, dtype=np.float64))
     counts = {"remove": ((selected, steps - selected), (0, steps)), "add": ((0, steps), (selected, steps - selected))}
     (p1, q1), (p2, q2) = counts[direction]
-    first, first_error = _compute_convolution([(shifted_low, p1), (plain_low, q1)], start)
+    first, first_error = _compute_convolution_of_scores([(shifted_low, p1), (plain_low, q1)], start)
     lean = 1.0 if direction == "remove" else -1.0
     log_total, factors = 0.0, []
     for masses, count in ((shifted_high, p2), (plain_high, q2)):
@@ -92,7 +93,7 @@ def build_score_sums(sigma: float, steps: int, selected: int, direction: Directi
         total = float(heavy.sum()) * (1 + len(heavy) * U)
         factors.append((heavy / total, count))
         log_total += count * math.log(total) * (1 if count else 0)
-    tilted, second_error = _compute_convolution(factors, start)
+    tilted, second_error = _compute_convolution_of_scores(factors, start)
     # The window of residues holds the sum under either data set, except for the tail that the moment bound covers.
     mean_plain, mean_shifted = float(np.dot(plain_high, scores)), float(np.dot(shifted_high, scores))
     centre = 0.5 * selected * (mean_shifted - mean_plain) + steps * mean_plain
@@ -105,32 +106,32 @@ def build_score_sums(sigma: float, steps: int, selected: int, direction: Directi
         weight = np.exp(exponent) * (1 + rounding)
     # On the other side of the window the weight would be larger.
     end = scale * (bottom if direction == "remove" else bottom + POINTS)
-    log_moment = _build_log_moment([(shifted_high, p2), (plain_high, q2)], scores)
+    log_moment = _build_log_moment_of_scores([(shifted_high, p2), (plain_high, q2)], scores)
     tails = (log_moment(-lean * s) + lean * s * end for s in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0))
     outside = min(math.exp(min(tail, 0.0)) for tail in tails)
-    return ScoreSums(
+    return AllocationScoreSums(
         np.maximum(first[order], 0.0), first_error, np.maximum(tilted[order], 0.0), weight, second_error, 1.01 * outside
     )
 
 
-def _choose_scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int]:
+def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int]:
     """Returns the size of a score of one, the outputs (in units of sigma) between scores, and the lowest score."""
     q = selected / steps
 
-    def log_ratio(z: _Array) -> _Array:
+    def log_ratio_of_poisson_step(z: _Array) -> _Array:
         return np.logaddexp(math.log1p(-q), math.log(q) + z / sigma - 0.5 / sigma**2)
 
     z = np.linspace(-10.0, 10.0, 2001)
     weights = np.exp(-0.5 * z * z)
     weights /= weights.sum()
-    plain, shifted = log_ratio(z), log_ratio(z + 1 / sigma)
+    plain, shifted = log_ratio_of_poisson_step(z), log_ratio_of_poisson_step(z + 1 / sigma)
     mean, moved = float(np.dot(weights, plain)), float(np.dot(weights, shifted))
     variance = steps * float(np.dot(weights, (plain - mean) ** 2)) + selected * float(
         np.dot(weights, (shifted - moved) ** 2)
     )
     span = 20 * math.sqrt(variance) + 1.5 * selected * (moved - mean) + 8 * (float(shifted[-1]) - mean) / 4
     scale = span / POINTS
-    lowest, highest = (float(log_ratio(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
+    lowest, highest = (float(log_ratio_of_poisson_step(np.array([end]))[0]) for end in (-_FAR, _FAR + 1 / sigma))
     start = round(lowest / scale)
     stop = min(max(round(min(highest, 500.0) / scale), start + 1), start + _MOST_SCORES)  # the last takes the rest
     middles = scale * (np.arange(start, stop) + 0.5)
@@ -141,7 +142,7 @@ def _choose_scores(sigma: float, steps: int, selected: int) -> tuple[float, _Arr
     return scale, np.maximum.accumulate(edges), start
 
 
-def _bound_normal_masses(edges: _Array) -> tuple[_Array, _Array]:
+def _bound_masses_of_scores(edges: _Array) -> tuple[_Array, _Array]:
     """Returns lower and upper bounds of the masses of N(0, 1) between ``edges`` and outside them."""
     left, right = ndtr(edges), ndtr(-edges)
     ends = np.concatenate(([0.0], left)), np.concatenate((left, [1.0]))
@@ -155,7 +156,7 @@ def _bound_normal_masses(edges: _Array) -> tuple[_Array, _Array]:
     return np.maximum(masses - error, 0.0), np.maximum(masses, 0.0) + error
 
 
-def _compute_convolution(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
+def _compute_convolution_of_scores(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
     """Returns the convolution of powers modulo ``POINTS``, and a bound on the 2-norm of its error (grid.md section
     5.1)."""
     kappa = rfft_rounding_bound(POINTS)
@@ -182,10 +183,10 @@ def _compute_convolution(factors: list[tuple[_Array, int]], start: int) -> tuple
     return found * total, 1.02 * error * total * math.exp(4 * steps * U)
 
 
-def _build_log_moment(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
+def _build_log_moment_of_scores(factors: list[tuple[_Array, int]], scores: _Array) -> Callable[[float], float]:
     """Returns the function that bounds the logarithm of E[e^{s sum}] from above; infinite if it may overflow."""
 
-    def evaluate_log_moment(s: float) -> float:
+    def log_moment_of_scores(s: float) -> float:
         total = 0.0
         for masses, count in factors:
             if count:
@@ -194,4 +195,4 @@ def _build_log_moment(factors: list[tuple[_Array, int]], scores: _Array) -> Call
                 total += count * math.log(float(np.dot(masses, np.exp(s * scores))) * (1 + 1e-10))
         return total
 
-    return evaluate_log_moment
+    return log_moment_of_scores

@@ -65,41 +65,45 @@ class FiniteLossDistribution(NamedTuple):
         with localcontext(CONTEXT):
             share, rest = Decimal(q), 1 - Decimal(q)
             if add:
-                found = [Atom(-_log_mixed(-y, share), p, e + _LEAST_DIGIT, f) for y, p, e, f in self.atoms]
+                found = [
+                    Atom(-_log_ratio_after_sampling(-y, share), p, e + _LEAST_DIGIT, f) for y, p, e, f in self.atoms
+                ]
                 infinity, hidden, single, sign = Range(0.0), self.hidden * q, self.infinity, -1
             else:
-                mixed = [_log_mixed(atom.loss, share) for atom in self.atoms]
+                mixed = [_log_ratio_after_sampling(atom.loss, share) for atom in self.atoms]
                 found = [
                     Atom(z, p - y + z, e + _LEAST_DIGIT, 2 * e + f)
                     for z, (y, p, e, f) in zip(mixed, self.atoms, strict=True)
                 ]
                 infinity, hidden, single, sign = self.infinity * q, Range(0.0), self.hidden, 1
             if single.lo > 0:  # where one distribution has no mass, the mixture has 1 - q times the mass of the other
-                log_p = _take_middle(single).ln() + (0 if add else rest.ln())
-                found.append(Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, widen_up(_measure_radius(single) / single.lo)))
+                log_p = _take_middle_of_atom(single).ln() + (0 if add else rest.ln())
+                found.append(
+                    Atom(sign * rest.ln(), log_p, _LEAST_DIGIT, widen_up(_measure_radius_of_atom(single) / single.lo))
+                )
             else:  # the small mass that is not kept counts as an infinite loss
                 infinity += single
             return FiniteLossDistribution(found, infinity, hidden)
 
 
-def _log_mixed(loss: Decimal, share: Decimal) -> Decimal:
+def _log_ratio_after_sampling(loss: Decimal, share: Decimal) -> Decimal:
     """Returns ln(1 - q + q e^loss), however large the loss is."""
     if loss > 0:
         return loss + (share + (1 - share) * (-loss).exp()).ln()
     return (1 - share + share * loss.exp()).ln()
 
 
-def count_atoms(mechanism: m.Mechanism) -> int | None:
-    """Returns an upper bound on the number of atoms of ``list_atoms``, without computing them.
+def count_loss_atoms(mechanism: m.Mechanism) -> int | None:
+    """Returns an upper bound on the number of atoms of ``list_loss_atoms``, without computing them.
 
-    Returns None if ``list_atoms`` does not serve the mechanism.
+    Returns None if ``list_loss_atoms`` does not serve the mechanism.
     """
     match mechanism:  # the commonest case comes first, because this function is called for every question
         case m.Gaussian():
             return None
         case m.PoissonSampled(inner, _):
-            found = count_atoms(inner)
-            return None if found is None else found + may_fail(inner)
+            found = count_loss_atoms(inner)
+            return None if found is None else found + may_have_infinite_loss(inner)
         case m.ApproximateDP() if mechanism.nominal_delta == 1:
             return 0
         case m.PureDP() | m.ApproximateDP() if mechanism.nominal_epsilon <= _LARGEST_LOSS:
@@ -124,42 +128,42 @@ def count_atoms(mechanism: m.Mechanism) -> int | None:
     return None
 
 
-def may_fail(mechanism: m.Mechanism) -> bool:
+def may_have_infinite_loss(mechanism: m.Mechanism) -> bool:
     """Tells whether P may have mass where Q has none. Sampling makes one more atom of such mass."""
     return isinstance(mechanism, (m.ApproximateDP, PrivacyLoss))
 
 
 @lru_cache(maxsize=256)
-def list_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> FiniteLossDistribution:
-    """Returns the atoms of a mechanism that ``count_atoms`` serves.
+def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) -> FiniteLossDistribution:
+    """Returns the atoms of a mechanism that ``count_loss_atoms`` serves.
 
     If two pairs bound the mechanism, ``high`` chooses the one that dominates it, and otherwise the other one is used.
     """
     with localcontext(CONTEXT):
         match mechanism:
             case m.PureDP() | m.ApproximateDP():
-                return _build_two_points(mechanism.nominal_epsilon, getattr(mechanism, "nominal_delta", 0.0))
+                return _build_atoms_of_pure_dp(mechanism.nominal_epsilon, getattr(mechanism, "nominal_delta", 0.0))
             case m.RandomizedResponse(p, buckets):
-                return _build_randomized_response(Decimal(p), buckets)
+                return _build_atoms_of_randomized_response(Decimal(p), buckets)
             case m.DiscreteLaplace(scale, sensitivity):
-                return _build_discrete_laplace(Decimal(scale), sensitivity)
+                return _build_atoms_of_discrete_laplace(Decimal(scale), sensitivity)
             case m.DiscreteGaussian(sigma, sensitivity):
-                return _build_discrete_gaussian(Decimal(sigma), sensitivity)
+                return _build_atoms_of_discrete_gaussian(Decimal(sigma), sensitivity)
             case BinaryRange():
-                found = _center_ranges(mechanism.list_atoms())
+                found = _build_atoms_from_ranges(mechanism.list_atoms())
                 return found.reverse_pair() if direction == "add" else found
             case ReplacedClass():
                 of_class = bracket_losses(mechanism)[high]
-                return _center_ranges(of_class.list_atoms(), of_class.infinity)
+                return _build_atoms_from_ranges(of_class.list_atoms(), of_class.infinity)
             case PrivacyLoss():
-                found = _atoms_of_pair(mechanism.dominating if high else mechanism.dominated)
+                found = _build_atoms_of_pair(mechanism.dominating if high else mechanism.dominated)
                 return found.reverse_pair() if direction == "add" and not mechanism.mirrored else found
             case m.PoissonSampled(inner, q):
-                return list_atoms(inner, direction, high).take_poisson_sample(q, direction == "add")
+                return list_loss_atoms(inner, direction, high).take_poisson_sample(q, direction == "add")
     raise AssertionError(mechanism)
 
 
-def _build_two_points(epsilon: float, delta: float) -> FiniteLossDistribution:
+def _build_atoms_of_pure_dp(epsilon: float, delta: float) -> FiniteLossDistribution:
     """Returns the atoms of (epsilon, delta)-DP: the losses epsilon and -epsilon, and an infinite loss of mass delta."""
     e, kept = Decimal(epsilon), 1 - Decimal(delta)
     failure = Range(delta)
@@ -171,7 +175,7 @@ def _build_two_points(epsilon: float, delta: float) -> FiniteLossDistribution:
     return FiniteLossDistribution([Atom(-e, right - e), Atom(e, right)], failure, failure)
 
 
-def _build_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistribution:
+def _build_atoms_of_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistribution:
     """Returns the atoms of randomised response: of the true answer of P, of that of Q, and of all other answers.
 
     The loss of all other answers is 0.
@@ -187,7 +191,7 @@ def _build_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistributi
     return FiniteLossDistribution(found)
 
 
-def _build_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
+def _build_atoms_of_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
     """Returns the atoms of discrete Laplace noise of scale b under sensitivity s.
 
     The loss of the output n is (2n - s)/b for 0 < n < s, s/b for n >= s, and -s/b for n <= 0.
@@ -199,7 +203,7 @@ def _build_discrete_laplace(scale: Decimal, s: int) -> FiniteLossDistribution:
     return FiniteLossDistribution(found + [Atom((2 * n - s) / scale, middle - (s - n) / scale) for n in range(1, s)])
 
 
-def _build_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
+def _build_atoms_of_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
     """Returns the atoms of discrete Gaussians P around 0 and Q around -s, at integers that are not far from both."""
     reach = math.ceil(_FAR * sigma) + 1
     half = -1 / (2 * sigma * sigma)
@@ -209,37 +213,44 @@ def _build_discrete_gaussian(sigma: Decimal, s: int) -> FiniteLossDistribution:
     return FiniteLossDistribution(found, Range(0.0, LOST), Range(0.0, LOST))
 
 
-def _center_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> FiniteLossDistribution:
+def _build_atoms_from_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> FiniteLossDistribution:
     """Returns atoms at the middles of ranges, with bounds of the radii of the ranges as errors."""
     beyond = as_range(infinity)
     return FiniteLossDistribution(
-        [Atom(_take_middle(y), _take_middle(p), _measure_radius(y), _measure_radius(p)) for y, p in given],
+        [
+            Atom(
+                _take_middle_of_atom(y), _take_middle_of_atom(p), _measure_radius_of_atom(y), _measure_radius_of_atom(p)
+            )
+            for y, p in given
+        ],
         beyond,
         beyond,
     )
 
 
-def _take_middle(x: Range) -> Decimal:
+def _take_middle_of_atom(x: Range) -> Decimal:
     """Returns the middle of a range."""
     return Decimal(0.5 * (x.lo + x.hi))
 
 
-def _measure_radius(x: Range) -> float:
+def _measure_radius_of_atom(x: Range) -> float:
     """Returns a bound on the distance of any point of a range from its middle."""
     return 0.0 if x.lo == x.hi else widen_up(x.hi - x.lo)
 
 
-def _atoms_of_pair(pair: CompletePair) -> FiniteLossDistribution:
+def _build_atoms_of_pair(pair: CompletePair) -> FiniteLossDistribution:
     """Returns the atoms of a pair that is given by arrays."""
     found = [
         Atom(Decimal(y), Decimal(p).ln(), pair.slack, pair.relative)
         for y, p in zip(pair.losses.tolist(), pair.masses.tolist(), strict=True)
     ]
     return FiniteLossDistribution(
-        found, _range_around(pair.infinity, pair.relative_ends), _range_around(pair.hidden, pair.relative_ends)
+        found,
+        _build_range_of_mass(pair.infinity, pair.relative_ends),
+        _build_range_of_mass(pair.hidden, pair.relative_ends),
     )
 
 
-def _range_around(mass: float, relative: float) -> Range:
+def _build_range_of_mass(mass: float, relative: float) -> Range:
     """Returns the range of a mass with a relative error."""
     return Range(max(widen_down(mass, relative), 0.0), widen_up(mass, relative)) if mass > 0 else Range(0.0)

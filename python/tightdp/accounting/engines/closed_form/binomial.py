@@ -32,13 +32,13 @@ _CERTAIN = 700.0
 """Smallest e for which the atom of the largest loss has all the mass up to 2^53 e^-700 < 1e-280."""
 
 
-class PureFold(PrivacyCurve):
+class RepeatedResponseCurve(PrivacyCurve):
     """The pair of ``count`` releases of e-DP binary randomised response, e = ``nominal`` > 0, which may be a range."""
 
     def __init__(self, nominal: Number, count: int) -> None:
         e = as_range(nominal)
-        self.low = _ExactFold(e.lo, count)
-        self.high = self.low if e.lo == e.hi else _ExactFold(e.hi, count)
+        self.low = _ExactRepeatedResponseCurve(e.lo, count)
+        self.high = self.low if e.lo == e.hi else _ExactRepeatedResponseCurve(e.hi, count)
 
     def evaluate_delta(self, epsilon: float) -> Range:
         return Range(self.low.delta(epsilon).lo, self.high.delta(epsilon).hi)
@@ -47,12 +47,12 @@ class PureFold(PrivacyCurve):
         return Range(self.low.epsilon(delta).lo, self.high.epsilon(delta).hi)
 
 
-def measure_deviation(e: float, count: int) -> float:
+def measure_binomial_deviation(e: float, count: int) -> float:
     """Returns the standard deviation of the number of positive losses."""
     return math.sqrt(count * math.exp(-e)) / (1 + math.exp(-e))
 
 
-class _ExactFold(PrivacyCurve):
+class _ExactRepeatedResponseCurve(PrivacyCurve):
     """The pair of ``count`` releases of e-DP binary randomised response, for a double e."""
 
     def __init__(self, e: float, count: int) -> None:
@@ -62,7 +62,7 @@ class _ExactFold(PrivacyCurve):
             self.log_p, self.log_q = -(1 + odds).ln(), -Decimal(e) - (1 + odds).ln()
             self.odds = float(odds)
             self.mode = math.floor((count + 1) / (1 + odds))
-        self.chunk = int(min(max(measure_deviation(e, count), 64.0), _CHUNK))
+        self.chunk = int(min(max(measure_binomial_deviation(e, count), 64.0), _CHUNK))
         self._above = lru_cache(maxsize=2)(self._sum_masses_above)
 
     def evaluate_delta(self, epsilon: float) -> Range:
@@ -76,10 +76,10 @@ class _ExactFold(PrivacyCurve):
         if epsilon >= end:
             return Range(0.0)
         if self.e >= _CERTAIN:
-            top = -expm1(-_round_outward(end - Fraction(epsilon)))
+            top = -expm1(-_round_fraction_outward(end - Fraction(epsilon)))
             return Range(max(top.lo - 1e-280, 0.0), top.hi + 1e-280)
         first = math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1  # the least loss above epsilon
-        spare = _round_outward((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
+        spare = _round_fraction_outward((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)
             work_charge(_UNITS * terms)  # a cached sum costs the same work
@@ -94,7 +94,9 @@ class _ExactFold(PrivacyCurve):
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         mean = (1 - self.odds) / (1 + self.odds) * self.k
-        spread = 2 * measure_deviation(self.e, self.k) * math.sqrt(-2 * math.log(delta))  # Hoeffding's shape, a guess
+        spread = (
+            2 * measure_binomial_deviation(self.e, self.k) * math.sqrt(-2 * math.log(delta))
+        )  # Hoeffding's shape, a guess
         most = self.e * self.k
         return max(self.e * (mean - spread), 0.0), min(max(self.e * (mean + spread), 0.5 * self.e), most)
 
@@ -161,7 +163,7 @@ def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Ran
     with localcontext(CONTEXT):
         large = i * log_p + j * log_q
         if i and j:
-            large += _compute_entropy(k) - _compute_entropy(i) - _compute_entropy(j) + (Decimal(k) / i / j).ln() / 2
+            large += _compute_n_log_n(k) - _compute_n_log_n(i) - _compute_n_log_n(j) + (Decimal(k) / i / j).ln() / 2
         nearest = float(large.exp())
     value = Range(widen_down(nearest, 2 * ULP), widen_up(nearest, 2 * ULP))
     if not (i and j):
@@ -183,12 +185,12 @@ _TWO_PI = Range(widen_down(2 * math.pi), widen_up(2 * math.pi))
 _HALF_LOG_TWO_PI = 0.5 * log(_TWO_PI)
 
 
-def _compute_entropy(n: int) -> Decimal:
+def _compute_n_log_n(n: int) -> Decimal:
     """Returns n log n."""
     return n * Decimal(n).ln()
 
 
-def _round_outward(x: Fraction) -> Range:
+def _round_fraction_outward(x: Fraction) -> Range:
     """Returns a range of doubles that holds a fraction >= 0."""
     if x > LARGEST:
         return Range(LARGEST, INF)

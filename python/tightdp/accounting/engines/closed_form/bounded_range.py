@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...._core import worst_selections
 from ...numerics.outward import Range, widen_up
-from .binomial import PureFold
+from .binomial import RepeatedResponseCurve
 from .law import PrivacyCurve
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ _SLACK = 1e-14
 """Bound on the relative rounding of an interpolation. It is generous."""
 
 
-def count_cells(eta: float, count: int) -> int:
+def count_bounded_range_cells(eta: float, count: int) -> int:
     """Returns the number of nodes per eta for ``count`` steps.
 
     Returns 0 if even the smallest number takes too much work, or if eta is out of range.
@@ -38,7 +38,7 @@ def count_cells(eta: float, count: int) -> int:
     return n if n >= _FEWEST_CELLS and 1e-8 <= eta <= 500 else 0
 
 
-class BoundedRangeFold(PrivacyCurve):
+class RepeatedBoundedRangeCurve(PrivacyCurve):
     """The curve of ``count`` steps of range ``eta``, each of which is chosen in the light of all earlier outputs.
 
     The upper bound is that of the worst adversary. The lower bound is that of randomised response with e = eta/2 in
@@ -48,8 +48,8 @@ class BoundedRangeFold(PrivacyCurve):
     term = "class"
 
     def __init__(self, eta: float, count: int) -> None:
-        self.losses, self.deltas = find_worst_case(eta, count)
-        self.member = PureFold(eta / 2, count)
+        self.losses, self.deltas = find_worst_selections(eta, count)
+        self.member = RepeatedResponseCurve(eta / 2, count)
 
     def evaluate_delta(self, epsilon: float) -> Range:
         """Returns the delta of randomised response as lower end, and a chord of the adversary's curve as upper end."""
@@ -78,12 +78,12 @@ class BoundedRangeFold(PrivacyCurve):
 
 
 @lru_cache(maxsize=32)
-def find_worst_case(eta: float, count: int) -> tuple[Array, Array]:
+def find_worst_selections(eta: float, count: int) -> tuple[Array, Array]:
     """Returns the nodes from -count eta to count eta, and upper bounds of the adversary's delta at these losses.
 
     The adversary's delta is convex in e^eps, so chords between nodes bound it from above.
     """
-    n = count_cells(eta, count)
+    n = count_bounded_range_cells(eta, count)
     assert n, "refused before"
     losses = np.arange(-count * n, count * n + 1, dtype=np.float64) * (eta / n)
     curve = worst_selections(eta, count, n)

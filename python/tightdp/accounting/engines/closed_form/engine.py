@@ -14,7 +14,7 @@ from ...pairs.replacement import ReplacedGaussian
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import binomial, bounded_range, outcomes, single
 from .gaussian import GaussianCurve
-from .gaussian_selections import GaussianSelections, can_serve_selections
+from .gaussian_selections import GaussianSelections, can_serve_gaussian_selections
 from .law import PrivacyCurve
 
 
@@ -33,17 +33,17 @@ class ClosedForm:
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
         found = _require_formula(parts, direction)
-        return _interval(found.epsilon(delta), found.term)
+        return _build_closed_form_bound(found.epsilon(delta), found.term)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         found = _require_formula(parts, direction)
-        return _interval(found.delta(epsilon), found.term)
+        return _build_closed_form_bound(found.delta(epsilon), found.term)
 
 
 ENGINE = ClosedForm()
 
 
-def _interval(found: Range, term: str) -> Bound:
+def _build_closed_form_bound(found: Range, term: str) -> Bound:
     """Returns a range as a bound. Its error budget has one term, the width of the range."""
     return Bound(found.lo, found.hi, ENGINE.name, {term: found.hi - found.lo if found.lo < found.hi else 0.0})
 
@@ -68,33 +68,38 @@ def _find_simple_formula(parts: Parts, direction: Direction) -> PrivacyCurve | N
     There are formulas for Gaussians, for mechanisms with the same epsilon, and for repeated steps of one mechanism.
     """
     if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
-        return GaussianCurve(sum_mu_squared(parts))
-    if all(isinstance(mechanism, m.Gaussian) or _can_only_fail(mechanism) for mechanism, _ in parts) and len(parts) > 1:
-        return _compose_with_failures(parts)
+        return GaussianCurve(sum_gaussian_mu_squared(parts))
+    if (
+        all(isinstance(mechanism, m.Gaussian) or _is_failure_without_loss(mechanism) for mechanism, _ in parts)
+        and len(parts) > 1
+    ):
+        return _find_formula_with_failures(parts)
     if isinstance(parts[0][0], (m.PureDP, m.ApproximateDP)):
-        return _compose_pure_family(parts)
+        return _find_formula_of_same_epsilon(parts)
     if len(parts) > 1:
-        return _compose_with_selections(parts)
+        return _find_formula_with_selections(parts)
     mechanism, count = parts[0]
     if count == 1:
-        return _find_single_formula(mechanism, direction)
-    if isinstance(mechanism, m.BoundedRange) and bounded_range.count_cells(mechanism.eta, count):
-        return bounded_range.BoundedRangeFold(mechanism.eta, count)
-    return _repeat_binary_response(_binary_epsilon(mechanism), count)
+        return _find_formula_of_step(mechanism, direction)
+    if isinstance(mechanism, m.BoundedRange) and bounded_range.count_bounded_range_cells(mechanism.eta, count):
+        return bounded_range.RepeatedBoundedRangeCurve(mechanism.eta, count)
+    return _find_formula_of_repeated_response(_epsilon_of_binary_response(mechanism), count)
 
 
-def _compose_with_selections(parts: Parts) -> PrivacyCurve | None:
+def _find_formula_with_selections(parts: Parts) -> PrivacyCurve | None:
     """Returns the curve of Gaussians and selections of one range, in any order and chosen adaptively; or None."""
     (first, count), rest = parts[0], parts[1:]
     if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
         return None
-    mu_squared = sum_mu_squared(rest)
+    mu_squared = sum_gaussian_mu_squared(rest)
     return (
-        GaussianSelections(mu_squared, first.eta, count) if can_serve_selections(mu_squared, first.eta, count) else None
+        GaussianSelections(mu_squared, first.eta, count)
+        if can_serve_gaussian_selections(mu_squared, first.eta, count)
+        else None
     )
 
 
-def sum_mu_squared(parts: Parts) -> Range:
+def sum_gaussian_mu_squared(parts: Parts) -> Range:
     """Returns the sum of count / sigma^2 over Gaussian parts."""
     total = Range(0.0)
     for mechanism, count in parts:
@@ -103,7 +108,7 @@ def sum_mu_squared(parts: Parts) -> Range:
     return total
 
 
-def _compose_pure_family(parts: Parts) -> PrivacyCurve | None:
+def _find_formula_of_same_epsilon(parts: Parts) -> PrivacyCurve | None:
     """Returns the curve of mechanisms that are (e, d_j)-DP with the same e; or None.
 
     The probability that none of them fails is prod (1 - d_j).
@@ -116,7 +121,7 @@ def _compose_pure_family(parts: Parts) -> PrivacyCurve | None:
         count += times
         if isinstance(mechanism, m.ApproximateDP):
             log_kept += times * log1p(-Range(mechanism.nominal_delta))
-    kept = _repeat_binary_response(Range(e), count) if e > 0 else GaussianCurve(0.0)
+    kept = _find_formula_of_repeated_response(Range(e), count) if e > 0 else GaussianCurve(0.0)
     if kept is None or log_kept.hi == 0:
         return kept
     failure = -expm1(log_kept)
@@ -126,12 +131,12 @@ def _compose_pure_family(parts: Parts) -> PrivacyCurve | None:
     return single.CurveWithFailure(kept, failure)
 
 
-def _can_only_fail(mechanism: m.Mechanism) -> bool:
+def _is_failure_without_loss(mechanism: m.Mechanism) -> bool:
     """Tells whether a mechanism reveals everything with some probability, and otherwise nothing."""
     return isinstance(mechanism, m.ApproximateDP) and mechanism.nominal_epsilon == 0
 
 
-def _compose_with_failures(parts: Parts) -> PrivacyCurve:
+def _find_formula_with_failures(parts: Parts) -> PrivacyCurve:
     """Returns the curve of Gaussians composed with mechanisms that can only fail.
 
     Such a mechanism reveals everything with some probability, and otherwise nothing.
@@ -141,20 +146,24 @@ def _compose_with_failures(parts: Parts) -> PrivacyCurve:
         if isinstance(mechanism, m.ApproximateDP):
             log_kept += count * log1p(-Range(mechanism.nominal_delta))
     rest = tuple(part for part in parts if isinstance(part[0], m.Gaussian))
-    return single.CurveWithFailure(GaussianCurve(sum_mu_squared(rest)), -expm1(log_kept))
+    return single.CurveWithFailure(GaussianCurve(sum_gaussian_mu_squared(rest)), -expm1(log_kept))
 
 
-def _repeat_binary_response(nominal: Range | None, count: int) -> PrivacyCurve | None:
+def _find_formula_of_repeated_response(nominal: Range | None, count: int) -> PrivacyCurve | None:
     """Returns the curve of ``count`` releases of ``nominal``-DP binary randomised response.
 
     Returns None if ``nominal`` is None or infinite, or if the sums would have too many terms.
     """
-    if nominal is None or nominal.hi == INF or binomial.measure_deviation(nominal.lo, count) > binomial.MOST_TERMS / 10:
+    if (
+        nominal is None
+        or nominal.hi == INF
+        or binomial.measure_binomial_deviation(nominal.lo, count) > binomial.MOST_TERMS / 10
+    ):
         return None
-    return single.PureCurve(nominal) if count == 1 else binomial.PureFold(nominal, count)
+    return single.PureCurve(nominal) if count == 1 else binomial.RepeatedResponseCurve(nominal, count)
 
 
-def _binary_epsilon(mechanism: m.Mechanism) -> Range | None:
+def _epsilon_of_binary_response(mechanism: m.Mechanism) -> Range | None:
     """Returns e if the mechanism's pair is that of binary randomised response at e, or None."""
     match mechanism:
         case m.RandomizedResponse(p, 2) if p < 1:
@@ -164,7 +173,7 @@ def _binary_epsilon(mechanism: m.Mechanism) -> Range | None:
     return None
 
 
-def _find_single_formula(mechanism: m.Mechanism, direction: Direction) -> PrivacyCurve | None:
+def _find_formula_of_step(mechanism: m.Mechanism, direction: Direction) -> PrivacyCurve | None:
     """Returns the curve of one step of a mechanism, sampled or not; or None."""
     match mechanism:
         case m.Gaussian() | m.PureDP() | m.ApproximateDP():
@@ -176,7 +185,7 @@ def _find_single_formula(mechanism: m.Mechanism, direction: Direction) -> Privac
         case ReplacedGaussian(sigma, q):
             return single.ReplacedGaussianCurve(1 / Range(sigma), q)
         case m.PoissonSampled(inner, q):
-            full = _find_single_formula(inner, direction)
+            full = _find_formula_of_step(inner, direction)
             if full is None:
                 return None
             return single.SampledRemoveCurve(full, q) if direction == "remove" else single.SampledAddCurve(full, q)

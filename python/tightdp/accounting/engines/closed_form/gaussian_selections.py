@@ -38,7 +38,7 @@ _SHIFT = 2.0**-50
 """Rounding error of eps - L and of L, divided by 1 + |eps| + the largest L. The 1 stands for the rounding of e^L."""
 
 
-def can_serve_selections(mu_squared: Range, eta: float, count: int) -> bool:
+def can_serve_gaussian_selections(mu_squared: Range, eta: float, count: int) -> bool:
     """Tells whether the Gaussians and the selections are in the ranges served, and take at most a tenth of a second."""
     return (
         mu_squared.lo >= 1e-18
@@ -60,7 +60,7 @@ class GaussianSelections(PrivacyCurve):
 
     def __init__(self, mu_squared: Range, eta: float, count: int) -> None:
         self.mu = widen_up(mu_squared.hi**0.5, 4e-16)
-        self.losses, self.masses, self.factor, self.floor = build_node_masses(eta, count)
+        self.losses, self.masses, self.factor, self.floor = build_selection_masses(eta, count)
         self.guess = GaussianCurve(mu_squared + count * eta * eta / 4)
 
     def evaluate_delta(self, epsilon: float) -> Range:
@@ -78,14 +78,14 @@ class GaussianSelections(PrivacyCurve):
             return Range(0.0, INF)
         target = math.log(delta)
 
-        def measure_gap(epsilon: float) -> float:
+        def measure_gap_of_selections(epsilon: float) -> float:
             found = self.delta(epsilon).hi
             wide = math.log(max(found, 1e-300)) - target
             return max(wide, ULP) if found > delta else min(wide, 0.0)
 
         left, right = (max(self.guess.epsilon(delta).hi, 1e-12) * share for share in (0.99, 1.04))
         low, high = 0.0, INF  # delta is above the target at ``low`` and not above it at ``high``
-        gap_left, gap_right = measure_gap(left), measure_gap(right)
+        gap_left, gap_right = measure_gap_of_selections(left), measure_gap_of_selections(right)
         for _ in range(SECANTS):
             for at, found in ((left, gap_left), (right, gap_right)):
                 low, high = (max(low, at), high) if found > 0 else (low, min(high, at))
@@ -95,7 +95,7 @@ class GaussianSelections(PrivacyCurve):
             guess = right - gap_right / slope if slope < 0 else INF
             if not low < guess < high:
                 guess = 0.5 * (low + high) if high < INF else 2 * low + 1
-            left, right, gap_left, gap_right = right, guess, gap_right, measure_gap(guess)
+            left, right, gap_left, gap_right = right, guess, gap_right, measure_gap_of_selections(guess)
         step = CLOSE * max(right, left)
         while right < high and self.delta(right).hi > delta:
             right, step = right + step, 4 * step
@@ -103,7 +103,7 @@ class GaussianSelections(PrivacyCurve):
 
 
 @lru_cache(maxsize=32)
-def build_node_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
+def build_selection_masses(eta: float, count: int) -> tuple[Array, Array, float, float]:
     """Returns the nodes, the masses on them, a factor and a floor.
 
     The curve of the masses, times the factor, plus the floor, is above the adversary's curve. The masses are

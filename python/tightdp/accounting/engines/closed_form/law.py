@@ -58,14 +58,14 @@ class PrivacyCurve(ABC):
         """Returns a range that holds epsilon(delta), for delta in [0, 1) where epsilon is not known to be 0."""
         if delta == 0:
             return Range(0.0, INF)
-        return invert_curve(self, delta, *self.bracket_epsilon(delta))
+        return invert_privacy_curve(self, delta, *self.bracket_epsilon(delta))
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         """Returns the interval in which the search for epsilon(delta) begins. It need not hold epsilon(delta)."""
         return 0.0, 1.0
 
 
-def invert_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> Range:
+def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> Range:
     """Returns a range that holds the root eps >= 0 of curve.delta(eps) = delta.
 
     Both ends are certified by evaluating the curve there. The search starts at ``low`` and ``high``, which are moved
@@ -73,26 +73,26 @@ def invert_curve(curve: PrivacyCurve, delta: float, low: float, high: float) -> 
     """
     target = math.log(delta)
 
-    def measure_gap(eps: float) -> float:
+    def measure_gap_of_curve(eps: float) -> float:
         found = curve.delta(eps)
         mid = 0.5 * (found.lo + found.hi)
         return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000 is below the logarithm of every double
 
     # Move both ends outward until they bracket the root.
     low, high = max(low, 0.0), max(high, TINY_EPSILON)
-    g_low, g_high = measure_gap(low), measure_gap(high)
+    g_low, g_high = measure_gap_of_curve(low), measure_gap_of_curve(high)
     while g_high > 0:
         low, g_low = high, g_high
         if high >= LARGEST / 4:
             return Range(low if curve.delta(low).lo > delta else 0.0, INF)
         high *= 4
-        g_high = measure_gap(high)
+        g_high = measure_gap_of_curve(high)
     while g_low < 0 and low > 0:
         high, g_high = low, g_low
         low = low / 4 if low > TINY_EPSILON else 0.0
-        g_low = measure_gap(low)
-    root = _find_root(measure_gap, low, high, g_low, g_high)
-    return Range(bound_root_from_below(curve, delta, root), bound_root_from_above(curve, delta, root))
+        g_low = measure_gap_of_curve(low)
+    root = _find_root_of_curve_gap(measure_gap_of_curve, low, high, g_low, g_high)
+    return Range(bound_curve_root_from_below(curve, delta, root), bound_curve_root_from_above(curve, delta, root))
 
 
 TINY_EPSILON = 1e-300
@@ -103,7 +103,9 @@ _CLOSE = 4e-16
 """Relative width of the bracket at which the search ends, two ulps. Certified ends are then searched near the root."""
 
 
-def _find_root(gap: Callable[[float], float], low: float, high: float, g_low: float, g_high: float) -> float:
+def _find_root_of_curve_gap(
+    gap: Callable[[float], float], low: float, high: float, g_low: float, g_high: float
+) -> float:
     """Returns a zero of the decreasing function ``gap``, accurate to a few ulps.
 
     The method is regula falsi with the Illinois rule and bisections.
@@ -131,7 +133,7 @@ def _find_root(gap: Callable[[float], float], low: float, high: float, g_low: fl
     return 0.5 * (low + high)
 
 
-def bound_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
+def bound_curve_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just above ``root`` where the curve is certified to be at most ``delta``.
 
     Returns infinity if none is found.
@@ -144,7 +146,7 @@ def bound_root_from_above(curve: PrivacyCurve, delta: float, root: float) -> flo
     return INF
 
 
-def bound_root_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
+def bound_curve_root_from_below(curve: PrivacyCurve, delta: float, root: float) -> float:
     """Returns an epsilon just below ``root`` where the curve is certified to exceed ``delta``; 0 if none is found."""
     step = max(root * 2.0**-52, TINY_EPSILON)
     while step < root:

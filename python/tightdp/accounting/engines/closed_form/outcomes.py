@@ -23,9 +23,9 @@ from ...pairs.kinds import has_any_type
 from ...pairs.replacement import ReplacedClass
 from ...pairs.replacement import bracket_losses as losses_of
 from ..engine_interface import Direction, Parts
-from .atoms import MOST_ATOMS, FiniteLossDistribution, count_atoms, list_atoms, may_fail
+from .atoms import MOST_ATOMS, FiniteLossDistribution, count_loss_atoms, list_loss_atoms, may_have_infinite_loss
 from .binomial import CONTEXT
-from .law import PrivacyCurve, bound_root_from_above, bound_root_from_below
+from .law import PrivacyCurve, bound_curve_root_from_above, bound_curve_root_from_below
 from .single import BracketedCurve
 
 MOST_OUTCOMES = 1 << 17
@@ -53,7 +53,7 @@ def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | Non
         total *= _count_outcomes(mechanism, count)
         if not 0 < total <= MOST_OUTCOMES:
             return None
-    two = any(_has_two_distributions(mechanism) for mechanism, _ in parts)
+    two = any(_has_two_loss_distributions(mechanism) for mechanism, _ in parts)
     high = FewOutcomesCurve(parts, direction, True)
     found = BracketedCurve(FewOutcomesCurve(parts, direction, False), high) if two else high
     found.making_units = _TABLE_UNITS * total * (1 + two)
@@ -63,11 +63,11 @@ def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | Non
 def _count_outcomes(mechanism: m.Mechanism, count: int) -> int:
     """Returns the number of outcomes of ``count`` steps; 0 if it is too large or unknown."""
     if isinstance(mechanism, m.RandomAllocation):
-        found = _count_multisets(_count_allocated_kinds(mechanism), mechanism.steps)
-        if not found or not _is_feasible(mechanism, found):
+        found = _count_multisets(_count_allocated_atoms(mechanism), mechanism.steps)
+        if not found or not _is_allocation_feasible(mechanism, found):
             return 0
         return found if count == 1 else _count_multisets(found, count)
-    kinds = count_atoms(mechanism)
+    kinds = count_loss_atoms(mechanism)
     return 0 if kinds is None or kinds > MOST_ATOMS else _count_multisets(max(kinds, 1), count)
 
 
@@ -80,25 +80,25 @@ def _count_multisets(kinds: int, size: int) -> int:
     return found if found <= MOST_OUTCOMES else 0
 
 
-def _count_allocated_kinds(mechanism: m.RandomAllocation) -> int:
+def _count_allocated_atoms(mechanism: m.RandomAllocation) -> int:
     """Returns the number of Q's atoms, including those where P has no mass."""
-    found = count_atoms(mechanism.mechanism) or 0
-    return found + may_fail(mechanism.mechanism) if found else 0
+    found = count_loss_atoms(mechanism.mechanism) or 0
+    return found + may_have_infinite_loss(mechanism.mechanism) if found else 0
 
 
-def _is_feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
+def _is_allocation_feasible(mechanism: m.RandomAllocation, outcomes: int) -> bool:
     """Tells whether the ratios of an allocation take little work and stay in range."""
     steps, k = mechanism.steps, mechanism.selected
-    columns = min(steps, count_atoms(mechanism.mechanism) or 0)
+    columns = min(steps, count_loss_atoms(mechanism.mechanism) or 0)
     if outcomes * columns * (k + 1) * (k + 1) > _MOST_WORK:
         return False
     if min(k, steps - k) * math.log(steps + 1) > _MOST_LOG:
         return False
-    losses = [atom.loss for atom in list_atoms(mechanism.mechanism, "remove", True).atoms]
+    losses = [atom.loss for atom in list_loss_atoms(mechanism.mechanism, "remove", True).atoms]
     return bool(losses) and k * (max(losses) - min(losses)) < _MOST_LOG
 
 
-def _has_two_distributions(mechanism: m.Mechanism) -> bool:
+def _has_two_loss_distributions(mechanism: m.Mechanism) -> bool:
     """Tells whether the mechanism is bounded by two different distributions, one on each side."""
     inner = getattr(mechanism, "mechanism", mechanism)
     if isinstance(inner, PrivacyLoss):
@@ -106,7 +106,7 @@ def _has_two_distributions(mechanism: m.Mechanism) -> bool:
     return isinstance(inner, ReplacedClass) and losses_of(inner)[0] is not losses_of(inner)[1]
 
 
-def build_allocated_curve(
+def build_allocation_outcome_curve(
     less: FiniteLossDistribution,
     more: FiniteLossDistribution,
     steps: int,
@@ -141,8 +141,8 @@ class TabulatedCurve(PrivacyCurve):
         found = self.outcome_table
         work_charge(_SUM_UNITS * len(found.low))
         return Range(
-            found.sum_above(epsilon, found.low, -1.0) + found.infinity.lo * (1 - 2 * ULP),
-            found.sum_above(epsilon, found.high, 1.0) + found.infinity.hi * (1 + 2 * ULP),
+            found.sum_delta_above(epsilon, found.low, -1.0) + found.infinity.lo * (1 - 2 * ULP),
+            found.sum_delta_above(epsilon, found.high, 1.0) + found.infinity.hi * (1 + 2 * ULP),
         )
 
     def invert_delta(self, delta: float) -> Range:
@@ -150,8 +150,8 @@ class TabulatedCurve(PrivacyCurve):
         if delta < found.infinity.lo:
             return Range(INF)
         root = found.estimate_root(delta)
-        above = INF if delta < found.infinity.hi else bound_root_from_above(self, delta, root)
-        return Range(bound_root_from_below(self, delta, root), above)
+        above = INF if delta < found.infinity.hi else bound_curve_root_from_above(self, delta, root)
+        return Range(bound_curve_root_from_below(self, delta, root), above)
 
 
 class FewOutcomesCurve(TabulatedCurve):
@@ -162,7 +162,7 @@ class FewOutcomesCurve(TabulatedCurve):
 
     @property
     def outcome_table(self) -> _OutcomeTable:
-        return _build_table(*self._key)
+        return _build_outcome_table(*self._key)
 
 
 class _OutcomeTable(NamedTuple):
@@ -178,7 +178,7 @@ class _OutcomeTable(NamedTuple):
     errors: _Array
     infinity: Range
 
-    def sum_above(self, epsilon: float, losses: _Array, sign: float) -> float:
+    def sum_delta_above(self, epsilon: float, losses: _Array, sign: float) -> float:
         """Returns the sum of P's mass times 1 - e^{epsilon - loss} over the losses above epsilon.
 
         It is rounded up if ``sign`` is 1, and down if ``sign`` is -1.
@@ -234,12 +234,12 @@ class _Outcomes(NamedTuple):
         infinity = -expm1(count * log1p(-self.infinity))
         if not len(self.losses):
             return self._replace(infinity=infinity)
-        found = _Multisets(len(self.losses), count)
+        found = _OutcomeMultisets(len(self.losses), count)
         return _Outcomes(
             found.sum_values(self.losses),
             found.log_number() + found.sum_values(self.log_p),
-            found.sum_values(self.loss_error) + _bound_rounding(count, self.losses),
-            found.sum_values(self.log_error) + _bound_rounding(count, self.log_p) + found.rounding,
+            found.sum_values(self.loss_error) + _bound_rounding_of_outcomes(count, self.losses),
+            found.sum_values(self.log_error) + _bound_rounding_of_outcomes(count, self.log_p) + found.rounding,
             infinity.limit_to(0.0, 1.0),
         )
 
@@ -250,16 +250,18 @@ class _Outcomes(NamedTuple):
             np.add.outer(self.losses, other.losses).ravel(),
             np.add.outer(self.log_p, other.log_p).ravel(),
             np.add.outer(
-                self.loss_error + _bound_rounding(1, self.losses), other.loss_error + _bound_rounding(1, other.losses)
+                self.loss_error + _bound_rounding_of_outcomes(1, self.losses),
+                other.loss_error + _bound_rounding_of_outcomes(1, other.losses),
             ).ravel(),
             np.add.outer(
-                self.log_error + _bound_rounding(1, self.log_p), other.log_error + _bound_rounding(1, other.log_p)
+                self.log_error + _bound_rounding_of_outcomes(1, self.log_p),
+                other.log_error + _bound_rounding_of_outcomes(1, other.log_p),
             ).ravel(),
             infinity.limit_to(0.0, 1.0),
         )
 
 
-def _bound_rounding(count: int, values: _Long) -> float:
+def _bound_rounding_of_outcomes(count: int, values: _Long) -> float:
     """Returns a bound on the rounding error of sum_i n_i v_i, where v_i are the ``values``.
 
     The n_i are whole numbers >= 0 with a sum of at most ``count``.
@@ -267,7 +269,7 @@ def _bound_rounding(count: int, values: _Long) -> float:
     return 16 * _DIGITS * count * float(np.abs(values).max(initial=0.0))
 
 
-class _Multisets:
+class _OutcomeMultisets:
     """The multisets of ``size`` things of ``kinds`` kinds, in the smaller of two descriptions.
 
     A multiset is a row of size + kinds - 1 places, of which kinds - 1 hold a bar and the others a thing. The bars
@@ -345,16 +347,16 @@ class _Multisets:
         return found
 
 
-def _list_outcomes(mechanism: m.Mechanism, direction: Direction, high: bool) -> _Outcomes:
+def _list_outcomes_of_mechanism(mechanism: m.Mechanism, direction: Direction, high: bool) -> _Outcomes:
     """Returns the outcomes of one step or one allocation."""
     if isinstance(mechanism, m.RandomAllocation):
         return _build_allocated_outcomes(
-            list_atoms(mechanism.mechanism, "remove", high), mechanism.steps, mechanism.selected, direction
+            list_loss_atoms(mechanism.mechanism, "remove", high), mechanism.steps, mechanism.selected, direction
         )
-    return _convert_atoms(list_atoms(mechanism, direction, high))
+    return _convert_atoms_to_outcomes(list_loss_atoms(mechanism, direction, high))
 
 
-def _convert_atoms(found: FiniteLossDistribution) -> _Outcomes:
+def _convert_atoms_to_outcomes(found: FiniteLossDistribution) -> _Outcomes:
     """Returns the atoms of one step as outcomes, in long doubles."""
     losses, log_p = (
         _as_long_doubles([one.loss for one in found.atoms]),
@@ -363,8 +365,8 @@ def _convert_atoms(found: FiniteLossDistribution) -> _Outcomes:
     return _Outcomes(
         losses,
         log_p,
-        _widen_doubles([one.loss_error for one in found.atoms]) + _bound_rounding(1, losses),
-        _widen_doubles([one.log_error for one in found.atoms]) + _bound_rounding(1, log_p),
+        _widen_doubles([one.loss_error for one in found.atoms]) + _bound_rounding_of_outcomes(1, losses),
+        _widen_doubles([one.log_error for one in found.atoms]) + _bound_rounding_of_outcomes(1, log_p),
         found.infinity,
     )
 
@@ -375,7 +377,7 @@ def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, d
     Under Q the steps are independent. The ratio of P's mass to Q's is e_k / C(steps, k), where e_k is the elementary
     symmetric polynomial of degree k of the ratios of the steps.
     """
-    base = _convert_atoms(few)
+    base = _convert_atoms_to_outcomes(few)
     hidden = few.hidden.lo > 0
     log_q = base.log_p - base.losses
     ratios = base.losses
@@ -386,7 +388,7 @@ def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, d
     top = ratios.max()
     scaled = np.exp(ratios - top)
     scaled = np.append(scaled, np.longdouble(0)) if hidden else scaled
-    found = _Multisets(len(log_q), steps)
+    found = _OutcomeMultisets(len(log_q), steps)
     symmetric = found.evaluate_symmetric(scaled, k)
     seen = symmetric > 0
     with np.errstate(divide="ignore"):
@@ -399,7 +401,7 @@ def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, d
     uncertain = (few.hidden.hi - few.hidden.lo) / few.hidden.lo if hidden else 0.0
     log_error = (
         steps * (float((base.log_error + base.loss_error).max()) + uncertain)
-        + _bound_rounding(steps, log_q)
+        + _bound_rounding_of_outcomes(steps, log_q)
         + found.rounding
     )
     lost = (
@@ -426,11 +428,11 @@ def _widen_doubles(values: list[float]) -> _Long:
 
 
 @lru_cache(maxsize=8)
-def _build_table(parts: Parts, direction: Direction, high: bool) -> _OutcomeTable:
+def _build_outcome_table(parts: Parts, direction: Direction, high: bool) -> _OutcomeTable:
     """Returns the sorted outcomes of the composition of all parts."""
     found: _Outcomes | None = None
     for mechanism, count in parts:
-        one = _list_outcomes(mechanism, direction, high).repeat_steps(count)
+        one = _list_outcomes_of_mechanism(mechanism, direction, high).repeat_steps(count)
         found = one if found is None else found.combine_with(one)
     assert found is not None
     return _sort_outcomes(found)

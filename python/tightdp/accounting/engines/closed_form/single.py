@@ -134,11 +134,13 @@ class SampledRemoveCurve(PrivacyCurve):
         self.q = q
 
     def evaluate_delta(self, epsilon: float) -> Range:
-        return self.q * self.curve.delta(_remove_sampling(epsilon, self.q))
+        return self.q * self.curve.delta(_remove_sampling_from_epsilon(epsilon, self.q))
 
     def invert_delta(self, delta: float) -> Range:
         inner = self.curve.epsilon(Range(delta) / self.q)
-        return Range(_apply_sampling(inner.lo, self.q).lo, _apply_sampling(inner.hi, self.q).hi).limit_to(0.0, INF)
+        return Range(
+            _apply_sampling_to_epsilon(inner.lo, self.q).lo, _apply_sampling_to_epsilon(inner.hi, self.q).hi
+        ).limit_to(0.0, INF)
 
 
 class SampledAddCurve(PrivacyCurve):
@@ -154,20 +156,20 @@ class SampledAddCurve(PrivacyCurve):
 
     def evaluate_delta(self, epsilon: float) -> Range:
         left = (-expm1(epsilon - self.end)).limit_to(0.0, 1.0)
-        return left * self.curve.delta(-_remove_sampling(-epsilon, self.q))
+        return left * self.curve.delta(-_remove_sampling_from_epsilon(-epsilon, self.q))
 
     def bracket_epsilon(self, delta: float) -> tuple[float, float]:
         return 0.0, self.end.hi
 
 
-def _remove_sampling(epsilon: float, q: float) -> Range:
+def _remove_sampling_from_epsilon(epsilon: float, q: float) -> Range:
     """Returns log(1 + (e^eps - 1)/q). It is minus infinity for eps <= log(1 - q)."""
     if epsilon > _LARGE:
         return epsilon - log(q) + log1p(-(1 - Range(q)) * exp(-epsilon))
     return log1p(expm1(epsilon) / q)
 
 
-def _apply_sampling(epsilon: float, q: float) -> Range:
+def _apply_sampling_to_epsilon(epsilon: float, q: float) -> Range:
     """Returns log(1 + q (e^eps - 1)), for eps >= 0."""
     return Range(INF) if epsilon == INF else log_mixed(Range(epsilon), q)
 

@@ -32,18 +32,18 @@ class Truncation(NamedTuple):
     """The probability that the record is in the batch."""
 
 
-def compute_truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
+def compute_sample_truncation(q: float, batch_size: int, dataset_size: int) -> Truncation:
     """Returns the probabilities of a cut, and of the record in the batch, as ranges."""
-    return _compute_with_terms(q, batch_size, dataset_size)[0]
+    return _compute_truncation_with_terms(q, batch_size, dataset_size)[0]
 
 
-def charge_truncation(q: float, batch_size: int, dataset_size: int) -> None:
-    """Charges the work of ``compute_truncation``, whether its result is cached or not."""
-    work_charge(_UNITS * _compute_with_terms(q, batch_size, dataset_size)[1])
+def charge_sample_truncation(q: float, batch_size: int, dataset_size: int) -> None:
+    """Charges the work of ``compute_sample_truncation``, whether its result is cached or not."""
+    work_charge(_UNITS * _compute_truncation_with_terms(q, batch_size, dataset_size)[1])
 
 
 @lru_cache(maxsize=256)
-def _compute_with_terms(q: float, batch_size: int, dataset_size: int) -> tuple[Truncation, int]:
+def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int) -> tuple[Truncation, int]:
     """Returns the truncation and the number of terms that were added up for it."""
     tail, terms = _sum_binomial_tail(dataset_size - 1, q, batch_size)
     cut = tail.limit_to(0.0, 1.0)

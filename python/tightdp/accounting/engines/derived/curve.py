@@ -11,9 +11,9 @@ from ....selections_and_groups import Derived, RepeatAndSelect
 from ...numerics.work import try_to_spend_work
 from ...pairs.repetitions import build_repetitions
 from . import selections
-from .groups import MARGIN, ChainOfLines, KnownLimits, build_chain, find_crossing
+from .groups import MARGIN, ChainOfLines, KnownLimits, build_chain_of_lines, find_crossing_of_chains
 from .inner_run import KnownRun
-from .lines import Lines
+from .lines import LinesOfRun
 
 _LOOSE = 1e-3
 """Largest relative distance of the lines from a curve, and of the chords between corners from the lines."""
@@ -27,17 +27,19 @@ _MOST = 1000
 """Largest number of chains. It limits the number of corners of the curve."""
 
 
-def list_curve_points(mechanism: Derived, links: Sequence[KnownRun], known: KnownLimits) -> list[tuple[float, float]]:
+def list_points_of_derived_curve(
+    mechanism: Derived, links: Sequence[KnownRun], known: KnownLimits
+) -> list[tuple[float, float]]:
     """Returns points (e^epsilon, upper bound of delta) of the curve of ``mechanism``.
 
     Each point is the slope and the height of a chain of lines. The number of points depends on the budget of work.
     """
     if isinstance(mechanism, RepeatAndSelect):
-        links = [selections.as_one_link(build_repetitions(mechanism), links[0])]
-    distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
+        links = [selections.as_one_link_of_chain(build_repetitions(mechanism), links[0])]
+    distinct = {id(run): LinesOfRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:
-        found = _find_lowest_chains(chain, known)
+        found = _find_lowest_chains_of_lines(chain, known)
         used = {
             (id(lines), i) for each in found for lines, i in zip(chain, each.used, strict=True) if each.height > _FAINT
         }
@@ -47,20 +49,20 @@ def list_curve_points(mechanism: Derived, links: Sequence[KnownRun], known: Know
     return [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
 
 
-def _find_lowest_chains(links: Sequence[Lines], known: KnownLimits) -> list[ChainOfLines]:
+def _find_lowest_chains_of_lines(links: Sequence[LinesOfRun], known: KnownLimits) -> list[ChainOfLines]:
     """Returns the chains that are lowest somewhere. Chains that are hardly below their neighbours are left out."""
     lines = known.limit_lines
-    steep, flat = build_chain(links, lines, 0.0), build_chain(links, lines, 1.0)
+    steep, flat = build_chain_of_lines(links, lines, 0.0), build_chain_of_lines(links, lines, 1.0)
     if not steep.slope <= _STEEPEST:
-        steep = build_chain(links, lines, 1 / _STEEPEST)
+        steep = build_chain_of_lines(links, lines, 1 / _STEEPEST)
     found = [steep, flat]
     beside = [(steep, flat)]
     while beside and len(found) < _MOST and try_to_spend_work(_UNITS * len(links)):
         one, other = beside.pop(0)
-        at = find_crossing(one, other)
+        at = find_crossing_of_chains(one, other)
         if not 0 < at < 1:
             continue
-        between = build_chain(links, lines, at)
+        between = build_chain_of_lines(links, lines, at)
         if between.slope * at + between.height < (one.slope * at + one.height) * (1 - _LOOSE):
             found.append(between)
             beside += [(one, between), (between, other)]

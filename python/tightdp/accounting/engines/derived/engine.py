@@ -14,7 +14,7 @@ from .inner_run import KnownRun
 _NAME = "derived"
 
 
-def delta(
+def bound_derived_delta(
     mechanism: Derived, links: Sequence[KnownRun], epsilon: float, known: KnownLimits, above: bool = False
 ) -> Bound:
     """Returns bounds on delta(epsilon) at any finite epsilon. With ``above``, only the upper end counts.
@@ -23,17 +23,17 @@ def delta(
     """
     least = max((-expm1(epsilon)).lo, 0.0)
     if isinstance(mechanism, RepeatAndSelect):
-        lower, upper = selections.delta(mechanism, links[0], epsilon, known, above)
+        lower, upper = selections.bound_delta_of_selection(mechanism, links[0], epsilon, known, above)
     else:
-        lower, upper = 0.0, groups.delta(links, epsilon, known)
+        lower, upper = 0.0, groups.bound_group_delta(links, epsilon, known)
     lower = max(lower, least)
     return Bound(lower, min(max(upper, lower), 1.0), _NAME)
 
 
-def epsilon(mechanism: Derived, links: Sequence[KnownRun], delta: float, known: KnownLimits) -> Bound:
+def bound_derived_epsilon(mechanism: Derived, links: Sequence[KnownRun], delta: float, known: KnownLimits) -> Bound:
     """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in (0, 1)."""
     if isinstance(mechanism, RepeatAndSelect):
-        lower, upper = selections.epsilon(mechanism, links[0], delta, known)
+        lower, upper = selections.bound_epsilon_of_selection(mechanism, links[0], delta, known)
     else:
-        lower, upper = 0.0, groups.epsilon(links, delta, known)
+        lower, upper = 0.0, groups.bound_group_epsilon(links, delta, known)
     return Bound(min(lower, upper), max(upper, 0.0), _NAME) if upper < INF else Bound(lower, INF, _NAME)

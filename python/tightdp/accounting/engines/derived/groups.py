@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ...numerics.work import try_to_spend_work
 from .inner_run import KnownRun
-from .lines import MOST, Lines
+from .lines import MOST, LinesOfRun
 
 MARGIN = 1e-11
 """Relative margin, larger than the error of a chain of 1000 products and sums of positive numbers."""
@@ -73,40 +73,40 @@ ANY = KnownLimits(1.0, math.inf)
 """No limits."""
 
 
-def delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -> float:
+def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: KnownLimits = ANY) -> float:
     """Returns an upper bound of delta(epsilon) of the chain of ``links``.
 
     The links must be in the order in which a probability passes them.
     """
-    if min(known.largest, _largest_loss(links)) <= epsilon < math.inf:
+    if min(known.largest, _find_largest_loss_of_chain(links)) <= epsilon < math.inf:
         return 0.0
     at = min(epsilon, MOST)  # delta never increases
-    return _search_chains(
+    return _search_chains_of_lines(
         links,
         known,
         lambda chain: chain.log_slope <= at - 4 * MARGIN,
-        lambda steep, flat: _average_height(steep, flat, at),
+        lambda steep, flat: _average_height_of_chain(steep, flat, at),
         nothing=1.0,
     )
 
 
-def epsilon(links: Sequence[KnownRun], delta: float, known: KnownLimits = ANY) -> float:
+def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: KnownLimits = ANY) -> float:
     """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if none is found."""
-    return _search_chains(
+    return _search_chains_of_lines(
         links,
         known,
         lambda chain: chain.height > delta,
-        lambda steep, flat: _solve_for_epsilon(steep, flat, delta),
-        nothing=min(known.largest, _largest_loss(links)),
+        lambda steep, flat: _solve_group_epsilon(steep, flat, delta),
+        nothing=min(known.largest, _find_largest_loss_of_chain(links)),
     )
 
 
-def _largest_loss(links: Sequence[KnownRun]) -> float:
+def _find_largest_loss_of_chain(links: Sequence[KnownRun]) -> float:
     """Returns the loss of the chain in which every link has delta 0."""
     return math.nextafter(math.fsum(run.largest for run in links), math.inf)
 
 
-def _search_chains(
+def _search_chains_of_lines(
     links: Sequence[KnownRun],
     known: KnownLimits,
     flat: Callable[[ChainOfLines], bool],
@@ -117,11 +117,11 @@ def _search_chains(
 
     In each round, lines are added next to those that the two chains use, until no further line could be lower.
     """
-    distinct = {id(run): Lines(run, _LOOSE / len(links)) for run in links}
+    distinct = {id(run): LinesOfRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     best = nothing
     while try_to_spend_work(_UNITS * len(links)):
-        steep, gentle = _bracket_by_chains(chain, known.limit_lines, flat)
+        steep, gentle = _bracket_group_by_chains(chain, known.limit_lines, flat)
         best = min(best, answer(steep, gentle))
         used = {(id(lines), i) for each in (steep, gentle) for lines, i in zip(chain, each.used, strict=True)}
         found = [lines.refine_lines([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]
@@ -130,15 +130,15 @@ def _search_chains(
     return best
 
 
-def _bracket_by_chains(
-    links: Sequence[Lines], known: Sequence[Line], flat: Callable[[ChainOfLines], bool]
+def _bracket_group_by_chains(
+    links: Sequence[LinesOfRun], known: Sequence[Line], flat: Callable[[ChainOfLines], bool]
 ) -> tuple[ChainOfLines, ChainOfLines]:
     """Returns two neighbouring chains, the last one that is not ``flat`` and the first one that is.
 
     For each p, the lowest chain at p is a tangent of a concave curve. With growing p it becomes flatter, and its height
     at 0 grows.
     """
-    steep, gentle = build_chain(links, known, 0.0), build_chain(links, known, 1.0)
+    steep, gentle = build_chain_of_lines(links, known, 0.0), build_chain_of_lines(links, known, 1.0)
     if flat(steep):
         return steep, steep
     if not flat(gentle):
@@ -147,10 +147,10 @@ def _bracket_by_chains(
     for step in range(_STEPS):
         if high - low <= _NARROW:
             break
-        at = find_crossing(steep, gentle)
+        at = find_crossing_of_chains(steep, gentle)
         crossed = step % 2 == 0 and 0 < at < 1 and low < math.log(at) < high
         middle = math.log(at) if crossed else 0.5 * (low + high)
-        between = build_chain(links, known, at if crossed else math.exp(middle))
+        between = build_chain_of_lines(links, known, at if crossed else math.exp(middle))
         if crossed and between.slope * at + between.height >= (gentle.slope * at + gentle.height) * (1 - _SAME):
             break  # no chain is below both
         if flat(between):
@@ -160,12 +160,12 @@ def _bracket_by_chains(
     return steep, gentle
 
 
-def find_crossing(steep: ChainOfLines, gentle: ChainOfLines) -> float:
+def find_crossing_of_chains(steep: ChainOfLines, gentle: ChainOfLines) -> float:
     """Returns the probability p at which two chains are equally high."""
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
-def build_chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> ChainOfLines:
+def build_chain_of_lines(links: Sequence[LinesOfRun], known: Sequence[Line], p: float) -> ChainOfLines:
     """Returns the lowest chain at ``p``, or one of the ``known`` lines if that is lower there.
 
     Each link uses the line that is lowest at the image of ``p`` under the lines of the links before.
@@ -188,7 +188,7 @@ def build_chain(links: Sequence[Lines], known: Sequence[Line], p: float) -> Chai
     return found
 
 
-def _average_height(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
+def _average_height_of_chain(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
     """Returns the height of the weighted mean of two chains whose slope is e^epsilon.
 
     If one of the chains is lower and its slope is at most e^epsilon, returns the height of that chain.
@@ -205,8 +205,8 @@ def _average_height(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> 
     return min(best * (1 + MARGIN), 1.0)
 
 
-def _solve_for_epsilon(steep: ChainOfLines, flat: ChainOfLines, delta: float) -> float:
-    """Returns an epsilon at which ``_average_height`` is at most ``delta``; infinite if none is found."""
+def _solve_group_epsilon(steep: ChainOfLines, flat: ChainOfLines, delta: float) -> float:
+    """Returns an epsilon at which ``_average_height_of_chain`` is at most ``delta``; infinite if none is found."""
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
         share = (flat.height - delta) / (flat.height - steep.height)
@@ -215,6 +215,6 @@ def _solve_for_epsilon(steep: ChainOfLines, flat: ChainOfLines, delta: float) ->
         log_slope = flat.log_slope
     for wider in (1e-10, 1e-8, 1e-6):  # epsilon is increased until the bound holds despite roundings
         epsilon = max(log_slope, 0.0) + wider * (1 + abs(log_slope))
-        if epsilon <= MOST and _average_height(steep, flat, epsilon) <= delta:
-            return 0.0 if _average_height(steep, flat, 0.0) <= delta else epsilon
+        if epsilon <= MOST and _average_height_of_chain(steep, flat, epsilon) <= delta:
+            return 0.0 if _average_height_of_chain(steep, flat, 0.0) <= delta else epsilon
     return math.inf

@@ -27,7 +27,7 @@ _NARROWEST = 2.0**-24
 """Relative width at which an interval is not halved in any case."""
 
 
-class Lines:
+class LinesOfRun:
     """The lines of one link that are lowest at some p. At p = ``turns[i]``, line i + 1 becomes lower than line i.
 
     The steepest line is the first one. The last line is the constant 1, which bounds every probability.
@@ -43,7 +43,7 @@ class Lines:
         self._done: set[float] = set()
         """Left ends of the intervals in which no further line gains more than the tolerance."""
         for e in -_FIRST, 0.0, _FIRST, 2 * _FIRST:
-            self._look_at(min(max(e, self._bottom), self._top))
+            self._add_line_at(min(max(e, self._bottom), self._top))
         self._keep_lowest_lines()
 
     def refine_lines(self, used: Iterable[int]) -> bool:
@@ -55,12 +55,14 @@ class Lines:
             for high, low in pairwise(lowest[i : i + 3]):
                 k, j = bisect_left(around, low), bisect_left(around, high)
                 beside |= {(low, around[k + 1]), (around[j - 1], high)}
-        found = [self._insert_between(a, b) for a, b in sorted(beside)]  # a list, so that every interval gets its line
+        found = [
+            self._insert_line_between(a, b) for a, b in sorted(beside)
+        ]  # a list, so that every interval gets its line
         if any(found):
             self._keep_lowest_lines()
         return any(found)
 
-    def _look_at(self, e: float) -> bool:
+    def _add_line_at(self, e: float) -> bool:
         """Adds the line of the epsilon ``e``. Returns False if it is there already."""
         if e in self._delta:
             return False
@@ -68,21 +70,21 @@ class Lines:
         insort(self._nodes, e)
         return True
 
-    def _insert_between(self, a: float, b: float) -> bool:
+    def _insert_line_between(self, a: float, b: float) -> bool:
         """Adds a line between the epsilons ``a`` and ``b`` if it may gain enough. Tells whether a line was added."""
         if a == -math.inf:
-            return self._look_at(max(min(2 * b, -_FIRST), self._bottom))
+            return self._add_line_at(max(min(2 * b, -_FIRST), self._bottom))
         if b == math.inf:
-            return self._look_at(min(max(2 * a, _FIRST), self._top))
+            return self._add_line_at(min(max(2 * a, _FIRST), self._top))
         if a in self._done or b - a <= _NARROWEST * max(abs(a), abs(b), _FIRST):
             return False
         middle = 0.5 * (a + b)
-        self._look_at(middle)
-        if b - a <= _WIDEST and self._measure_gain(a, middle, b) <= self._tolerance:
+        self._add_line_at(middle)
+        if b - a <= _WIDEST and self._measure_gain_of_line(a, middle, b) <= self._tolerance:
             self._done |= {a, middle}
         return True
 
-    def _measure_gain(self, a: float, middle: float, b: float) -> float:
+    def _measure_gain_of_line(self, a: float, middle: float, b: float) -> float:
         """Returns how far the line of ``middle`` is below the crossing of the lines of ``a`` and ``b``, relatively."""
         at = max(self._delta[a] - self._delta[b], 0.0) / (math.exp(b) - math.exp(a))
         before = math.exp(a) * at + self._delta[a]
@@ -97,13 +99,15 @@ class Lines:
                 continue  # the slope equals that of the line before, up to rounding
             while kept and kept[-1][2] >= d:
                 kept.pop()
-            while len(kept) > 1 and _intersect_lines(kept[-1], line) <= _intersect_lines(kept[-2], kept[-1]):
+            while len(kept) > 1 and _intersect_probability_lines(kept[-1], line) <= _intersect_probability_lines(
+                kept[-2], kept[-1]
+            ):
                 kept.pop()
             kept.append(line)
         self.log_slopes, self.slopes, self.heights = ([line[i] for line in kept] for i in range(3))
-        self.turns = [_intersect_lines(steep, flat) for steep, flat in pairwise(kept)]
+        self.turns = [_intersect_probability_lines(steep, flat) for steep, flat in pairwise(kept)]
 
 
-def _intersect_lines(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
+def _intersect_probability_lines(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
     """Returns the p at which two lines cross."""
     return (flat[2] - steep[2]) / (steep[1] - flat[1])

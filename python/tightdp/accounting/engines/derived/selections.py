@@ -37,7 +37,7 @@ _BESIDE = 0.0, 0.5, 0.9, 0.98
 outputs."""
 
 
-def delta(
+def bound_delta_of_selection(
     mechanism: RepeatAndSelect, run: KnownRun, epsilon: float, known: groups.KnownLimits, above: bool = False
 ) -> tuple[float, float]:
     """Returns lower and upper bounds of delta. With ``above`` only the upper one is computed, and the lower one is 0.
@@ -45,44 +45,50 @@ def delta(
     The caller adds the trivial lower bound.
     """
     runs = build_repetitions(mechanism)
-    upper = _build_upper_curve(runs, run)(epsilon).upper
+    upper = _build_upper_selection_curve(runs, run)(epsilon).upper
     if above:
         return 0.0, upper
     lower = (
-        _bound_from_below(runs, run, epsilon)
+        _bound_selection_from_below(runs, run, epsilon)
         if epsilon >= 0
-        else _mirror_delta(_bound_from_below(runs, _reverse_run(run), -epsilon), epsilon).lo
+        else _mirror_selection_delta(_bound_selection_from_below(runs, _reverse_known_run(run), -epsilon), epsilon).lo
     )
-    if lower < upper * (1 - _WIDE) and not _is_on_hull(runs, run, epsilon, upper):
-        upper = min(upper, groups.delta([as_one_link(runs, run)], epsilon, known))
+    if lower < upper * (1 - _WIDE) and not _is_selection_on_hull(runs, run, epsilon, upper):
+        upper = min(upper, groups.bound_group_delta([as_one_link_of_chain(runs, run)], epsilon, known))
     return lower, upper
 
 
-def epsilon(mechanism: RepeatAndSelect, run: KnownRun, delta: float, known: groups.KnownLimits) -> tuple[float, float]:
+def bound_epsilon_of_selection(
+    mechanism: RepeatAndSelect, run: KnownRun, delta: float, known: groups.KnownLimits
+) -> tuple[float, float]:
     """Returns lower and upper bounds of epsilon.
 
     The upper bound is the gain of selecting plus the epsilon of one run, at ``delta`` divided by the mean number of
     runs.
     """
     runs = build_repetitions(mechanism)
-    gain = _compute_gain(runs, run)
+    gain = _compute_gain_of_selecting(runs, run)
     share = (delta / runs.mean).lo
     once = run.epsilon(share) if 0 < share < 1 else Bound(0.0, 0.0 if share >= 1 else INF, "trivial")
     upper = (Range(once.upper) + gain).hi if share < 1 else 0.0
     if once.upper == 0 and 0 < upper < INF:  # the run's own epsilon may be negative
-        upper = _bisect_last_above(lambda eps: _bound_selected_delta(runs, run, gain, eps) > delta, 0.0, upper)[1]
-    if 0 < upper < INF and not _is_on_hull(runs, run, upper, delta):
-        upper = min(upper, groups.epsilon([as_one_link(runs, run)], delta, known))
+        upper = _bisect_selection_epsilon(lambda eps: _bound_selected_delta(runs, run, gain, eps) > delta, 0.0, upper)[
+            1
+        ]
+    if 0 < upper < INF and not _is_selection_on_hull(runs, run, upper, delta):
+        upper = min(upper, groups.bound_group_epsilon([as_one_link_of_chain(runs, run)], delta, known))
     # The lower bound is that of a test whose set of outputs is preferred to all others.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
-        low, _ = _bisect_last_above(lambda eps: _bound_smallest_gain(runs, run, eps, eps) > delta, start * high, high)
+        low, _ = _bisect_selection_epsilon(
+            lambda eps: _bound_delta_of_preferred_set(runs, run, eps, eps) > delta, start * high, high
+        )
         if low > start * high:
             return low, upper
     return 0.0, upper
 
 
-def _bisect_last_above(above: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+def _bisect_selection_epsilon(above: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
     """Returns a subinterval of [low, high] in which ``above`` turns from True to False, by bisection.
 
     Returns (low, low) if ``above(low)`` is False. ``above(high)`` is assumed to be False and not evaluated.
@@ -95,66 +101,65 @@ def _bisect_last_above(above: Callable[[float], bool], low: float, high: float) 
     return low, high
 
 
-def as_one_link(runs: Repetitions, run: KnownRun) -> KnownRun:
+def as_one_link_of_chain(runs: Repetitions, run: KnownRun) -> KnownRun:
     """Returns the selection as the only link of a chain. The bounds of this chain are the convex hull of its own."""
-    above = _build_upper_curve(runs, run)
+    above = _build_upper_selection_curve(runs, run)
     return replace(run, delta=above, above=above, largest=INF, largest_back=INF)
 
 
-def _is_on_hull(runs: Repetitions, run: KnownRun, epsilon: float, upper: float) -> bool:
+def _is_selection_on_hull(runs: Repetitions, run: KnownRun, epsilon: float, upper: float) -> bool:
     """Tells whether the upper end at ``epsilon`` is surely on the convex hull of all upper ends.
 
     The hull cannot improve such an upper end. The upper ends are convex in e^epsilon where they are below 1, so the
     chord that ends at ``epsilon`` is at least as steep as any line that touches them there from below. The upper end is
     on the hull if the line with the slope of this chord is below the curve at epsilon 0.
     """
-    before = _build_upper_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
+    before = _build_upper_selection_curve(runs, run)(_CHORD * epsilon).upper if 0 < epsilon <= _FAR else 1.0
     if not before < 1:
         return False
     steepest = (before - upper) / (math.exp(epsilon) - math.exp(_CHORD * epsilon))
     return upper + steepest * math.expm1(epsilon) < run.delta(0.0).lower
 
 
-def _build_upper_curve(runs: Repetitions, run: KnownRun) -> Callable[[float], Bound]:
+def _build_upper_selection_curve(runs: Repetitions, run: KnownRun) -> Callable[[float], Bound]:
     """Returns the function that bounds delta from above at any epsilon."""
 
     @cache
-    def prepare_forward() -> tuple[KnownRun, float]:
-        return run, _compute_gain(runs, run)
+    def prepare_run_forward() -> tuple[KnownRun, float]:
+        return run, _compute_gain_of_selecting(runs, run)
 
     @cache
-    def prepare_backward() -> tuple[KnownRun, float]:
-        return _reverse_run(run), _compute_gain(runs, _reverse_run(run))
+    def prepare_run_backward() -> tuple[KnownRun, float]:
+        return _reverse_known_run(run), _compute_gain_of_selecting(runs, _reverse_known_run(run))
 
-    def bound_from_above(epsilon: float) -> Bound:
+    def bound_selection_from_above(epsilon: float) -> Bound:
         if epsilon >= 0:
-            return Bound(0.0, min(_bound_selected_delta(runs, *prepare_forward(), epsilon), 1.0), "derived")
-        return Bound(
-            0.0,
-            min(_mirror_delta(_bound_selected_delta(runs, *prepare_backward(), -epsilon), epsilon).hi, 1.0),
-            "derived",
-        )
+            return Bound(0.0, min(_bound_selected_delta(runs, *prepare_run_forward(), epsilon), 1.0), "derived")
+        there = _bound_selected_delta(runs, *prepare_run_backward(), -epsilon)
+        return Bound(0.0, min(_mirror_selection_delta(there, epsilon).hi, 1.0), "derived")
 
-    return bound_from_above
+    return bound_selection_from_above
 
 
-def _compute_gain(runs: Repetitions, run: KnownRun) -> float:
+def _compute_gain_of_selecting(runs: Repetitions, run: KnownRun) -> float:
     """Returns an upper bound of the gain of selecting, by which its loss may exceed that of one run."""
     return runs.bound_gain(lambda eps: run.back(eps).upper)
 
 
-def _bound_from_below(runs: Repetitions, run: KnownRun, epsilon: float) -> float:
+def _bound_selection_from_below(runs: Repetitions, run: KnownRun, epsilon: float) -> float:
     """Returns the largest lower bound of delta that tests with several thresholds attain."""
-    gain = _compute_gain(runs, run)
-    return max(_bound_smallest_gain(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST)) for share in _SHARES)
+    gain = _compute_gain_of_selecting(runs, run)
+    return max(
+        _bound_delta_of_preferred_set(runs, run, epsilon, epsilon + min(share * gain, _FARTHEST)) for share in _SHARES
+    )
 
 
-def _reverse_run(run: KnownRun) -> KnownRun:
+def _reverse_known_run(run: KnownRun) -> KnownRun:
     """Returns the same run in the other direction."""
     return replace(run, delta=run.back, back=run.delta, largest=run.largest_back, largest_back=run.largest)
 
 
-def _mirror_delta(delta: float, epsilon: float) -> Range:
+def _mirror_selection_delta(delta: float, epsilon: float) -> Range:
     """Returns 1 - e^eps + e^eps delta'(-eps), where delta' is the curve of the reversed pair.
 
     The argument ``delta`` is the value delta'(-eps).
@@ -169,7 +174,7 @@ def _bound_selected_delta(runs: Repetitions, run: KnownRun, gain: float, epsilon
     return (runs.mean * run.delta((Range(epsilon) - gain).lo).upper).hi
 
 
-def _bound_smallest_gain(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
+def _bound_delta_of_preferred_set(runs: Repetitions, run: KnownRun, epsilon: float, threshold: float) -> float:
     """Returns a lower bound of the delta of a test whose set of outputs is preferred to all others.
 
     Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs has

@@ -27,8 +27,8 @@ from ...._core import (
 from ...numerics.outward import Range, exp, expm1
 from ...pairs.replacement import Replaced
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
-from ..grid.laws import loss_distribution
-from .kernels import Array, Side, bound_masses_below, list_epsilons
+from ..grid.laws import grid_loss_distribution
+from .kernels import Array, Side, bound_fixed_size_masses_below, list_epsilons_of_cells
 
 ABOVE, BELOW = 2700, 10_900
 """Grid points on either side of 0, of the upper and of the lower bound. Their transforms have 2^13 and 2^15 points."""
@@ -74,47 +74,49 @@ class FixedSize:
         return "it serves 2 to 16,384 equal steps on samples of fixed size, of Gaussian noise, under 'replace'"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        found = _ask_curve(parts, _choose_level(delta))
+        found = _ask_fixed_size_curve(parts, _choose_fixed_size_level(delta))
         if found is None:
             return Bound(0.0, math.inf, self.name, {})
         low = float(np.count_nonzero(found.below > delta) - 1) * found.below_spacing * (1 - 2**-50)
-        return _build_bound(max(low, 0.0), _invert_upper_curve(found.above, found.above_spacing, delta))
+        return _build_fixed_size_bound(
+            max(low, 0.0), _invert_upper_fixed_size_curve(found.above, found.above_spacing, delta)
+        )
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        rough = grid_delta(_build_joined_pair(*parts[0]), abs(epsilon), *_ROUGH)[1]
-        found = _ask_curve(parts, _choose_level(rough))
-        low, high = (0.0, 1.0) if found is None else _evaluate_curve(found, abs(epsilon))
+        rough = grid_delta(_build_joined_fixed_size_pair(*parts[0]), abs(epsilon), *_ROUGH)[1]
+        found = _ask_fixed_size_curve(parts, _choose_fixed_size_level(rough))
+        low, high = (0.0, 1.0) if found is None else _evaluate_fixed_size_curve(found, abs(epsilon))
         if epsilon < 0:  # delta(-eps) = 1 - e^-eps + e^-eps delta(eps)
             there = exp(Range(epsilon)) * Range(low, high) - expm1(Range(epsilon))
             low, high = max(there.lo, 0.0), min(there.hi, 1.0)
-        return _build_bound(low, high)
+        return _build_fixed_size_bound(low, high)
 
 
 ENGINE = FixedSize()
 
 
-def _build_bound(low: float, high: float) -> Bound:
+def _build_fixed_size_bound(low: float, high: float) -> Bound:
     """Returns both ends as a bound, whose width is one error term."""
     return Bound(low, high, ENGINE.name, {"adversary": high - low if low < high else 0.0})
 
 
-def _choose_level(delta: float) -> int:
+def _choose_fixed_size_level(delta: float) -> int:
     """Returns the power of ten that the grids are made for, so that one serves deltas up to ten times as large."""
     return max(math.floor(math.log10(max(delta, 1e-300))), -290)
 
 
-def _build_joined_pair(mechanism: m.Mechanism, count: int) -> list[tuple[GridLaw, float]]:
+def _build_joined_fixed_size_pair(mechanism: m.Mechanism, count: int) -> list[tuple[GridLaw, float]]:
     """Returns the joined pair of the grid engine, which dominates each step."""
-    return [(loss_distribution(mechanism, "remove").upper, float(count))]
+    return [(grid_loss_distribution(mechanism, "remove").upper, float(count))]
 
 
-def _ask_curve(parts: Parts, level: int) -> FixedSizeCurve | None:
+def _ask_fixed_size_curve(parts: Parts, level: int) -> FixedSizeCurve | None:
     """Returns the curve, or None if the budget does not allow it. A cached curve costs the same work."""
     mechanism, count = parts[0]
     assert isinstance(mechanism, Replaced), "refused parts were asked"
     before = work_spent()
     try:
-        found = _compute_curve(mechanism, count, level)
+        found = _compute_fixed_size_curve(mechanism, count, level)
     except _UnknownError:
         return None
     done = work_spent() - before
@@ -126,14 +128,14 @@ class _UnknownError(Exception):
 
 
 @lru_cache(maxsize=CURVES)
-def _compute_curve(replaced: Replaced, count: int, level: int) -> FixedSizeCurve:
+def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> FixedSizeCurve:
     """Returns the curve of ``count`` equal steps, for deltas from 10^``level`` up."""
     mechanism = replaced.mechanism
     assert isinstance(mechanism, m.FixedSizeSampled) and isinstance(mechanism.mechanism, m.Gaussian)
     before = work_spent()
     blocks = -(-count // BLOCK)
     each = -(-count // blocks)
-    joined = _build_joined_pair(replaced, blocks * each)
+    joined = _build_joined_fixed_size_pair(replaced, blocks * each)
     delta, share = 10.0**level, Range(mechanism.sample_size) / mechanism.dataset_size
     beyond = delta * _NOTHING / (blocks * each)
     reach, near, far = (grid_epsilon(joined, at, *_ROUGH)[1] for at in (beyond, delta, delta * _LEAST))
@@ -148,7 +150,7 @@ def _compute_curve(replaced: Replaced, count: int, level: int) -> FixedSizeCurve
     above = fixed_size_above(mu, share.hi, each, blocks, ABOVE, spacing, tilt, beyond)
     if not above.size:
         raise _UnknownError
-    below = _compute_lower_curve(
+    below = _compute_lower_fixed_size_curve(
         2 / mechanism.mechanism.noise_multiplier, share.lo, count, finer, tilt, delta * _LEAST / count
     )
     if not (below.size and work_charge(0)):
@@ -156,24 +158,26 @@ def _compute_curve(replaced: Replaced, count: int, level: int) -> FixedSizeCurve
     return FixedSizeCurve(above, spacing, below, finer, work_spent() - before)
 
 
-def _compute_lower_curve(mu: float, q: float, count: int, spacing: float, tilt: float, floor: float) -> Array:
+def _compute_lower_fixed_size_curve(
+    mu: float, q: float, count: int, spacing: float, tilt: float, floor: float
+) -> Array:
     """Returns the curve of an adversary who removes or adds, in blocks of steps."""
     block = -(-count // SWITCHES)
-    places, base = list_epsilons(BELOW, spacing), GridLaw.gaussian(mu)
+    places, base = list_epsilons_of_cells(BELOW, spacing), GridLaw.gaussian(mu)
     remove, add = (
         Side(*(ends.reshape(places.shape) for ends in grid_deltas(run, places.ravel(), 1e-6, floor, 1 << 20)))
         for run in ([(base.poisson(q, added), float(block))] for added in (False, True))
     )
     if not work_charge(0):  # the budget ended before the last of these deltas
         raise _UnknownError
-    choices = [bound_masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
+    choices = [bound_fixed_size_masses_below(one, other, spacing) for one, other in ((remove, add), (add, remove))]
     found = worst_below(np.array(choices), count // block, spacing, tilt)
     # If the error of a value exceeds it, the value at a larger epsilon is a better lower bound.
     falling: Array = np.maximum.accumulate(found[::-1])[::-1]
     return falling
 
 
-def _invert_upper_curve(above: Array, spacing: float, delta: float) -> float:
+def _invert_upper_fixed_size_curve(above: Array, spacing: float, delta: float) -> float:
     """Returns the epsilon at which the chords of the curve, convex in e^epsilon, reach ``delta``."""
     falling = np.minimum.accumulate(above)
     j = int(np.count_nonzero(falling > delta))
@@ -185,7 +189,7 @@ def _invert_upper_curve(above: Array, spacing: float, delta: float) -> float:
     return min((j - 1) * spacing + math.log1p(share * math.expm1(spacing)), j * spacing) * (1 + 2**-45)
 
 
-def _evaluate_curve(found: FixedSizeCurve, epsilon: float) -> tuple[float, float]:
+def _evaluate_fixed_size_curve(found: FixedSizeCurve, epsilon: float) -> tuple[float, float]:
     """Returns both ends at ``epsilon``: a point of the lower curve farther out, and a chord of the upper curve."""
     i = math.floor(min(epsilon / found.above_spacing, 2.0**53) * (1 - 2**-50))
     high = float(found.above.min())

@@ -26,19 +26,19 @@ class Side(NamedTuple):
     upper: Array
 
 
-def list_epsilons(n: int, h: float) -> Array:
+def list_epsilons_of_cells(n: int, h: float) -> Array:
     """Returns the epsilons at which a ``Side`` is evaluated, one row for each cell."""
     places: Array = (np.arange(n)[:, None] + np.array([0.5 - STEP, 0.5, 0.5 + STEP])) * h
     return places
 
 
-def bound_masses_below(right: Side, left: Side, h: float) -> Array:
+def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     """Returns the masses under P, at the losses -n h, ..., n h, of a distribution that the pair dominates.
 
     ``right`` bounds the pair, and ``left`` bounds the reversed pair.
     """
     n = len(right.lower)
-    behind, ahead = _bound_cell_ends(left, n, h, mirrored=True), _bound_cell_ends(right, n, h, mirrored=False)
+    behind, ahead = _bound_curve_at_cells(left, n, h, mirrored=True), _bound_curve_at_cells(right, n, h, mirrored=False)
     # The value at a node is under the lines of both neighbouring cells, which are below the curve.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
@@ -46,12 +46,12 @@ def bound_masses_below(right: Side, left: Side, h: float) -> Array:
     # The curve is at least 0. So the values may be set to 0 from the node before the first value <= 0 on.
     drowned = np.flatnonzero(values[n:] <= 0)
     values[max(n + int(drowned[0]) - 1, n) :] = 0.0
-    return _build_hull_masses(values, n, h)
+    return _build_masses_of_hull(values, n, h)
 
 
-def _bound_cell_ends(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
+def _bound_curve_at_cells(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
     """Returns the values at both ends of each cell of lines below the curve in x = e^eps, minus 1 - x if x < 1."""
-    at, edges = list_epsilons(n, h), np.arange(n + 1) * h
+    at, edges = list_epsilons_of_cells(n, h), np.arange(n + 1) * h
     low, high = side.lower, side.upper
     if mirrored:  # delta(-eps) less 1 - e^-eps is e^-eps times that of the reversed pair at eps
         at, edges = -at[::-1, ::-1], -edges[::-1]
@@ -65,7 +65,7 @@ def _bound_cell_ends(side: Side, n: int, h: float, mirrored: bool) -> tuple[Arra
     return start, end
 
 
-def _build_hull_masses(values: Array, n: int, h: float) -> Array:
+def _build_masses_of_hull(values: Array, n: int, h: float) -> Array:
     """Returns the masses of a convex hull, rounded down.
 
     It is that of these values at e^{-n h}, .. e^{n h}, and of 0 at x = 0, after (1 - x)_+ was added.

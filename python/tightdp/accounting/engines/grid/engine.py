@@ -20,7 +20,7 @@ from ...._core import grid_delta, grid_deltas, grid_epsilon
 from ....mechanisms import TruncatedPoissonSampled
 from ...pairs.members import has_no_privacy_loss
 from ...pairs.replacement import Replaced, Zeroed
-from ..closed_form.truncation import charge_truncation
+from ..closed_form.truncation import charge_sample_truncation
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import laws as grid_laws
 
@@ -42,7 +42,7 @@ class Grid:
         if not parts:
             return "nothing was composed"
         for mechanism, count in parts:
-            reason = grid_laws.explain_missing_distribution(mechanism, direction)
+            reason = grid_laws.explain_missing_grid_distribution(mechanism, direction)
             if reason:
                 return reason
             if count >= MOST_STEPS:
@@ -62,30 +62,30 @@ class Grid:
         self, parts: Parts, direction: Direction, epsilons: NDArray[np.float64], request: Request = DEFAULT
     ) -> NDArray[np.float64]:
         """Returns upper bounds of delta at ascending epsilons, from as few compositions as possible."""
-        pairs = _list_distributions(parts, direction)
+        pairs = _list_grid_distributions(parts, direction)
         if not pairs:
             return -np.expm1(np.minimum(epsilons, 0.0)) * (1 + 2**-51)
         upper = [(pair.upper, count) for pair, count in pairs]
-        return grid_deltas(upper, epsilons, request.width, 0.0, _limit_points(request))[1]
+        return grid_deltas(upper, epsilons, request.width, 0.0, _limit_grid_points(request))[1]
 
 
 ENGINE = Grid()
 
 
-def _list_distributions(parts: Parts, direction: Direction) -> list[tuple[grid_laws.BoundingDistributions, float]]:
+def _list_grid_distributions(parts: Parts, direction: Direction) -> list[tuple[grid_laws.BoundingDistributions, float]]:
     """Returns the loss distributions of the parts that reveal something, with the counts of the parts."""
     for mechanism, _ in parts:
         inner = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
         if isinstance(inner, TruncatedPoissonSampled):
-            charge_truncation(inner.sampling_probability, inner.batch_size, inner.dataset_size)
+            charge_sample_truncation(inner.sampling_probability, inner.batch_size, inner.dataset_size)
     return [
-        (grid_laws.loss_distribution(mechanism, direction), float(count))
+        (grid_laws.grid_loss_distribution(mechanism, direction), float(count))
         for mechanism, count in parts
         if not has_no_privacy_loss(mechanism)
     ]
 
 
-def _limit_points(request: Request) -> int:
+def _limit_grid_points(request: Request) -> int:
     """Returns the largest number of grid points for the memory of the request."""
     return min(MOST_POINTS, max(64, request.max_bytes // BYTES_PER_POINT))
 
@@ -98,11 +98,11 @@ def _bound_by_grids(
     Otherwise the upper end comes from the dominating distributions. The lower end is the largest one of the dominated
     distributions, each composed by itself.
     """
-    pairs = _list_distributions(parts, direction)
+    pairs = _list_grid_distributions(parts, direction)
     if not pairs:
         return nothing
     upper_losses = [(pair.upper, count) for pair, count in pairs]
-    points = _limit_points(request)
+    points = _limit_grid_points(request)
     if request.above or all(pair.lowers == (pair.upper,) for pair, _ in pairs):
         lower, upper, budget, _, _ = ask(upper_losses, width=request.width, most_points=points)
         return Bound(lower, upper, ENGINE.name, budget)

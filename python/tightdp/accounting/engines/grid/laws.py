@@ -31,7 +31,7 @@ from ...pairs.members import BinaryRange
 from ...pairs.neighbors import translate_to_replacement
 from ...pairs.orders import unite_orders
 from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, SymmetricLosses, Zeroed, bracket_losses
-from ..closed_form.truncation import compute_truncation
+from ..closed_form.truncation import compute_sample_truncation
 from ..engine_interface import Direction
 from . import mixtures
 
@@ -51,13 +51,13 @@ class BoundingDistributions(NamedTuple):
     lowers: tuple[GridLaw, ...]
 
 
-def explain_missing_distribution(mechanism: m.Mechanism, direction: Direction) -> str | None:
+def explain_missing_grid_distribution(mechanism: m.Mechanism, direction: Direction) -> str | None:
     """Returns the reason why the mechanism has no loss distribution here, or None if it has one."""
     match mechanism:
         case Replaced(inner) | Zeroed(inner) if not isinstance(inner, (m.ZCDP, m.DiscreteGaussianVector)):
-            return _explain_refused_sample(inner)
+            return _explain_missing_grid_sample(inner)
         case m.TruncatedPoissonSampled() | m.MixtureOfGaussians():
-            return _explain_refused_sample(mechanism)
+            return _explain_missing_grid_sample(mechanism)
         case m.ZCDP() | m.DiscreteGaussianVector() | Replaced() | Zeroed() | Derived():
             return f"of {mechanism!r} no one privacy-loss distribution is the worst"
         case m.DiscreteGaussian(sigma, _) if 2 * GRID_KEPT_DEVIATIONS * sigma > GRID_MOST_ATOMS:
@@ -67,13 +67,13 @@ def explain_missing_distribution(mechanism: m.Mechanism, direction: Direction) -
         case m.FixedSizeSampled() | m.SampledWithReplacement():
             return "batches of fixed size are accounted under 'replace' and 'replace_special' alone"
         case m.PoissonSampled(inner, _):
-            return explain_missing_distribution(inner, direction)
+            return explain_missing_grid_distribution(inner, direction)
         case m.RandomAllocation():
             return "random allocation is composed by the engine 'allocation'"
     return None
 
 
-def _explain_refused_sample(mechanism: m.Mechanism) -> str | None:
+def _explain_missing_grid_sample(mechanism: m.Mechanism) -> str | None:
     """Returns the reason why a sample or a mixture has no loss distribution here; None if it has one.
 
     The answer holds for removing, adding, replacing and zeroing a record.
@@ -85,125 +85,135 @@ def _explain_refused_sample(mechanism: m.Mechanism) -> str | None:
             # The record is drawn size/total times on average. More than 4 * size/total + 200 draws are negligibly rare.
             shift = 2 * min(size, 4 * size / total + 200) / sigma
         case m.PoissonSampled(inner):
-            return _explain_refused_sample(inner)
+            return _explain_missing_grid_sample(inner)
         case m.TruncatedPoissonSampled(inner) | m.FixedSizeSampled(inner):
             if isinstance(inner, PrivacyLoss):
                 return "a user-defined loss has no proved pair in batches of fixed size"
-            return explain_missing_distribution(inner, "remove") or explain_missing_distribution(
+            return explain_missing_grid_distribution(inner, "remove") or explain_missing_grid_distribution(
                 translate_to_replacement(inner), "remove"
             )
         case _:
-            return explain_missing_distribution(mechanism, "remove")
+            return explain_missing_grid_distribution(mechanism, "remove")
     if not GRID_LEAST_SHIFT <= shift <= GRID_MOST_SHIFT:
         return f"its mixtures have shifts between 1e-9 and 1e6 deviations of the noise, not {mechanism!r}"
     return None
 
 
 @lru_cache(maxsize=MOST_LAWS)
-def loss_distribution(mechanism: m.Mechanism, direction: Direction) -> BoundingDistributions:
+def grid_loss_distribution(mechanism: m.Mechanism, direction: Direction) -> BoundingDistributions:
     """Returns the distributions that bound a mechanism that was not refused."""
     match mechanism:
         case m.PoissonSampled(inner, q):
-            return _build_poisson_sample(inner, q, direction)
+            return _prepare_poisson_sample_for_grid(inner, q, direction)
         case Replaced(m.FixedSizeSampled(inner, size, total)):
             share = Range(size) / total
-            base = loss_distribution(translate_to_replacement(inner), "remove")
-            return _replace_in_sample(base, base, share.lo, min(share.hi, math.nextafter(1.0, 0.0)))
+            base = grid_loss_distribution(translate_to_replacement(inner), "remove")
+            return _prepare_replacement_for_grid(base, base, share.lo, min(share.hi, math.nextafter(1.0, 0.0)))
         case m.MixtureOfGaussians(sigma, norms, shares):
-            ahead, behind = mixtures.build_weights(norms, shares), mixtures.NOTHING
-            return _build_mixture(*((behind, ahead) if direction == "add" else (ahead, behind)), sigma)
+            ahead, behind = mixtures.build_mixture_weights(norms, shares), mixtures.NOTHING
+            return _prepare_mixture_for_grid(*((behind, ahead) if direction == "add" else (ahead, behind)), sigma)
         case Replaced(m.MixtureOfGaussians(sigma, norms, shares)):
-            return _build_mixture(mixtures.build_weights(norms, shares), mixtures.build_weights(norms, shares), sigma)
+            return _prepare_mixture_for_grid(
+                mixtures.build_mixture_weights(norms, shares), mixtures.build_mixture_weights(norms, shares), sigma
+            )
         case Replaced(m.PoissonSampled(m.MixtureOfGaussians(sigma, norms, shares), q)):
-            return _build_mixture(
-                mixtures.build_weights(norms, shares, q), mixtures.build_weights(norms, shares, q), sigma
+            return _prepare_mixture_for_grid(
+                mixtures.build_mixture_weights(norms, shares, q),
+                mixtures.build_mixture_weights(norms, shares, q),
+                sigma,
             )
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
-            return _build_sample_with_replacement(inner, direction, replaced=isinstance(mechanism, Replaced))
+            return _prepare_draws_for_grid(inner, direction, replaced=isinstance(mechanism, Replaced))
         case Replaced(m.PoissonSampled(inner, q)):
-            return _replace_in_sample(
-                loss_distribution(translate_to_replacement(inner), "remove"), loss_distribution(inner, "remove"), q, q
+            return _prepare_replacement_for_grid(
+                grid_loss_distribution(translate_to_replacement(inner), "remove"),
+                grid_loss_distribution(inner, "remove"),
+                q,
+                q,
             )
         case Replaced(PrivacyLoss() as given):
-            one = _build_from_complete_pair(given.dominated)
+            one = _prepare_complete_pair_for_grid(given.dominated)
             return BoundingDistributions(
-                _build_from_complete_pair(unite_orders(given.dominating)), (one, one.reversed())
+                _prepare_complete_pair_for_grid(unite_orders(given.dominating)), (one, one.reversed())
             )
         case m.TruncatedPoissonSampled():
-            return _build_truncated_sample(mechanism, direction, mechanism)
+            return _prepare_truncated_sample_for_grid(mechanism, direction, mechanism)
         case Replaced(m.TruncatedPoissonSampled() as inner) | Zeroed(m.TruncatedPoissonSampled() as inner):
-            return _build_truncated_sample(inner, direction, mechanism)
+            return _prepare_truncated_sample_for_grid(inner, direction, mechanism)
         case Zeroed(m.FixedSizeSampled(inner, size, total)):
             share = Range(size) / total
             if share.lo >= 1:
-                return loss_distribution(inner, direction)
-            upper = _build_zeroed_record(inner, min(share.hi, math.nextafter(1.0, 0.0)), direction)
-            return BoundingDistributions(upper, _list_zeroed_members(inner, share.lo, direction))
-    return _build_unsampled(mechanism, direction)
+                return grid_loss_distribution(inner, direction)
+            upper = _prepare_zeroed_record_for_grid(inner, min(share.hi, math.nextafter(1.0, 0.0)), direction)
+            return BoundingDistributions(upper, _prepare_zeroed_members_for_grid(inner, share.lo, direction))
+    return _prepare_unsampled_for_grid(mechanism, direction)
 
 
-def _build_unsampled(mechanism: m.Mechanism, direction: Direction) -> BoundingDistributions:
+def _prepare_unsampled_for_grid(mechanism: m.Mechanism, direction: Direction) -> BoundingDistributions:
     """Returns the distributions of a mechanism that is not sampled, or of a pair for "replace" with a formula."""
     match mechanism:
         case m.Gaussian(sigma):
-            return _as_exact(GridLaw.gaussian(1 / sigma))
+            return _as_exact_grid_distribution(GridLaw.gaussian(1 / sigma))
         case m.Laplace(scale):
-            return _as_exact(GridLaw.laplace(1 / scale))
+            return _as_exact_grid_distribution(GridLaw.laplace(1 / scale))
         case m.BoundedRange(eta):
-            return _as_exact(GridLaw.bounded_range(eta))
+            return _as_exact_grid_distribution(GridLaw.bounded_range(eta))
         case m.PureDP():
-            return _as_exact(GridLaw.approximate_dp(mechanism.nominal_epsilon, 0.0))
+            return _as_exact_grid_distribution(GridLaw.approximate_dp(mechanism.nominal_epsilon, 0.0))
         case m.ApproximateDP():
-            return _as_exact(GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta))
+            return _as_exact_grid_distribution(
+                GridLaw.approximate_dp(mechanism.nominal_epsilon, mechanism.nominal_delta)
+            )
         case BinaryRange(eta, _):
-            pair = _build_from_ranges(mechanism.list_atoms(), step=Range(eta))
-            return _as_exact(pair.reversed() if direction == "add" else pair)
+            pair = _prepare_ranges_for_grid(mechanism.list_atoms(), step=Range(eta))
+            return _as_exact_grid_distribution(pair.reversed() if direction == "add" else pair)
         case ReplacedClass():
-            return _build_replaced_class(mechanism)
+            return _prepare_replaced_class_for_grid(mechanism)
         case ReplacedGaussian(sigma, q):
-            return _as_exact(GridLaw.gaussian_replaced(1 / sigma, q))
+            return _as_exact_grid_distribution(GridLaw.gaussian_replaced(1 / sigma, q))
         case m.RandomizedResponse(p, buckets):
-            return _as_exact(GridLaw.randomized_response(p, buckets))
+            return _as_exact_grid_distribution(GridLaw.randomized_response(p, buckets))
         case m.DiscreteGaussian(sigma, _) if sigma * sigma < GRID_LEAST_SCALE:
-            return _bound_tiny_noise()
+            return _prepare_tiny_noise_for_grid()
         case m.DiscreteLaplace(scale, _) if scale < GRID_LEAST_SCALE:
-            return _bound_tiny_noise()
+            return _prepare_tiny_noise_for_grid()
         case m.DiscreteGaussian(sigma, sensitivity):
-            return _as_exact(GridLaw.discrete_gaussian(sigma, sensitivity))
+            return _as_exact_grid_distribution(GridLaw.discrete_gaussian(sigma, sensitivity))
         case m.DiscreteLaplace(scale, sensitivity):
-            return _as_exact(GridLaw.discrete_laplace(scale, sensitivity))
+            return _as_exact_grid_distribution(GridLaw.discrete_laplace(scale, sensitivity))
         case PrivacyLoss():
-            return _build_user_defined(mechanism, direction == "add" and not mechanism.mirrored)
+            return _prepare_user_loss_for_grid(mechanism, direction == "add" and not mechanism.mirrored)
     raise AssertionError(mechanism)
 
 
-def _bound_tiny_noise() -> BoundingDistributions:
+def _prepare_tiny_noise_for_grid() -> BoundingDistributions:
     """Returns the distributions of discrete noise with a scale below ``GRID_LEAST_SCALE``.
 
     Its losses exceed 1e200, except with a probability of e^-1e199.
     """
     return BoundingDistributions(
-        _build_from_atoms([], [], [], infinity=1.0, minus_infinity=1.0), (_build_from_atoms([1e200], [0.0], [4 * U]),)
+        _prepare_atoms_for_grid([], [], [], infinity=1.0, minus_infinity=1.0),
+        (_prepare_atoms_for_grid([1e200], [0.0], [4 * U]),),
     )
 
 
-def _as_exact(found: GridLaw) -> BoundingDistributions:
+def _as_exact_grid_distribution(found: GridLaw) -> BoundingDistributions:
     """Returns one distribution as its own upper and lower bound."""
     return BoundingDistributions(found, (found,))
 
 
-def _build_poisson_sample(inner: m.Mechanism, q: float, direction: Direction) -> BoundingDistributions:
+def _prepare_poisson_sample_for_grid(inner: m.Mechanism, q: float, direction: Direction) -> BoundingDistributions:
     """Returns the distributions of ``inner`` on a Poisson sample."""
-    base, add = loss_distribution(inner, direction), direction == "add"
+    base, add = grid_loss_distribution(inner, direction), direction == "add"
     if q == 1:
         return base
     upper = base.upper.poisson(q, add)
     if base.lowers == (base.upper,):
-        return _as_exact(upper)
+        return _as_exact_grid_distribution(upper)
     return BoundingDistributions(upper, tuple(one.poisson(q, add) for one in base.lowers))
 
 
-def _replace_in_sample(
+def _prepare_replacement_for_grid(
     base: BoundingDistributions, member: BoundingDistributions, low: float, high: float
 ) -> BoundingDistributions:
     """Returns the distributions of replacing a record in a sample that holds it with a certain inclusion probability.
@@ -218,7 +228,7 @@ def _replace_in_sample(
     return BoundingDistributions(base.upper.replace_one(high), lowers)
 
 
-def _build_mixture(
+def _prepare_mixture_for_grid(
     ahead: mixtures.Weights, behind: mixtures.Weights, sigma: float, lost: float = 0.0
 ) -> BoundingDistributions:
     """Returns the distributions of a pair of two mixtures of Gaussians.
@@ -226,17 +236,17 @@ def _build_mixture(
     ``lost`` is the probability of the shifts that were left out.
     """
     given = (
-        mixtures.list_midpoints(ahead),
-        mixtures.list_midpoints(behind),
+        mixtures.list_midpoints_of_mixture(ahead),
+        mixtures.list_midpoints_of_mixture(behind),
         sigma,
         lost,
-        mixtures.measure_relative_error(ahead, behind),
+        mixtures.measure_error_of_mixture(ahead, behind),
     )
     upper, lower = GridLaw.gaussian_mixtures(*given)
-    return _as_exact(upper) if lower is None else BoundingDistributions(upper, (lower,))
+    return _as_exact_grid_distribution(upper) if lower is None else BoundingDistributions(upper, (lower,))
 
 
-def _build_sample_with_replacement(
+def _prepare_draws_for_grid(
     mechanism: m.SampledWithReplacement, direction: Direction, replaced: bool
 ) -> BoundingDistributions:
     """Returns the distributions of a sample that holds the record k times, where k is random (mixtures.md section 6).
@@ -245,17 +255,20 @@ def _build_sample_with_replacement(
     """
     sigma = mechanism.mechanism.noise_multiplier
     drawn, lost = mixtures.list_draw_probabilities(mechanism.sample_size, mechanism.dataset_size)
-    one, two = list(drawn), mixtures.scale_shifts(list(drawn), 2.0)
+    one, two = list(drawn), mixtures.scale_mixture_shifts(list(drawn), 2.0)
     if replaced:
         ahead, behind, attained = two, two, two
     else:
         ahead, behind, attained = (two, one, one) if direction == "remove" else (one, two, one)
-    less = mixtures.absorb_small_shifts(attained, lost)
-    lowers = [_build_mixture(*pair, sigma).lowers[0] for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))]
-    return BoundingDistributions(_build_mixture(ahead, behind, sigma, lost).upper, tuple(lowers))
+    less = mixtures.absorb_small_mixture_shifts(attained, lost)
+    lowers = [
+        _prepare_mixture_for_grid(*pair, sigma).lowers[0]
+        for pair in ((less, mixtures.NOTHING), (mixtures.NOTHING, less))
+    ]
+    return BoundingDistributions(_prepare_mixture_for_grid(ahead, behind, sigma, lost).upper, tuple(lowers))
 
 
-def _build_truncated_sample(
+def _prepare_truncated_sample_for_grid(
     mechanism: m.TruncatedPoissonSampled, direction: Direction, asked: m.Mechanism
 ) -> BoundingDistributions:
     """Returns the distributions of a Poisson sample that is cut to a largest size (mixtures.md section 5).
@@ -263,45 +276,49 @@ def _build_truncated_sample(
     They are those of an adversary who is told whether the sample was cut.
     """
     inner, q = mechanism.mechanism, mechanism.sampling_probability
-    cut, within, drawn = compute_truncation(q, mechanism.batch_size, mechanism.dataset_size)
+    cut, within, drawn = compute_sample_truncation(q, mechanism.batch_size, mechanism.dataset_size)
     high = min(within.hi, math.nextafter(1.0, 0.0))
     poisson: tuple[m.Mechanism, ...] = tuple(m.PoissonSampled(inner, p) for p in (q, drawn.lo) if p > 0)
     if isinstance(asked, Replaced):
         poisson, direction = tuple(map(translate_to_replacement, poisson)), "remove"
-        fixed = loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(high)
+        fixed = grid_loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(high)
     elif isinstance(asked, Zeroed):
-        fixed = _build_zeroed_record(inner, high, direction)
+        fixed = _prepare_zeroed_record_for_grid(inner, high, direction)
     else:
-        fixed = loss_distribution(translate_to_replacement(inner), "remove").upper.poisson(high, direction == "add")
-    attained = loss_distribution(poisson[1], direction).lowers if len(poisson) > 1 else ()
+        fixed = grid_loss_distribution(translate_to_replacement(inner), "remove").upper.poisson(
+            high, direction == "add"
+        )
+    attained = grid_loss_distribution(poisson[1], direction).lowers if len(poisson) > 1 else ()
     if cut.lo >= 1:
         return BoundingDistributions(fixed, attained or (fixed,))
     rest = max(cut.hi, 1e-305)
     error = 2 * (cut.hi - cut.lo) / rest + 8 * U
-    upper = loss_distribution(poisson[0], direction).upper.labelled(min((1 - cut).hi, 1.0), rest, fixed, error)
+    upper = grid_loss_distribution(poisson[0], direction).upper.labelled(min((1 - cut).hi, 1.0), rest, fixed, error)
     return BoundingDistributions(upper, attained or (upper,))
 
 
-def _build_zeroed_record(inner: m.Mechanism, q: float, direction: Direction) -> GridLaw:
+def _prepare_zeroed_record_for_grid(inner: m.Mechanism, q: float, direction: Direction) -> GridLaw:
     """Returns a distribution for setting a record of a sample of fixed size to zero (mixtures.md section 4)."""
     if isinstance(inner, m.Gaussian):
         return GridLaw.zeroed_out(1 / inner.noise_multiplier, q, direction == "add")
-    return loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
+    return grid_loss_distribution(translate_to_replacement(inner), "remove").upper.replace_one(q)
 
 
-def _list_zeroed_members(inner: m.Mechanism, q: float, direction: Direction) -> tuple[GridLaw, ...]:
+def _prepare_zeroed_members_for_grid(inner: m.Mechanism, q: float, direction: Direction) -> tuple[GridLaw, ...]:
     """Returns distributions that data sets of certain kinds attain.
 
     In these data sets all other records contribute nothing, or the same as the record, or, for a Gaussian, the opposite
     of the record's contribution.
     """
-    found = tuple(one.poisson(q, add) for one in loss_distribution(inner, "remove").lowers for add in (False, True))
+    found = tuple(
+        one.poisson(q, add) for one in grid_loss_distribution(inner, "remove").lowers for add in (False, True)
+    )
     if isinstance(inner, m.Gaussian):
         found += (GridLaw.zeroed_out_member(1 / inner.noise_multiplier, q, direction == "add"),)
     return found
 
 
-def _build_from_atoms(
+def _prepare_atoms_for_grid(
     losses: Sequence[float] | NDArray[np.float64],
     log_masses: Sequence[float] | NDArray[np.float64],
     relative: Sequence[float] | NDArray[np.float64],
@@ -322,7 +339,9 @@ def _build_from_atoms(
     return GridLaw.atoms(y, masses, rel, infinity, minus_infinity, infinity_relative, slack, anchor, step, total)
 
 
-def _build_from_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None) -> GridLaw:
+def _prepare_ranges_for_grid(
+    atoms: list[tuple[Range, Range]], infinity: Number = 0.0, step: Range | None = None
+) -> GridLaw:
     """Returns a distribution of atoms (loss, ln mass) that are given by ranges, on a grid through the heaviest atom."""
     middles = [0.5 * (y.lo + y.hi) for y, _ in atoms]
     slack = max((y.hi - y.lo for y, _ in atoms), default=0.0)
@@ -333,7 +352,7 @@ def _build_from_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0,
     mass = 0.5 * (beyond.lo + beyond.hi)
     error = (beyond.hi - beyond.lo) / mass if mass > 0 else 0.0
     heaviest = max(zip(logs, middles, strict=True), default=(0.0, 0.0))[1]
-    return _build_from_atoms(
+    return _prepare_atoms_for_grid(
         middles,
         logs,
         relative,
@@ -346,31 +365,35 @@ def _build_from_ranges(atoms: list[tuple[Range, Range]], infinity: Number = 0.0,
     )
 
 
-def _build_replaced_class(pair: ReplacedClass) -> BoundingDistributions:
+def _prepare_replaced_class_for_grid(pair: ReplacedClass) -> BoundingDistributions:
     """Returns the distributions of replacing a record under a class of mechanisms."""
     less, more = bracket_losses(pair)
-    upper = _build_from_symmetric_losses(more)
-    return _as_exact(upper) if less is more else BoundingDistributions(upper, (_build_from_symmetric_losses(less),))
+    upper = _prepare_symmetric_losses_for_grid(more)
+    return (
+        _as_exact_grid_distribution(upper)
+        if less is more
+        else BoundingDistributions(upper, (_prepare_symmetric_losses_for_grid(less),))
+    )
 
 
-def _build_from_symmetric_losses(found: SymmetricLosses) -> GridLaw:
+def _prepare_symmetric_losses_for_grid(found: SymmetricLosses) -> GridLaw:
     """Returns a distribution of symmetric losses, on a grid through 0 and the heaviest loss."""
     atoms = found.list_atoms()
     heaviest = max(atoms, key=lambda atom: atom[1].lo, default=None)
-    return _build_from_ranges(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
+    return _prepare_ranges_for_grid(atoms, found.infinity, heaviest[0] if heaviest and heaviest[0].lo > 0 else None)
 
 
-def _build_user_defined(given: PrivacyLoss, add: bool) -> BoundingDistributions:
+def _prepare_user_loss_for_grid(given: PrivacyLoss, add: bool) -> BoundingDistributions:
     """Returns the distributions of a user's loss, reversed for ``add``."""
-    high = _build_from_complete_pair(given.dominating)
-    low = high if given.dominated is given.dominating else _build_from_complete_pair(given.dominated)
+    high = _prepare_complete_pair_for_grid(given.dominating)
+    low = high if given.dominated is given.dominating else _prepare_complete_pair_for_grid(given.dominated)
     if add:
         back = high.reversed()
         return BoundingDistributions(back, (back if low is high else low.reversed(),))
     return BoundingDistributions(high, (low,))
 
 
-def _build_from_complete_pair(pair: CompletePair) -> GridLaw:
+def _prepare_complete_pair_for_grid(pair: CompletePair) -> GridLaw:
     """Returns the distribution of a pair that is given by arrays, on its own grid if its losses are equally spaced."""
     y, logs = pair.losses, np.log(pair.masses)
     relative = pair.relative + (8 + 2 * np.abs(logs)) * U
@@ -378,7 +401,7 @@ def _build_from_complete_pair(pair: CompletePair) -> GridLaw:
     gaps = np.diff(y)
     even = len(gaps) > 0 and np.ptp(gaps) <= 1e-12 * float(np.abs(y).max())
     step = float(y[-1] - y[0]) / len(gaps) if even else 0.0
-    return _build_from_atoms(
+    return _prepare_atoms_for_grid(
         y,
         logs,
         relative,

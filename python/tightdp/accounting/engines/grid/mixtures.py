@@ -16,18 +16,18 @@ Weights = list[tuple[float, Range]]
 """Ascending shifts >= 0, in units of a sensitivity of 1, each with its probability."""
 
 
-def list_midpoints(weights: Weights) -> list[tuple[float, float]]:
+def list_midpoints_of_mixture(weights: Weights) -> list[tuple[float, float]]:
     """Returns the shifts with the midpoints of their probabilities."""
     return [(shift, 0.5 * (weight.lo + weight.hi)) for shift, weight in weights]
 
 
-def measure_relative_error(*weights: Weights) -> float:
+def measure_error_of_mixture(*weights: Weights) -> float:
     """Returns the largest relative error of the midpoints of the probabilities."""
     widths = [(w.hi - w.lo) / w.lo for one in weights for _, w in one if w.lo > 0]
     return max(widths, default=0.0) + 2.0**-52
 
 
-def build_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
+def build_mixture_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
     The probabilities are doubles, whose sum may differ from 1. The difference is attributed to the largest one.
@@ -44,7 +44,7 @@ NOTHING: Weights = [(0.0, Range(1.0))]
 """The weights of a record that contributes nothing."""
 
 
-def scale_shifts(weights: Weights, factor: float) -> Weights:
+def scale_mixture_shifts(weights: Weights, factor: float) -> Weights:
     """Returns the weights with all shifts multiplied by ``factor``."""
     return [(shift * factor, weight) for shift, weight in weights]
 
@@ -84,7 +84,7 @@ _MOST_DRAWS = 4000
 is drawn ten thousand times on average."""
 
 
-def absorb_small_shifts(weights: Weights, lost: float) -> Weights:
+def absorb_small_mixture_shifts(weights: Weights, lost: float) -> Weights:
     """Returns the weights with ``lost``, and at least 1e-18 of probability of the smallest shifts, moved to shift 0.
 
     The result is dominated by the given mixture, because shifts only become smaller (mixtures.md section 1).

@@ -55,10 +55,10 @@ class Participations:
     high_below: _Array
 
 
-def list_numbers(count: int, q: float) -> Participations:
+def list_likely_participations(count: int, q: float) -> Participations:
     """Returns the masses of all likely numbers of participations."""
     mode = min(math.floor((count + 1) * q), count)
-    reach = math.ceil(_bound_distance_from_mean(count, q))
+    reach = math.ceil(_bound_participations_from_mean(count, q))
     first, last = max(mode - reach, 0), min(mode + reach, count)
     odds = q / (1 - q)
     up_from = np.arange(mode, last, dtype=np.float64)
@@ -78,39 +78,40 @@ def list_numbers(count: int, q: float) -> Participations:
     return Participations(count, q, first, last, low, high, low_above, high_above, np.cumsum(high) * (1 + sums))
 
 
-def take_median(count: int, q: float) -> Participations:
+def take_median_participations(count: int, q: float) -> Participations:
     """Returns one number that K reaches with a probability of at least 1/2, for lower bounds."""
-    return _take_number(count, q, math.floor(Fraction(q) * count), 0.5)
+    return _take_number_of_participations(count, q, math.floor(Fraction(q) * count), 0.5)
 
 
-def take_largest(count: int, q: float) -> Participations:
+def take_largest_participations(count: int, q: float) -> Participations:
     """Returns one number that K hardly ever exceeds, for upper bounds."""
-    reach = math.ceil(Fraction(q) * count) + math.ceil(_bound_distance_from_mean(count, q))
-    return _take_number(count, q, min(reach, count), 1.0)
+    reach = math.ceil(Fraction(q) * count) + math.ceil(_bound_participations_from_mean(count, q))
+    return _take_number_of_participations(count, q, min(reach, count), 1.0)
 
 
-def _take_number(count: int, q: float, number: int, mass: float) -> Participations:
+def _take_number_of_participations(count: int, q: float, number: int, mass: float) -> Participations:
     """Returns ``number`` in the place of all numbers, whose ``mass`` is bounded from the side that counts."""
     one = np.array([mass])
     return Participations(count, q, number, number, one, one, one, one, one)
 
 
-def can_serve_count(count: int, q: float) -> bool:
+def can_serve_participations(count: int, q: float) -> bool:
     """Tells whether the likely numbers of participations are few enough."""
-    return 2 * _bound_distance_from_mean(count, q) < MOST_SPAN
+    return 2 * _bound_participations_from_mean(count, q) < MOST_SPAN
 
 
-def _bound_distance_from_mean(count: int, q: float) -> float:
+def _bound_participations_from_mean(count: int, q: float) -> float:
     """Returns a distance of K from its mean that is exceeded with probability below e^-700, by Bernstein's
     inequality."""
     return 500 + 40 * math.sqrt(count * q * (1 - q))
 
 
 Curve = Callable[[float], float]
-"""A bound of delta at epsilons >= 0. For epsilons below, the curve of the reversed pair is used (``reverse_delta``)."""
+"""A bound of delta at epsilons >= 0. At negative epsilons, ``reverse_participation_delta`` uses the curve of the
+reversed pair."""
 
 
-class Mixture:
+class ParticipationMixture:
     """Bounds of sum_k P(K = k) delta_k(eps + k rare + (n - k) common), eps >= 0, delta_k being the curve of mu_0^2 + k
     mu^2.
 
@@ -122,7 +123,7 @@ class Mixture:
     ) -> None:
         self._k, self._mu_squared, self._beside, self._rare, self._common = k, mu_squared, beside, rare, common
 
-    def _shift_by_numbers(self, numbers: _Array) -> _Array:
+    def _shift_epsilon_by_numbers(self, numbers: _Array) -> _Array:
         """Returns the shift of epsilon for each number of participations."""
         return numbers * self._rare + (self._k.count - numbers) * self._common
 
@@ -130,8 +131,8 @@ class Mixture:
         """Returns lower ends of the curves of these numbers."""
         mu = np.sqrt(numbers * self._mu_squared.lo + self._beside.lo) * (1 - _MARGIN)
         with np.errstate(over="ignore"):  # the largest double stands for what overflows
-            at = np.nextafter(epsilon + self._shift_by_numbers(numbers) * (1 + _MARGIN), np.inf)
-        at = np.where(mu > _SERVED[1], _move_to_largest(at, mu, _MARGIN), at)
+            at = np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 + _MARGIN), np.inf)
+        at = np.where(mu > _SERVED[1], _move_epsilon_to_largest_mu(at, mu, _MARGIN), at)
         low = gaussian_deltas(np.clip(mu, *_SERVED), np.minimum(at, LARGEST))[0]
         low[mu < _SERVED[0]] = 0.0
         return low
@@ -139,12 +140,14 @@ class Mixture:
     def _bound_curves_above(self, numbers: _Array, epsilon: float) -> _Array:
         """Returns upper ends of the curves of these numbers."""
         mu = np.sqrt(numbers * self._mu_squared.hi + self._beside.hi) * (1 + _MARGIN)
-        at = np.maximum(np.nextafter(epsilon + self._shift_by_numbers(numbers) * (1 - _MARGIN), -np.inf), 0.0)
+        at = np.maximum(np.nextafter(epsilon + self._shift_epsilon_by_numbers(numbers) * (1 - _MARGIN), -np.inf), 0.0)
         high = gaussian_deltas(np.clip(mu, *_SERVED), at)[1]
         high[mu == 0] = 0.0
         far = mu > _SERVED[1]
         if far.any():  # delta <= Phi(-a) <= e^{-a^2/2}
-            away = np.maximum(_move_to_largest(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1], 0.0)
+            away = np.maximum(
+                _move_epsilon_to_largest_mu(at[far], mu[far], -_MARGIN) / _SERVED[1] - 0.5 * _SERVED[1], 0.0
+            )
             high[far] = np.minimum(np.exp(-0.5 * away**2 * (1 - _MARGIN)) * (1 + _MARGIN), 1.0)
         return high
 
@@ -194,7 +197,7 @@ class Mixture:
             end = begin
 
 
-def _move_to_largest(epsilon: _Array, mu: _Array, margin: float) -> _Array:
+def _move_epsilon_to_largest_mu(epsilon: _Array, mu: _Array, margin: float) -> _Array:
     """Returns the epsilon whose a = epsilon/mu - mu/2 at the largest mu served is that of ``epsilon`` at ``mu``, moved
     by a ``margin`` that exceeds the roundings and has the sign of the error that is allowed.
 
@@ -205,40 +208,43 @@ def _move_to_largest(epsilon: _Array, mu: _Array, margin: float) -> _Array:
     return _SERVED[1] * (0.5 * _SERVED[1] + away) + margin * _SERVED[1] * _SERVED[1]
 
 
-def build_mixture_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+def build_participation_mixture_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the upper bound sum_k P(K = k) delta_k(eps)."""
-    return Mixture(k, mu_squared, beside).bound_from_above
+    return ParticipationMixture(k, mu_squared, beside).bound_from_above
 
 
-def build_mixture_when_told(k: Participations, mu_squared: Range, beside: Range) -> Mixture:
+def build_mixture_when_participation_told(k: Participations, mu_squared: Range, beside: Range) -> ParticipationMixture:
     """Returns sum_k P(K = k) delta_k(eps - ln(q^k (1-q)^{n-k})), the curve if the outputs show in which steps the
     record is.
 
-    It may be used if ``is_monotone_when_told``.
+    It may be used if ``is_monotone_when_participation_told``.
     """
-    return Mixture(k, mu_squared, beside, (-log(Range(k.q))).lo, (-log1p(-Range(k.q))).lo)
+    return ParticipationMixture(k, mu_squared, beside, (-log(Range(k.q))).lo, (-log1p(-Range(k.q))).lo)
 
 
-def is_monotone_when_told(q: Range, mu_squared: Range) -> bool:
-    """Tells whether the terms of ``build_mixture_when_told`` grow with k, as they must."""
+def is_monotone_when_participation_told(q: Range, mu_squared: Range) -> bool:
+    """Tells whether the terms of ``build_mixture_when_participation_told`` grow with k, as they must."""
     return (4 * (log1p(-q) - log(q))).hi <= mu_squared.lo
 
 
-def bound_removed_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+def bound_removed_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the curve of outputs that show the record's steps, plus the probability that they may not, and at most
     the mixture."""
-    mixture, shown = build_mixture_above(k, mu_squared, beside), build_mixture_when_told(k, mu_squared, beside)
+    mixture, shown = (
+        build_participation_mixture_above(k, mu_squared, beside),
+        build_mixture_when_participation_told(k, mu_squared, beside),
+    )
     mu, odds = sqrt(mu_squared), log1p(-Range(k.q)) - log(Range(k.q))
     # Distances of the means of N(1) and N(0) from the point where both parts of the mixture are equal.
     near, far = mu * 0.5 - odds / mu, mu * 0.5 + odds / mu
     tails = (1 / near + 1 / far) * _DENSITY
     unseen = (k.count * (Range(k.q) * exp(-0.5 * (near * near)) * tails)).hi
 
-    def bound_delta(epsilon: float) -> float:
+    def bound_delta_of_removal(epsilon: float) -> float:
         found = (Range(shown.bound_from_above(epsilon)) + unseen).hi
         return found if unseen <= _NOTHING * found else min(found, mixture(epsilon))
 
-    return bound_delta
+    return bound_delta_of_removal
 
 
 _DENSITY = 0.39894228040143274
@@ -247,67 +253,67 @@ _NOTHING = 1e-9
 """Part of delta that may be lost without asking the other bound."""
 
 
-def bound_added_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+def bound_added_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the upper bound for "add". The record is in none of the steps with a probability that bounds the
     losses."""
-    mixture, never = build_mixture_above(k, mu_squared, beside), _log_probability_of_none(k)
+    mixture, never = build_participation_mixture_above(k, mu_squared, beside), _log_probability_of_no_participation(k)
 
-    def bound_delta(epsilon: float) -> float:
-        found = _evaluate_plain(beside, epsilon + never).hi
+    def bound_delta_of_addition(epsilon: float) -> float:
+        found = _delta_of_plain_gaussians(beside, epsilon + never).hi
         # If one step with the record reveals almost everything, the mixture is no smaller.
         seen = GaussianCurve(mu_squared + beside).delta(epsilon).lo >= 1 - _NOTHING
         return found if seen else min(found, mixture(epsilon))
 
-    return bound_delta
+    return bound_delta_of_addition
 
 
-def bound_replaced_above(k: Participations, remove: Curve, add: Curve) -> Curve:
+def bound_replaced_participations_above(k: Participations, remove: Curve, add: Curve) -> Curve:
     """Returns the upper bound for a record that is replaced in a Poisson sample.
 
     Both records have the same probability of being in none of the steps. So delta is at most that of removal at an
     epsilon that is smaller, and may be below 0.
     """
-    never = _log_probability_of_none(k).lo
+    never = _log_probability_of_no_participation(k).lo
 
-    def bound_delta(epsilon: float) -> float:
+    def bound_delta_of_replacement(epsilon: float) -> float:
         at = widen_down(epsilon + never)
-        return remove(at) if at >= 0 else reverse_delta(at, add(-at)).hi
+        return remove(at) if at >= 0 else reverse_participation_delta(at, add(-at)).hi
 
-    return bound_delta
+    return bound_delta_of_replacement
 
 
-def reverse_delta(epsilon: float, back: float) -> Range:
+def reverse_participation_delta(epsilon: float, back: float) -> Range:
     """Returns delta(epsilon), epsilon < 0, from ``back``, that of the reversed pair at -epsilon: 1 - e^eps + e^eps
     back."""
     return -expm1(epsilon) + exp(epsilon) * back
 
 
-def _log_probability_of_none(k: Participations) -> Range:
+def _log_probability_of_no_participation(k: Participations) -> Range:
     """Returns the logarithm of the probability that the record is in none of the steps."""
     return k.count * log1p(-Range(k.q))
 
 
-def bound_added_below(k: Participations, mu_squared: Range, beside: Range) -> Curve:
+def bound_added_participations_below(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the curve of the test that no output exceeds mu/2, together with the plain Gaussians."""
     beyond = Range((0.5 * exp(-0.125 * mu_squared)).hi)  # at most, for one output without the record
     none = exp(k.count * log1p(-beyond)).lo
     less = (k.count * log1p(-k.q * (1 - beyond / (1 - beyond)))).hi
-    return lambda epsilon: (none * _evaluate_plain(beside, epsilon + Range(less))).lo
+    return lambda epsilon: (none * _delta_of_plain_gaussians(beside, epsilon + Range(less))).lo
 
 
-def epsilon_above(curve: Curve, delta: float, start: float) -> float:
+def find_participation_epsilon_above(curve: Curve, delta: float, start: float) -> float:
     """Returns about the least epsilon at which the curve is at most ``delta``; infinity if none was found."""
     if not curve(0.0) > delta:
         return 0.0
-    found = find_boundary(lambda epsilon: _log_ratio(curve(epsilon), delta), start, -1.0, *_SEARCHED)
+    found = find_boundary(lambda epsilon: _log_ratio_to_delta(curve(epsilon), delta), start, -1.0, *_SEARCHED)
     return math.inf if found is None else found
 
 
-def epsilon_below(curve: Curve, delta: float, start: float) -> float:
+def find_participation_epsilon_below(curve: Curve, delta: float, start: float) -> float:
     """Returns about the greatest epsilon at which the curve is above ``delta``; 0 if none was found."""
     if not curve(0.0) > delta:
         return 0.0
-    found = find_boundary(lambda epsilon: -_log_ratio(curve(epsilon), delta), start, 1.0, *_SEARCHED)
+    found = find_boundary(lambda epsilon: -_log_ratio_to_delta(curve(epsilon), delta), start, 1.0, *_SEARCHED)
     return 0.0 if found is None else found
 
 
@@ -315,7 +321,7 @@ _SEARCHED = 1e-12, 1e300, 1e-10
 """Least and greatest epsilon, and how near to the boundary the search ends, as a logarithm of delta or of epsilon."""
 
 
-def _log_ratio(value: float, delta: float) -> float:
+def _log_ratio_to_delta(value: float, delta: float) -> float:
     """Returns ln(value / delta), positive if the value is greater and negative otherwise, whatever the roundings
     are."""
     if not value > 0:
@@ -327,6 +333,6 @@ def _log_ratio(value: float, delta: float) -> float:
 _LEAST_RATIO = 1e-300
 
 
-def _evaluate_plain(beside: Range, epsilon: Range) -> Range:
+def _delta_of_plain_gaussians(beside: Range, epsilon: Range) -> Range:
     """Returns delta of the plain Gaussians alone, or of an empty composition."""
     return GaussianCurve(beside).delta(epsilon) if beside.hi else (-expm1(epsilon)).limit_to(0.0, 1.0)

@@ -17,7 +17,13 @@ from ...numerics.outward import Range
 from ...pairs.replacement import Replaced, ReplacedGaussian
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import curves as participations
-from .curves import Curve, list_numbers, reverse_delta, take_largest, take_median
+from .curves import (
+    Curve,
+    list_likely_participations,
+    reverse_participation_delta,
+    take_largest_participations,
+    take_median_participations,
+)
 
 MOST_SIGMA = 0.1
 """Largest noise multiplier: other engines serve larger ones better."""
@@ -45,37 +51,46 @@ class ByParticipations:
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         return (
-            None if _find_bounds(parts, direction) else "it serves one sampled Gaussian of little noise and plain ones"
+            None
+            if _find_participation_curves(parts, direction)
+            else "it serves one sampled Gaussian of little noise and plain ones"
         )
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        found = _find_bounds(parts, direction)
+        found = _find_participation_curves(parts, direction)
         assert found is not None, "refused parts were asked"
-        upper = participations.epsilon_above(found.above, delta, found.start)
+        upper = participations.find_participation_epsilon_above(found.above, delta, found.start)
         nearby = upper if 0 < upper < math.inf else found.start
-        return _interval(participations.epsilon_below(found.below, delta, nearby), upper)
+        return _build_participation_bound(
+            participations.find_participation_epsilon_below(found.below, delta, nearby), upper
+        )
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
+        """Bounds delta by sums over the number of participations.
+
+        At a negative epsilon the sums are those of the reversed pair.
+        """
         back = epsilon < 0
-        found = _find_bounds(parts, _REVERSED[direction] if back else direction)
+        found = _find_participation_curves(parts, _REVERSED[direction] if back else direction)
         assert found is not None, "refused parts were asked"
         lower, upper = min(found.below(abs(epsilon)), 1.0), found.above(abs(epsilon))
         if back:
-            lower, upper = min(reverse_delta(epsilon, lower).lo, 1.0), reverse_delta(epsilon, upper).hi
-        return _interval(lower, upper)
+            lower = min(reverse_participation_delta(epsilon, lower).lo, 1.0)
+            upper = reverse_participation_delta(epsilon, upper).hi
+        return _build_participation_bound(lower, upper)
 
 
 ENGINE = ByParticipations()
 _REVERSED: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
 
 
-def _interval(lower: float, upper: float) -> Bound:
+def _build_participation_bound(lower: float, upper: float) -> Bound:
     """Returns both ends as a bound, whose width is one error term."""
     return Bound(lower, upper, ENGINE.name, {"participations": upper - lower if lower < upper else 0.0})
 
 
 @lru_cache(maxsize=16)
-def _find_bounds(parts: Parts, direction: Direction) -> CurveBounds | None:
+def _find_participation_curves(parts: Parts, direction: Direction) -> CurveBounds | None:
     """Returns bounds of the curve of one sampled Gaussian and plain ones; None if the engine cannot serve the parts."""
     sampled = [part for part in parts if not isinstance(part[0], m.Gaussian)]
     plain = [part for part in parts if isinstance(part[0], m.Gaussian)]
@@ -94,32 +109,38 @@ def _find_bounds(parts: Parts, direction: Direction) -> CurveBounds | None:
             return None
     if not (share.lo > 0 and share.hi < 1 and LEAST_SIGMA <= sigma <= MOST_SIGMA):
         return None
-    told_apart = participations.can_serve_count(count, share.hi)
+    told_apart = participations.can_serve_participations(count, share.hi)
     overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
     if sigma > SHARP_SIGMA if not told_apart else count * share.hi * sigma**2 > overlap:
         return None
     # A record that is replaced in a sample moves an output twice as far. Plain Gaussians have been translated already.
     once = (4 if fixed else 1) / (Range(sigma) * sigma)
-    if not participations.is_monotone_when_told(share, once):
+    if not participations.is_monotone_when_participation_told(share, once):
         return None
     beside = Range(0.0)
     for gaussian, times in plain:
         other = Range(gaussian.noise_multiplier)  # type: ignore[attr-defined]
         beside += times / (other * other)
     if told_apart:
-        high = list_numbers(count, share.hi)
-        low = high if share.lo == share.hi else list_numbers(count, share.lo)
+        high = list_likely_participations(count, share.hi)
+        low = high if share.lo == share.hi else list_likely_participations(count, share.lo)
     else:
-        low, high = take_median(count, share.lo), take_largest(count, share.hi)
+        low, high = take_median_participations(count, share.lo), take_largest_participations(count, share.hi)
     start = max(0.5 * once.hi, 1.0)
     if direction == "add" and isinstance(mechanism, m.PoissonSampled):
         return CurveBounds(
-            participations.bound_added_above(high, once, beside),
-            participations.bound_added_below(low, once, beside),
+            participations.bound_added_participations_above(high, once, beside),
+            participations.bound_added_participations_below(low, once, beside),
             start,
         )
-    of_removed = participations.build_mixture_above if fixed else participations.bound_removed_above
+    of_removed = (
+        participations.build_participation_mixture_above if fixed else participations.bound_removed_participations_above
+    )
     above = of_removed(high, once, beside)
     if isinstance(mechanism, ReplacedGaussian):
-        above = participations.bound_replaced_above(high, above, participations.bound_added_above(high, once, beside))
-    return CurveBounds(above, participations.build_mixture_when_told(low, once, beside).bound_from_below, start)
+        above = participations.bound_replaced_participations_above(
+            high, above, participations.bound_added_participations_above(high, once, beside)
+        )
+    return CurveBounds(
+        above, participations.build_mixture_when_participation_told(low, once, beside).bound_from_below, start
+    )

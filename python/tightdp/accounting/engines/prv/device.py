@@ -1,4 +1,4 @@
-"""The arrays of a device for ``spectral.compose``, through CuPy."""
+"""The arrays of a device for ``spectral.compose_by_transforms``, through CuPy."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from . import spectral
 from .engine import Prv
 
 
-def build_engine_on_device(device: int) -> Prv:
+def build_prv_on_device(device: int) -> Prv:
     """Returns the engine whose cells, transforms and powers are computed on a device.
 
     Raises RuntimeError if the device is missing, and ImportError if CuPy is missing.
     """
-    where = build_backend(device)
+    where = build_cupy_backend(device)
     return Prv(f"prv on {where.name}", where.compose, spectral.BYTES_A_POINT)
 
 
-def build_backend(device: int) -> _Cupy:
+def build_cupy_backend(device: int) -> _Cupy:
     """Returns the arrays of a device. Raises RuntimeError or ImportError if the device or CuPy is missing."""
     kernels = require_module(device)
     try:
@@ -36,9 +36,9 @@ class _Cupy:
         self.name = f"cuda:{device}"
 
     def compose(self, *arguments: Any) -> Any:
-        """Runs ``spectral.compose`` on the device."""
+        """Runs ``spectral.compose_by_transforms`` on the device."""
         with self.xp.cuda.Device(self._device):
-            return spectral.compose(self, *arguments)
+            return spectral.compose_by_transforms(self, *arguments)
 
     def compute_cells(self, loss: spectral.Loss, h: float, first: int, count: int) -> Any:
         out = self.xp.empty(count)

@@ -38,7 +38,7 @@ class Prv:
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         """Returns the reason for the first mechanism or count that is not served."""
         for mechanism, count in parts:
-            if _describe_loss(mechanism, direction) is None:
+            if _describe_prv_loss(mechanism, direction) is None:
                 return (
                     f"it serves Gaussian, Laplace, PureDP, ApproximateDP, binary RandomizedResponse and "
                     f"PoissonSampled(Gaussian), noise multipliers in [{_LEAST:g}, {_MOST:g}], not {mechanism!r}"
@@ -52,13 +52,13 @@ class Prv:
         # An error as large as delta would leave only the moment bound. A smaller error takes little more work.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
-        def ask_core(high: bool) -> tuple[float, float, float, float, float]:
-            runs = _list_runs(parts, direction, high)
+        def ask_prv_for_epsilon(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _list_prv_runs(parts, direction, high)
             return prv_epsilon(
                 runs, delta, request.eps_error, delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
 
-        lower, upper, mesh, tails, rounding = _ask_both_roundings(parts, direction, ask_core)
+        lower, upper, mesh, tails, rounding = _ask_prv_with_both_roundings(parts, direction, ask_prv_for_epsilon)
         rest = upper - lower - 2 * mesh if math.isfinite(upper) else 0.0
         share = max(rest, 0.0) / (tails + rounding) if tails + rounding > 0 else 0.0
         return Bound(lower, upper, self.name, {"mesh": 2 * mesh, "tails": share * tails, "rounding": share * rounding})
@@ -66,13 +66,13 @@ class Prv:
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Returns bounds on delta; the mesh takes the rest of the width."""
 
-        def ask_core(high: bool) -> tuple[float, float, float, float, float]:
-            runs = _list_runs(parts, direction, high)
+        def ask_prv_for_delta(high: bool) -> tuple[float, float, float, float, float]:
+            runs = _list_prv_runs(parts, direction, high)
             return prv_delta(
                 runs, epsilon, request.eps_error, request.delta_error, request.max_bytes, *self._where
             )[:5]  # fmt: skip
 
-        lower, upper, _, tails, rounding = _ask_both_roundings(parts, direction, ask_core)
+        lower, upper, _, tails, rounding = _ask_prv_with_both_roundings(parts, direction, ask_prv_for_delta)
         mesh = max(upper - lower - 2 * (tails + rounding), 0.0)
         return Bound(lower, upper, self.name, {"mesh": mesh, "tails": 2 * tails, "rounding": 2 * rounding})
 
@@ -88,26 +88,26 @@ _Found = tuple[float, float, float, float, float]
 """The lower and the upper end, and the error terms "mesh", "tails" and "rounding"."""
 
 
-def _ask_both_roundings(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
+def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
     """Returns the upper end for parameters that were rounded up, and the lower one for those rounded down."""
     found = ask(True)
-    if _list_runs(parts, direction, True) == _list_runs(parts, direction, False):
+    if _list_prv_runs(parts, direction, True) == _list_prv_runs(parts, direction, False):
         return found
     return ask(False)[0], *found[1:]
 
 
-def _list_runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
+def _list_prv_runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]:
     """Returns the runs of the core, with parameters rounded up or down."""
     found = []
     for mechanism, count in parts:
-        loss = _describe_loss(mechanism, direction, high)
+        loss = _describe_prv_loss(mechanism, direction, high)
         assert loss is not None, "refused parts were asked"
         name, parameter, q, failure = loss
         found.append((name, parameter, q, count, failure))
     return found
 
 
-def _describe_loss(
+def _describe_prv_loss(
     mechanism: Mechanism, direction: Direction, high: bool = True
 ) -> tuple[str, float, float, float] | None:
     """Returns the core's name and parameters of a loss, or None. Parameters that are not doubles are rounded: up if

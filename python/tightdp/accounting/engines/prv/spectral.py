@@ -24,7 +24,7 @@ Loss = tuple[str, float, float, int, float]
 Sums = tuple[float, float, float]
 
 
-class Backend(Protocol):
+class TransformBackend(Protocol):
     """An array library with the cells of a loss."""
 
     name: str
@@ -37,27 +37,27 @@ class Backend(Protocol):
         """Returns a NumPy array with the same values."""
 
 
-def compose(
-    backend: Backend, losses: list[Loss], h: float, n: int, spans: list[tuple[int, int]]
+def compose_by_transforms(
+    backend: TransformBackend, losses: list[Loss], h: float, n: int, spans: list[tuple[int, int]]
 ) -> tuple[Any, list[Sums], float, float]:
     """Returns the same as the core's ``compose``: n masses of the sum, sums over cells, kappa, and the error of each
     mass."""
     xp = backend.xp
-    kappa = checked_bound(backend, n)
+    kappa = check_transform_rounding(backend, n)
     product, sums, chain = None, [], 0
     for loss, (first, count) in zip(losses, spans, strict=True):
         cells = backend.compute_cells(loss, h, first, count)
-        found, additions = _sum_cells(xp, cells, first)
+        found, additions = _sum_prv_cells(xp, cells, first)
         sums.append(found)
-        masses, folds = _wrap_cells(xp, cells, first, n)
-        spectrum = _raise_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
+        masses, folds = _wrap_prv_cells(xp, cells, first, n)
+        spectrum = _raise_spectrum_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
     # The cells err by 4 u, the division by u and that of the core by 3 u; additions as counted.
     return backend.copy_to_host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
 
 
-def rounding_bound(n: int) -> float:
+def transform_rounding_bound(n: int) -> float:
     """Returns kappa for a library's transforms of length n, a power of two (docs/theory/fft.md, section 4)."""
     return 10 * _UNIT * (math.log2(n) + 2)
 
@@ -65,14 +65,15 @@ def rounding_bound(n: int) -> float:
 _checked: set[tuple[str, int]] = set()
 
 
-def checked_bound(backend: Backend, n: int) -> float:
-    """Returns ``rounding_bound``, after the library's transforms of this length have met half of it on a known pair.
+def check_transform_rounding(backend: TransformBackend, n: int) -> float:
+    """Returns ``transform_rounding_bound``, after a check on a pair of sequences whose transforms are known.
 
-    Raises RuntimeError if they do not: then no bound is known for them.
+    The first time that a length is used, the library's transforms must err by at most half of the bound on this pair.
+    Raises RuntimeError if they err by more, because then no bound is known for them.
     """
-    kappa = rounding_bound(n)
+    kappa = transform_rounding_bound(n)
     if (backend.name, n) not in _checked:
-        forward, inverse = transform_errors(backend.xp, n)
+        forward, inverse = measure_transform_errors(backend.xp, n)
         if not (forward <= kappa / 2 and inverse <= kappa / 2):
             raise RuntimeError(
                 f"the Fourier transform of {backend.name} errs by {forward:g} and {inverse:g} at length {n}, "
@@ -82,7 +83,7 @@ def checked_bound(backend: Backend, n: int) -> float:
     return kappa
 
 
-def transform_errors(xp: Any, n: int) -> tuple[float, float]:
+def measure_transform_errors(xp: Any, n: int) -> tuple[float, float]:
     """Returns the largest error of a coefficient, and the relative error of the inverse in norm, for a geometric
     distribution.
 
@@ -100,7 +101,7 @@ def transform_errors(xp: Any, n: int) -> tuple[float, float]:
     return float(forward), float(inverse)
 
 
-def _sum_cells(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
+def _sum_prv_cells(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
     """Returns the sums of mass, mass * index and mass * |index|, and how many roundings a term passes."""
     index = xp.arange(cells.size, dtype=xp.float64) + float(first)
     rows = xp.stack([cells, cells * index, cells * xp.abs(index)])
@@ -115,7 +116,7 @@ def _sum_cells(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
     return (total, moment, magnitude), roundings
 
 
-def _wrap_cells(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
+def _wrap_prv_cells(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
     """Returns the n sums of all cells i with the same (first + i) mod n, and the largest number of cells in a sum."""
     shift = first % n
     turns = -(-(shift + cells.size) // n)
@@ -124,18 +125,18 @@ def _wrap_cells(xp: Any, cells: Any, first: int, n: int) -> tuple[Any, int]:
     return (line if turns == 1 else line.reshape(turns, n).sum(axis=0)), turns
 
 
-def _raise_to_power(xp: Any, z: Any, count: int) -> Any:
+def _raise_spectrum_to_power(xp: Any, z: Any, count: int) -> Any:
     """Returns z^count by repeated squaring. Numbers whose products could underflow become zero."""
     result = None
     while True:
         if count & 1:
-            result = z if result is None else _discard_small(xp, result * z)
+            result = z if result is None else _discard_small_coefficients(xp, result * z)
         count >>= 1
         if count == 0:
             return result
-        z = _discard_small(xp, z * z)
+        z = _discard_small_coefficients(xp, z * z)
 
 
-def _discard_small(xp: Any, z: Any) -> Any:
+def _discard_small_coefficients(xp: Any, z: Any) -> Any:
     """Returns ``z`` with numbers whose products could underflow set to zero."""
     return xp.where(xp.abs(z.real) + xp.abs(z.imag) >= _LEAST, z, 0)

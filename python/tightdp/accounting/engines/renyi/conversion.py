@@ -23,44 +23,46 @@ _REFINE = 28
 up to the square of that."""
 
 
-def epsilon(log_moment: Callable[[float], float], delta: float) -> float:
+def convert_moments_to_epsilon(log_moment: Callable[[float], float], delta: float) -> float:
     """Returns the smallest upper bound of epsilon(delta) over the orders searched, at least 0.
 
     It is infinite if every moment is infinite.
     """
-    return max(minimize_over_orders(lambda c: epsilon_at(c, log_moment(c), delta))[0], 0.0)
+    return max(minimize_over_renyi_orders(lambda c: epsilon_at_renyi_order(c, log_moment(c), delta))[0], 0.0)
 
 
-def delta(log_moment: Callable[[float], float], epsilon: float) -> float:
+def convert_moments_to_delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     """Returns the smallest upper bound of delta(epsilon) over the orders searched, at most 1."""
-    return delta_from_log(minimize_over_orders(lambda c: log_delta_at(c, log_moment(c), epsilon))[0])
+    return delta_from_log_delta(
+        minimize_over_renyi_orders(lambda c: log_delta_at_renyi_order(c, log_moment(c), epsilon))[0]
+    )
 
 
-def delta_from_log(log_delta: float) -> float:
+def delta_from_log_delta(log_delta: float) -> float:
     """Returns delta, at most 1, from an upper bound of its logarithm."""
     return min(widen_up(exp(log_delta).hi, 0.0), 1.0)
 
 
-def epsilon_at(c: float, moment: float, delta: float) -> float:
+def epsilon_at_renyi_order(c: float, moment: float, delta: float) -> float:
     """Returns the upper bound of epsilon from the single order c + 1. It may be negative."""
     if not moment < INF:
         return INF
-    return ((moment + log_kappa(c) - log(delta)) / c).hi
+    return ((moment + log_factor_of_conversion(c) - log(delta)) / c).hi
 
 
-def log_delta_at(c: float, moment: float, epsilon: float) -> float:
+def log_delta_at_renyi_order(c: float, moment: float, epsilon: float) -> float:
     """Returns the upper bound of log delta from the single order c + 1."""
     if not moment < INF:
         return INF
-    return (moment + log_kappa(c) - Range(c) * epsilon).hi
+    return (moment + log_factor_of_conversion(c) - Range(c) * epsilon).hi
 
 
-def log_kappa(c: float) -> Range:
+def log_factor_of_conversion(c: float) -> Range:
     """Returns c log c - (1+c) log(1+c) = -log(1+c) - c log(1 + 1/c)."""
     return -log1p(c) - c * log1p(1 / Range(c))
 
 
-def minimize_over_orders(value: Callable[[float], float]) -> tuple[float, float]:
+def minimize_over_renyi_orders(value: Callable[[float], float]) -> tuple[float, float]:
     """Returns the minimum of a quasi-convex function of c, and the c at which it is attained.
 
     The function may be infinite for all large c.
@@ -74,10 +76,10 @@ def minimize_over_orders(value: Callable[[float], float]) -> tuple[float, float]
             best_at, best, worse = c, found, 0
         elif found == INF or best < INF:
             worse += 1
-    return _refine_minimum(value, best_at / _SCAN, best_at * _SCAN, _REFINE, (best, best_at))
+    return _refine_best_renyi_order(value, best_at / _SCAN, best_at * _SCAN, _REFINE, (best, best_at))
 
 
-def minimize_by_descent(value: Callable[[float], float], start: float) -> float:
+def minimize_near_renyi_order(value: Callable[[float], float], start: float) -> float:
     """Returns the minimum of ``value`` over c, which is near ``start``, from few evaluations. One may take a second.
 
     ``value`` may be infinite at ``start``.
@@ -91,7 +93,7 @@ def minimize_by_descent(value: Callable[[float], float], start: float) -> float:
     for ratio in (_STEP, 1 / _STEP):
         while _LEAST < best_at < _MOST and (found := value(best_at * ratio)) < best:
             best_at, best = best_at * ratio, found
-    return _refine_minimum(value, best_at / _STEP, best_at * _STEP, _FEW, (best, best_at))[0]
+    return _refine_best_renyi_order(value, best_at / _STEP, best_at * _STEP, _FEW, (best, best_at))[0]
 
 
 _STEP = 1.5
@@ -101,7 +103,7 @@ _FEW = 6
 fraction of the square of that."""
 
 
-def _refine_minimum(
+def _refine_best_renyi_order(
     value: Callable[[float], float], least: float, most: float, times: int, best: tuple[float, float]
 ) -> tuple[float, float]:
     """Returns the minimum and the c at which it is attained, by golden sections, or ``best`` if that is lower."""

@@ -17,7 +17,7 @@ from ...pairs.replacement import Replaced, ReplacedClass, Zeroed, bracket_losses
 from ..closed_form import engine as closed_form
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import conversion, zcdp
-from .moments import log_moment
+from .moments import bound_renyi_moment
 from .two_sided_moments import bound_attained_moment
 
 
@@ -28,7 +28,7 @@ class Renyi:
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, _ in parts:
-            if log_moment(remove_failure(mechanism)[0], 0.01) == INF:
+            if bound_renyi_moment(remove_failure_from_moment(mechanism)[0], 0.01) == INF:
                 return f"no bound of the Renyi divergence of {mechanism!r} is known here"
         return None
 
@@ -37,12 +37,16 @@ class Renyi:
 
         For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
         """
-        kept, failure = split_failures(parts)
+        kept, failure = split_failures_from_moments(parts)
         spare = widen_down(((delta - failure) / (1 - failure)).lo) if failure.hi < delta else 0.0
-        upper = max(_minimize_bound(kept, lambda c, k: conversion.epsilon_at(c, k, spare)), 0.0) if spare > 0 else INF
+        upper = (
+            max(_minimize_renyi_bound(kept, lambda c, k: conversion.epsilon_at_renyi_order(c, k, spare)), 0.0)
+            if spare > 0
+            else INF
+        )
         lower = 0.0
-        if (alone := _get_single_class(parts)) is not None:
-            lower = zcdp.epsilon(alone.rho, alone.xi, delta)
+        if (alone := _get_single_zcdp(parts)) is not None:
+            lower = zcdp.bound_zcdp_epsilon_below(alone.rho, alone.xi, delta)
             for member in members.list_zcdp_members(alone):
                 lower = max(lower, closed_form.ENGINE.epsilon(((member, 1),), direction, delta).lower)
         return Bound(lower, upper, self.name, {"conversion": upper - lower})
@@ -52,12 +56,14 @@ class Renyi:
 
         For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
         """
-        kept, failure = split_failures(parts)
-        rest = conversion.delta_from_log(_minimize_bound(kept, lambda c, k: conversion.log_delta_at(c, k, epsilon)))
+        kept, failure = split_failures_from_moments(parts)
+        rest = conversion.delta_from_log_delta(
+            _minimize_renyi_bound(kept, lambda c, k: conversion.log_delta_at_renyi_order(c, k, epsilon))
+        )
         upper = (failure + (1 - failure) * rest).hi
         lower = max((-expm1(epsilon)).lo, 0.0)
-        if not request.above and (alone := _get_single_class(parts)) is not None:
-            lower = max(lower, zcdp.delta(alone.rho, alone.xi, epsilon))
+        if not request.above and (alone := _get_single_zcdp(parts)) is not None:
+            lower = max(lower, zcdp.bound_zcdp_delta_below(alone.rho, alone.xi, epsilon))
             for member in members.list_zcdp_members(alone):
                 lower = max(lower, closed_form.ENGINE.delta(((member, 1),), direction, epsilon).lower)
         upper = min(max(upper, lower), 1.0)
@@ -67,7 +73,7 @@ class Renyi:
 ENGINE = Renyi()
 
 
-def _get_single_class(parts: Parts) -> m.ZCDP | None:
+def _get_single_zcdp(parts: Parts) -> m.ZCDP | None:
     """Returns the single zCDP mechanism that a composition consists of, or None.
 
     For such a composition a member with two outputs gives a lower end.
@@ -76,32 +82,32 @@ def _get_single_class(parts: Parts) -> m.ZCDP | None:
     return mechanism if isinstance(mechanism, m.ZCDP) and count == 1 and mechanism.rho > 0 else None
 
 
-def _minimize_bound(parts: Parts, value: Callable[[float, float], float]) -> float:
+def _minimize_renyi_bound(parts: Parts, value: Callable[[float, float], float]) -> float:
     """Returns the smallest ``value`` of c and K(c) over the orders that are searched.
 
     If there are many parts, the best order is first estimated from a few parts that are spread over all. Near this
     order the moments of all parts are added up, for as many orders as the budget allows.
     """
     if len(parts) <= FEW_PARTS:
-        return conversion.minimize_over_orders(lambda c: value(c, sum_moments(parts, c)))[0]
+        return conversion.minimize_over_renyi_orders(lambda c: value(c, sum_renyi_moments(parts, c)))[0]
     pilot = parts[:: -(-len(parts) // FEW_PARTS)]
-    start = conversion.minimize_over_orders(
-        lambda c: value(c, (Range(sum_moments(pilot, c)) * len(parts) / len(pilot)).hi)
+    start = conversion.minimize_over_renyi_orders(
+        lambda c: value(c, (Range(sum_renyi_moments(pilot, c)) * len(parts) / len(pilot)).hi)
     )[1]
-    units = sum(_UNITS if _is_quick(one) else _UNITS_SAMPLED for one, _ in parts)
+    units = sum(_UNITS if _is_moment_quick(one) else _UNITS_SAMPLED for one, _ in parts)
     asked = 0
 
-    def evaluate_order(c: float) -> float:
+    def bound_at_renyi_order(c: float) -> float:
         nonlocal asked
         asked += 1
         if not try_to_spend_work(units) and not (asked == 1 and units <= _LAST):
             return INF
-        return value(c, sum_moments(parts, c))
+        return value(c, sum_renyi_moments(parts, c))
 
-    return conversion.minimize_by_descent(evaluate_order, start)
+    return conversion.minimize_near_renyi_order(bound_at_renyi_order, start)
 
 
-def _is_quick(mechanism: m.Mechanism) -> bool:
+def _is_moment_quick(mechanism: m.Mechanism) -> bool:
     """Tells whether one moment of the mechanism takes about a tenth of a millisecond."""
     match mechanism:
         case m.PoissonSampled(inner):
@@ -118,15 +124,15 @@ _LAST = 10**9
 """Work units that a question may spend beyond its budget on the first order, so that it has an upper end."""
 
 
-def sum_moments(parts: Parts, c: float) -> float:
+def sum_renyi_moments(parts: Parts, c: float) -> float:
     """Returns an upper bound of K(c) of a composition, for both directions."""
     found = Range(0.0)
     for mechanism, count in parts:
-        found += count * Range(log_moment(mechanism, c))
+        found += count * Range(bound_renyi_moment(mechanism, c))
     return found.hi
 
 
-def bound_divergence(parts: Parts, direction: Direction, order: float) -> tuple[float, float]:
+def bound_renyi_divergence(parts: Parts, direction: Direction, order: float) -> tuple[float, float]:
     """Returns bounds of the Renyi divergence of an order > 1.
 
     A member of the class attains the lower bound (docs/theory/conversions.md section 14).
@@ -134,13 +140,13 @@ def bound_divergence(parts: Parts, direction: Direction, order: float) -> tuple[
     c = order - 1
     lower = max(bound_attained_moment(member, direction, c) for member in members.list_class_members(parts))
     upper = INF
-    if ENGINE.explain_refusal(parts, direction) is None and split_failures(parts)[1].hi == 0:
-        upper = sum_moments(parts, c)
+    if ENGINE.explain_refusal(parts, direction) is None and split_failures_from_moments(parts)[1].hi == 0:
+        upper = sum_renyi_moments(parts, c)
     return max((Range(lower) / c).lo, 0.0) if lower < INF else INF, (Range(upper) / c).hi if upper < INF else INF
 
 
 @lru_cache(maxsize=64)
-def split_failures(parts: Parts) -> tuple[Parts, Range]:
+def split_failures_from_moments(parts: Parts) -> tuple[Parts, Range]:
     """Returns the parts on condition that none of them failed, and the probability that any of them fails.
 
     See docs/theory/conversions.md section 6.
@@ -148,13 +154,13 @@ def split_failures(parts: Parts) -> tuple[Parts, Range]:
     log_kept = Range(0.0)
     kept = []
     for mechanism, count in parts:
-        rest, failure = remove_failure(mechanism)
+        rest, failure = remove_failure_from_moment(mechanism)
         log_kept += count * log1p(-Range(failure))
         kept.append((rest, count))
     return tuple(kept), (-expm1(log_kept)).limit_to(0.0, 1.0)
 
 
-def remove_failure(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
+def remove_failure_from_moment(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
     """Returns a mechanism of finite moments, and the probability with which the given mechanism differs from it.
 
     If an approximate mechanism is sampled, the sampling is left out, which by joint convexity never reduces moments.

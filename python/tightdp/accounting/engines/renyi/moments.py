@@ -19,9 +19,9 @@ from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.members import is_or_wraps
 from ...pairs.neighbors import translate_to_replacement
 from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_losses
-from ..closed_form.truncation import compute_truncation
+from ..closed_form.truncation import compute_sample_truncation
 from . import quadrature, selection_and_group_moments
-from .sampled_moments import bound_sampled_gaussian, bound_sampled_moment
+from .sampled_moments import bound_sampled_gaussian_moment, bound_sampled_moment
 from .two_sided_moments import compute_binary_moment, compute_exact_moment
 
 _EXP_LIMIT = 700.0
@@ -33,7 +33,7 @@ _LEAST = 1e-3
 
 
 @lru_cache(maxsize=4096)
-def log_moment(mechanism: m.Mechanism, c: float) -> float:
+def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
     """Returns an upper bound of K(c) for both directions of add-or-remove; infinite if none is known."""
     match mechanism:
         case m.Gaussian(sigma):
@@ -58,30 +58,36 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
         case m.BoundedRange(eta):  # eta^2/8-zCDP, and eta-DP
             return min((Range(c) * (Range(c) + 1) * (Range(eta) * eta / 8)).hi, compute_binary_moment(Range(eta), c).hi)
         case m.MixtureOfGaussians():
-            return _bound_mixture(mechanism, 1.0, 1.0, c)
+            return _bound_moment_of_mixture(mechanism, 1.0, 1.0, c)
         case m.PoissonSampled(m.MixtureOfGaussians() as inner, q):
-            return _bound_mixture(inner, q, 1.0, c)
+            return _bound_moment_of_mixture(inner, q, 1.0, c)
         case Replaced(m.MixtureOfGaussians() as inner):
-            return _bound_mixture(inner, 1.0, 2.0, c)
+            return _bound_moment_of_mixture(inner, 1.0, 2.0, c)
         case Replaced(m.PoissonSampled(m.MixtureOfGaussians() as inner, q)):
-            return _bound_mixture(inner, q, 2.0, c)
+            return _bound_moment_of_mixture(inner, q, 2.0, c)
         case Replaced(m.PoissonSampled(inner, q)):  # the curve of a sample of fixed size: grid.md section 6.2
-            return _bound_joined_sample(inner, q, c)
+            return _bound_moment_of_joined_sample(inner, q, c)
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
             twice = (2 if isinstance(mechanism, Replaced) else 1) / Range(inner.mechanism.noise_multiplier)
-            return _bound_draws(inner.sample_size, inner.dataset_size, twice, c)
+            return _bound_moment_of_draws(inner.sample_size, inner.dataset_size, twice, c)
         case m.TruncatedPoissonSampled() | Replaced(m.TruncatedPoissonSampled()) | Zeroed(m.TruncatedPoissonSampled()):
-            return _bound_truncated_sample(mechanism, c)
+            return _bound_moment_when_truncated(mechanism, c)
         case Replaced(m.FixedSizeSampled(inner, size, total)) | Zeroed(m.FixedSizeSampled(inner, size, total)):
-            return _bound_joined_sample(inner, (Range(size) / total).hi, c)  # zeroing reveals no more than replacing
+            return _bound_moment_of_joined_sample(
+                inner, (Range(size) / total).hi, c
+            )  # zeroing reveals no more than replacing
         case m.PoissonSampled(inner, q):
-            unsampled = log_moment(inner, c)
+            unsampled = bound_renyi_moment(inner, c)
             if isinstance(inner, m.Gaussian):
-                return min(bound_sampled_gaussian(inner.noise_multiplier, q, c), unsampled)
-            return min(bound_sampled_moment(lambda order: log_moment(inner, order), q, c), unsampled)
+                return min(bound_sampled_gaussian_moment(inner.noise_multiplier, q, c), unsampled)
+            return min(bound_sampled_moment(lambda order: bound_renyi_moment(inner, order), q, c), unsampled)
         case ReplacedGaussian(sigma, q):  # by joint convexity no more than without sampling
-            unsampled = log_moment(m.Gaussian(sigma / 2), c)
-            return min(quadrature.log_moment_replaced(sigma, q, c).hi, unsampled) if sigma > _LEAST else unsampled
+            unsampled = bound_renyi_moment(m.Gaussian(sigma / 2), c)
+            return (
+                min(quadrature.bound_replaced_moment_by_quadrature(sigma, q, c).hi, unsampled)
+                if sigma > _LEAST
+                else unsampled
+            )
         case ReplacedClass() if mechanism.nominal_delta == 0:
             found = bracket_losses(mechanism)[1]
             if not found.positive:  # the losses are 0 or infinite
@@ -90,9 +96,9 @@ def log_moment(mechanism: m.Mechanism, c: float) -> float:
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
             return max(_log_moment_of_pair(mechanism.dominating, c), _log_moment_of_pair(mechanism.dominating, -c - 1))
         case Derived():
-            return selection_and_group_moments.log_moment(mechanism, c, log_moment)
+            return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
-            return (selected * Range(log_moment(inner, c))).hi
+            return (selected * Range(bound_renyi_moment(inner, c))).hi
     return INF
 
 
@@ -108,7 +114,7 @@ def _log_moment_of_pair(pair: CompletePair, power: float) -> float:
     return max(widen_up(found + 8 * ULP * size + abs(power) * pair.slack + pair.relative), 0.0)
 
 
-def _bound_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
+def _bound_moment_of_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: float) -> float:
     """Bounds K(c) of a mixture whose shifts are ``times`` the sensitivities, in a Poisson sample.
 
     The bound follows from the joint convexity of p^{c+1} q^{-c}. All numbers are positive. An exponent has at most ten
@@ -126,7 +132,7 @@ def _bound_mixture(mixture: m.MixtureOfGaussians, q: float, times: float, c: flo
     return log1p(Range(grown) * q * (1 + 2.0**-48)).hi
 
 
-def _bound_draws(size: int, total: int, mu: Range, c: float) -> float:
+def _bound_moment_of_draws(size: int, total: int, mu: Range, c: float) -> float:
     """Bounds K(c) of a shift of k mu, where k has the distribution Bin(size, 1/total).
 
     The bound is infinite if the sum would have too many terms.
@@ -148,48 +154,48 @@ def _bound_draws(size: int, total: int, mu: Range, c: float) -> float:
     return whole + math.exp(-whole) if whole > 30 else math.log1p(math.exp(whole)) * (1 + 8 * ULP)
 
 
-def _bound_truncated_sample(mechanism: m.Mechanism, c: float) -> float:
+def _bound_moment_when_truncated(mechanism: m.Mechanism, c: float) -> float:
     """Bounds K(c) by the mean of the moments of the Poisson sample and of the one of fixed size, by joint convexity."""
     sample = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
     assert isinstance(sample, m.TruncatedPoissonSampled)
     inner, q = sample.mechanism, sample.sampling_probability
-    cut, within, _ = compute_truncation(q, sample.batch_size, sample.dataset_size)
+    cut, within, _ = compute_sample_truncation(q, sample.batch_size, sample.dataset_size)
     doubled = translate_to_replacement(inner)
     share = max(within.hi, 1e-300)
     if isinstance(mechanism, Replaced):
-        whole = log_moment(doubled, c)
+        whole = bound_renyi_moment(doubled, c)
         if isinstance(inner, m.Gaussian) and q < 1:
-            whole = min(whole, log_moment(ReplacedGaussian(inner.noise_multiplier, q), c))
+            whole = min(whole, bound_renyi_moment(ReplacedGaussian(inner.noise_multiplier, q), c))
     else:
-        whole = log_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
-    fixed = log_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
+        whole = bound_renyi_moment(m.PoissonSampled(inner, q) if q < 1 else inner, c)
+    fixed = bound_renyi_moment(m.PoissonSampled(doubled, share) if share < 1 else doubled, c)
     if not isinstance(mechanism, m.TruncatedPoissonSampled):  # joined curves: see _bound_joined_sample
-        fixed = min(_bound_joined_curves(doubled, fixed), log_moment(doubled, c))
+        fixed = min(_bound_moment_of_joined_curves(doubled, fixed), bound_renyi_moment(doubled, c))
     if max(whole, fixed) > _EXP_LIMIT:
         return max(whole, fixed)
     return log1p((1 - cut).limit_to(0.0, 1.0) * expm1(whole) + cut * expm1(fixed)).hi
 
 
-def _bound_joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
+def _bound_moment_of_joined_sample(inner: m.Mechanism, q: float, c: float) -> float:
     """Bounds K(c) of replacing a record in a sample, by joint convexity at most that without sampling."""
     doubled = translate_to_replacement(inner)
-    unsampled = log_moment(doubled, c)
+    unsampled = bound_renyi_moment(doubled, c)
     if q >= 1:
         return unsampled
-    return min(_bound_joined_curves(doubled, log_moment(m.PoissonSampled(doubled, q), c)), unsampled)
+    return min(_bound_moment_of_joined_curves(doubled, bound_renyi_moment(m.PoissonSampled(doubled, q), c)), unsampled)
 
 
-def _bound_joined_curves(doubled: m.Mechanism, k: float) -> float:
+def _bound_moment_of_joined_curves(doubled: m.Mechanism, k: float) -> float:
     """Bounds K of a curve that equals a "remove" curve for eps >= 0 and an "add" curve for eps < 0.
 
     ``k`` bounds K of both curves. Let M = e^K. Then M - 1 = c (c+1) int e^{c eps} (delta(eps) - (1 - e^eps)_+) d eps,
     so M - 1 of the joined curve is at most twice the bound of the two. In a class of pairs that need not be symmetric
     it is at most four times that bound (docs/theory/conversions.md section 4).
     """
-    once = _scale_excess_by_two(k)
-    return _scale_excess_by_two(once) if is_or_wraps(doubled, m.ZCDP, m.BoundedRange) else once
+    once = _scale_moment_excess_by_two(k)
+    return _scale_moment_excess_by_two(once) if is_or_wraps(doubled, m.ZCDP, m.BoundedRange) else once
 
 
-def _scale_excess_by_two(k: float) -> float:
+def _scale_moment_excess_by_two(k: float) -> float:
     """Returns log(1 + 2 (M - 1)) for k = log M, rounded up."""
     return k + 0.7 if k > _EXP_LIMIT else log1p(2 * expm1(k)).hi

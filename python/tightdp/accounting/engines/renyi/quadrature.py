@@ -25,28 +25,28 @@ _LARGE = 30.0
 """Logarithm of M above which M itself is summed. Otherwise M - 1 is summed, without cancellation."""
 
 
-def _step(sigma: float) -> float:
+def _choose_quadrature_step(sigma: float) -> float:
     """Returns the step of the trapezoidal rule."""
     y = min(math.sqrt(2 * _EXPONENT), 0.99 * math.pi * sigma)
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y)
 
 
-def count_nodes(sigma: float, c: float) -> float:
-    """Returns the number of nodes of ``log_moment``."""
-    return ((c + 1) / sigma + 2 * _REACH) / _step(sigma)
+def count_quadrature_nodes(sigma: float, c: float) -> float:
+    """Returns the number of nodes of ``bound_moment_above_by_quadrature``."""
+    return ((c + 1) / sigma + 2 * _REACH) / _choose_quadrature_step(sigma)
 
 
-def log_moment(sigma: float, q: float, c: float) -> float:
+def bound_moment_above_by_quadrature(sigma: float, q: float, c: float) -> float:
     """Returns an upper bound of log E[W^{c+1}] for 0 < q < 1."""
-    return log_moment_range(sigma, q, c).hi
+    return bound_moment_by_quadrature(sigma, q, c).hi
 
 
-def log_moment_range(sigma: float, q: float, c: float) -> Range:
+def bound_moment_by_quadrature(sigma: float, q: float, c: float) -> Range:
     """Returns a range of log E[W^{c+1}] for 0 < q < 1.
 
     No term is negative, so nodes that are left out change only the upper end.
     """
-    a, h = c + 1, _step(sigma)
+    a, h = c + 1, _choose_quadrature_step(sigma)
     u = np.arange(-math.ceil(_REACH / h), math.ceil((a / sigma + _REACH) / h) + 1) * h
     x = u / sigma - 0.5 / (sigma * sigma)
     log_phi = -0.5 * u * u - 0.5 * math.log(2 * math.pi)
@@ -85,18 +85,18 @@ def log_moment_range(sigma: float, q: float, c: float) -> Range:
     return Range(math.log1p(least) * (1 - 8 * ULP), math.log1p(total) * (1 + 8 * ULP))
 
 
-def log_moment_replaced(sigma: float, q: float, c: float) -> Range:
+def bound_replaced_moment_by_quadrature(sigma: float, q: float, c: float) -> Range:
     """Returns a range of log E[W(u)^{c+1} W(-u)^{-c}] for 0 < q < 1.
 
     It is K(c) of the pair of replacing a record (docs/theory/replace.md section 6). The upper end is infinite if more
     than ``MOST_NODES`` nodes would be needed.
     """
-    h = max(_step_replaced(sigma, c, share) for share in (0.2, 0.35, 0.5, 0.65, 0.8))
+    h = max(_choose_replaced_quadrature_step(sigma, c, share) for share in (0.2, 0.35, 0.5, 0.65, 0.8))
     last = (1 + 2 * c) / sigma + _REACH
     if not (last + _REACH) / h < MOST_NODES:
         return Range(0.0, math.inf)
     u: NDArray[np.float64] = np.arange(-math.ceil(_REACH / h), math.ceil(last / h) + 1, dtype=np.float64) * h
-    ahead, behind = (c + 1) * _log_w(u, sigma, q), -c * _log_w(-u, sigma, q)
+    ahead, behind = (c + 1) * _log_ratio_at_nodes(u, sigma, q), -c * _log_ratio_at_nodes(-u, sigma, q)
     logs = ahead + behind - 0.5 * u * u - 0.5 * math.log(2 * math.pi)
     spread = np.abs(u) / sigma + 0.5 / (sigma * sigma)
     error = 8 * ULP * ((2 * c + 1) * spread + np.abs(ahead) + np.abs(behind) + u * u + 16)
@@ -114,7 +114,7 @@ MOST_NODES = 20_000
 """Largest number of nodes, which take half a millisecond, as for the moments of a removal."""
 
 
-def _step_replaced(sigma: float, c: float, share: float) -> float:
+def _choose_replaced_quadrature_step(sigma: float, c: float, share: float) -> float:
     """Returns the step for e0 <= 2.1 e^-60 in the strip |Im u| <= y, where y is at most ``share`` of pi sigma.
 
     W(-u)^{-c} grows by cos(y/(2 sigma))^{-c} there.
@@ -123,7 +123,7 @@ def _step_replaced(sigma: float, c: float, share: float) -> float:
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y - c * math.log(math.cos(0.5 * y / sigma)))
 
 
-def _log_w(u: NDArray[np.float64], sigma: float, q: float) -> NDArray[np.float64]:
+def _log_ratio_at_nodes(u: NDArray[np.float64], sigma: float, q: float) -> NDArray[np.float64]:
     """Returns log W at the nodes."""
     x = u / sigma - 0.5 / (sigma * sigma)
     large = np.logaddexp(math.log1p(-q), x + math.log(q))

@@ -29,28 +29,30 @@ _MOST_INNER = 256
 
 def bound_sampled_moment(inner: Callable[[float], float], q: float, c: float) -> float:
     """Returns an upper bound of K(c) for an inner mechanism with moment bounds ``inner``, for both directions."""
-    return _bound_by_chord(
-        lambda order: bound_integer_order(np.array([inner(j - 1.0) for j in range(2, order + 1)]), q).hi, c, _MOST_INNER
+    return _bound_moment_by_chord(
+        lambda order: bound_moment_at_integer_order(np.array([inner(j - 1.0) for j in range(2, order + 1)]), q).hi,
+        c,
+        _MOST_INNER,
     )
 
 
-def bound_sampled_gaussian(sigma: float, q: float, c: float) -> float:
+def bound_sampled_gaussian_moment(sigma: float, q: float, c: float) -> float:
     """Returns an upper bound of K(c) for a sampled Gaussian, for both directions."""
     if sigma < _LEAST:
         return INF
-    nodes = quadrature.count_nodes(sigma, c)
+    nodes = quadrature.count_quadrature_nodes(sigma, c)
     if nodes <= MOST_TERMS and (c != int(c) or nodes < c):
-        return quadrature.log_moment(sigma, q, c)
+        return quadrature.bound_moment_above_by_quadrature(sigma, q, c)
 
-    def evaluate_order(order: int) -> float:
+    def bound_moment_at_order(order: int) -> float:
         j = np.arange(2.0, order + 1)
         with np.errstate(over="ignore"):
-            return bound_integer_order(j * (j - 1) / (2 * sigma * sigma) * (1 + 8 * ULP), q).hi
+            return bound_moment_at_integer_order(j * (j - 1) / (2 * sigma * sigma) * (1 + 8 * ULP), q).hi
 
-    return _bound_by_chord(evaluate_order, c, MOST_TERMS)
+    return _bound_moment_by_chord(bound_moment_at_order, c, MOST_TERMS)
 
 
-def _bound_by_chord(at_order: Callable[[int], float], c: float, most: int) -> float:
+def _bound_moment_by_chord(at_order: Callable[[int], float], c: float, most: int) -> float:
     """Bounds K(c), whose order is c + 1, by the chord between the two nearest integer orders. K is 0 at order 1."""
     below = math.floor(c) + 1
     above = below if c == int(c) else below + 1
@@ -63,7 +65,7 @@ def _bound_by_chord(at_order: Callable[[int], float], c: float, most: int) -> fl
     return widen_up((1 - share) * low + share * at_order(above), 8 * ULP)
 
 
-def bound_integer_order(inner: NDArray[np.float64], q: float) -> Range:
+def bound_moment_at_integer_order(inner: NDArray[np.float64], q: float) -> Range:
     """Returns K at the integer order a = len(inner) + 1 from the moments K_2, ..., K_a of the inner mechanism.
 
     It is log(1 + sum_{j=2}^{a} C(a, j) q^j (1-q)^{a-j} (e^{K_j} - 1)), where ``inner`` holds the K_j. Writing the sum

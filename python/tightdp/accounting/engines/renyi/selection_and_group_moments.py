@@ -20,11 +20,11 @@ _RATIO = 1.25
 """Ratio of neighbouring epsilons at which the curve of a run is bounded, if the number of repetitions is Poisson."""
 
 
-def log_moment(mechanism: Derived, c: float, of: Moment) -> float:
+def bound_moment_of_derived(mechanism: Derived, c: float, of: Moment) -> float:
     """Returns an upper bound of K(c) of a repeated run or a group. ``of`` bounds the moments of its parts."""
     if isinstance(mechanism, Group):
         return _sum_run_moments(
-            tuple((_scale_to_group(one, mechanism.size), count) for one, count in mechanism.parts), c, of
+            tuple((_scale_moment_to_group(one, mechanism.size), count) for one, count in mechanism.parts), c, of
         )
     assert isinstance(mechanism, RepeatAndSelect)
     once = _sum_run_moments(mechanism.parts, c, of)
@@ -32,10 +32,10 @@ def log_moment(mechanism: Derived, c: float, of: Moment) -> float:
         return INF
     runs = build_repetitions(mechanism)
     if not runs.poisson:
-        return (log(runs.mean) + Range(c) * _compute_run_gain(mechanism, of) + once).hi
+        return (log(runs.mean) + Range(c) * _compute_run_gain_by_moments(mechanism, of) + once).hi
     # The moment is the sum of e^-mean, the probability of no run, and of the moment if there are runs.
     at = math.floor(math.log(math.log1p(1 / c)) / math.log(_RATIO) - 1e-9)
-    lead = Range(c) * runs.mean * _bound_run_delta(mechanism, _RATIO**at, of) + once
+    lead = Range(c) * runs.mean * _bound_run_delta_by_moments(mechanism, _RATIO**at, of) + once
     if lead.hi > _EXP_LIMIT:
         return (lead + log(runs.mean + 1)).hi
     return log(exp(-runs.mean) + runs.mean * exp(lead)).hi
@@ -54,18 +54,18 @@ def _sum_run_moments(parts: tuple[tuple[m.Mechanism | None, int], ...], c: float
 
 
 @lru_cache(maxsize=1024)
-def _bound_run_delta(mechanism: RepeatAndSelect, epsilon: float, of: Moment) -> float:
+def _bound_run_delta_by_moments(mechanism: RepeatAndSelect, epsilon: float, of: Moment) -> float:
     """Returns an upper bound of delta of one run, from its moments alone."""
-    return conversion.delta(lambda c: _sum_run_moments(mechanism.parts, c, of), epsilon)
+    return conversion.convert_moments_to_delta(lambda c: _sum_run_moments(mechanism.parts, c, of), epsilon)
 
 
 @lru_cache(maxsize=256)
-def _compute_run_gain(mechanism: RepeatAndSelect, of: Moment) -> float:
+def _compute_run_gain_by_moments(mechanism: RepeatAndSelect, of: Moment) -> float:
     """Returns the gain of selecting, from the moments of one run."""
-    return build_repetitions(mechanism).bound_gain(lambda epsilon: _bound_run_delta(mechanism, epsilon, of))
+    return build_repetitions(mechanism).bound_gain(lambda epsilon: _bound_run_delta_by_moments(mechanism, epsilon, of))
 
 
-def _scale_to_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
+def _scale_moment_to_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | None:
     """Returns a mechanism whose moments are at least those of ``size`` records of ``mechanism``, or None."""
     k = Range(float(size))
     match mechanism:

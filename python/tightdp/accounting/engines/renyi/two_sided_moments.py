@@ -16,7 +16,7 @@ from ...pairs.neighbors import translate_to_replacement
 from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, bracket_losses
 from ..engine_interface import Direction
 from . import quadrature
-from .sampled_moments import bound_integer_order
+from .sampled_moments import bound_moment_at_integer_order
 
 _EXP_LIMIT = 700.0
 """Exponents from here on are kept as logarithms."""
@@ -35,15 +35,15 @@ def compute_exact_moment(mechanism: m.Mechanism, c: float) -> Range:
             return compute_binary_moment(Range(mechanism.nominal_epsilon), c)
         case m.RandomizedResponse(p, buckets):
             wrong = Range(p) / buckets
-            return _compute_three_atoms(log1p((1 - Range(p)) / wrong), wrong, c)
+            return _compute_moment_of_atoms(log1p((1 - Range(p)) / wrong), wrong, c)
         case m.Laplace(scale):
-            return _compute_laplace(1 / Range(scale), c)
+            return _compute_moment_of_laplace(1 / Range(scale), c)
         case ReplacedClass():
             less, more = bracket_losses(mechanism)
             if not (less is more and more.positive and mechanism.nominal_delta == 0):
                 return Range(0.0, INF)
             loss, log_mass = more.positive[0]
-            return _compute_three_atoms(loss, exp(log_mass - loss), c)
+            return _compute_moment_of_atoms(loss, exp(log_mass - loss), c)
     return Range(0.0, INF)
 
 
@@ -51,14 +51,14 @@ def bound_attained_moment(parts: Parts, direction: Direction, c: float) -> float
     """Returns a lower bound of K(c) for pairs that a composition attains in one direction."""
     total = Range(0.0)
     for mechanism, count in parts:
-        one = _bound_attained_step(mechanism, direction, c)
+        one = _bound_attained_moment_of_step(mechanism, direction, c)
         if one == INF:
             return INF
         total += count * Range(one)
     return max(total.lo, 0.0)
 
 
-def _bound_attained_step(mechanism: m.Mechanism, direction: Direction, c: float) -> float:
+def _bound_attained_moment_of_step(mechanism: m.Mechanism, direction: Direction, c: float) -> float:
     """Returns a lower bound of K(c) for a pair that one mechanism attains."""
     match mechanism:
         case m.ApproximateDP() if mechanism.nominal_delta > 0:
@@ -76,28 +76,28 @@ def _bound_attained_step(mechanism: m.Mechanism, direction: Direction, c: float)
             ratio = Range(sensitivity) / sigma
             return (Range(c) * (at + 1) * (ratio * ratio) * 0.5).lo if at.lo > 0 else 0.0
         case Replaced(m.FixedSizeSampled(inner, size, total)):
-            return _bound_attained_step(
+            return _bound_attained_moment_of_step(
                 m.PoissonSampled(translate_to_replacement(inner), (Range(size) / total).lo), "remove", c
             )
         case m.PoissonSampled(inner, q) if direction == "remove" and q < 1:
-            return _bound_attained_sample(inner, q, c)
+            return _bound_attained_moment_of_sample(inner, q, c)
         case ReplacedGaussian(sigma, q) if sigma > _LEAST:
-            return quadrature.log_moment_replaced(sigma, q, c).lo
+            return quadrature.bound_replaced_moment_by_quadrature(sigma, q, c).lo
     return compute_exact_moment(mechanism, c).lo
 
 
-def _bound_attained_sample(inner: m.Mechanism, q: float, c: float) -> float:
+def _bound_attained_moment_of_sample(inner: m.Mechanism, q: float, c: float) -> float:
     """Returns a lower bound of K(c) for a Poisson sample, by quadrature or at the integer order below."""
     sigma = inner.noise_multiplier if isinstance(inner, m.Gaussian) else 0.0
-    if sigma > _LEAST and quadrature.count_nodes(sigma, c) <= quadrature.MOST_NODES:
-        return quadrature.log_moment_range(sigma, q, c).lo
+    if sigma > _LEAST and quadrature.count_quadrature_nodes(sigma, c) <= quadrature.MOST_NODES:
+        return quadrature.bound_moment_by_quadrature(sigma, q, c).lo
     order = math.floor(c) + 1  # K/c grows
     if not 2 <= order <= _MOST_ORDER:
         return 0.0
-    known = np.array([_bound_attained_step(inner, "remove", j - 1.0) for j in range(2, order + 1)])
+    known = np.array([_bound_attained_moment_of_step(inner, "remove", j - 1.0) for j in range(2, order + 1)])
     if not np.all(known < INF):
         return INF if q > 0 else 0.0
-    return max(bound_integer_order(known, q).lo, 0.0) * (c / (order - 1)) * (1 - 1e-15)
+    return max(bound_moment_at_integer_order(known, q).lo, 0.0) * (c / (order - 1)) * (1 - 1e-15)
 
 
 def compute_binary_moment(e: Range, c: float) -> Range:
@@ -107,7 +107,7 @@ def compute_binary_moment(e: Range, c: float) -> Range:
     return log1p(expm1(c * e) * -expm1(-((Range(c) + 1) * e)) / (1 + exp(-e)))
 
 
-def _compute_three_atoms(r: Range, wrong: Range, c: float) -> Range:
+def _compute_moment_of_atoms(r: Range, wrong: Range, c: float) -> Range:
     """Returns K(c) of losses r, 0 and -r, the last of mass ``wrong``: M - 1 = wrong (e^{cr} - 1)(e^{(c+1)r} - 1)
     e^{-cr}."""
     if (c * r).hi > _EXP_LIMIT:  # the mass at r alone
@@ -115,7 +115,7 @@ def _compute_three_atoms(r: Range, wrong: Range, c: float) -> Range:
     return log1p(wrong * -expm1(-(c * r)) * expm1((Range(c) + 1) * r))
 
 
-def _compute_laplace(mu: Range, c: float) -> Range:
+def _compute_moment_of_laplace(mu: Range, c: float) -> Range:
     """Returns K(c) of Laplace noise: M = ((c+1) e^{c mu} + c e^{-(c+1) mu}) / (2c + 1)."""
     if (c * mu).hi > _EXP_LIMIT:
         less, more = Range(c) + 1, Range(c) + 1 + exp(-mu)

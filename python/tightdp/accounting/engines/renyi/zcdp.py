@@ -33,35 +33,35 @@ _LOG_KAPPA = -np.log1p(_ORDERS_LESS_ONE) - _ORDERS_LESS_ONE * np.log1p(1 / _ORDE
 
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
-def epsilon(rho: float, xi: float, delta: float) -> float:
+def bound_zcdp_epsilon_below(rho: float, xi: float, delta: float) -> float:
     """Returns a lower bound of epsilon(delta) over the class: log((r - delta)/s)."""
 
-    def compute_gain(r: _Array, log_s: _Array) -> _Array:
+    def log_ratio_of_member(r: _Array, log_s: _Array) -> _Array:
         return np.where(r > delta, np.log(np.maximum(r - delta, 1e-320)), -math.inf) - log_s
 
     c = _ORDERS_LESS_ONE
     best = int(np.argmin(xi + (c + 1) * rho + (_LOG_KAPPA - math.log(delta)) / c))
-    r, log_s = _find_best_member(rho, xi, compute_gain, math.log(delta) + math.log1p(c[best]))
+    r, log_s = _find_best_zcdp_member(rho, xi, log_ratio_of_member, math.log(delta) + math.log1p(c[best]))
     return max(widen_down((log(Range(r) - delta) - log_s).lo, _MARGIN), 0.0) if r > delta else 0.0
 
 
 @lru_cache(maxsize=256)
 @np.errstate(over="ignore")
-def delta(rho: float, xi: float, epsilon: float) -> float:
+def bound_zcdp_delta_below(rho: float, xi: float, epsilon: float) -> float:
     """Returns a lower bound of delta(epsilon) over the class: r - e^epsilon s."""
 
-    def compute_gain(r: _Array, log_s: _Array) -> _Array:
+    def delta_of_member(r: _Array, log_s: _Array) -> _Array:
         return r - np.exp(np.minimum(epsilon + log_s, 700.0))
 
     c = _ORDERS_LESS_ONE
     bounds = c * (xi + (c + 1) * rho - epsilon) + _LOG_KAPPA
     best = int(np.argmin(bounds))
-    r, log_s = _find_best_member(rho, xi, compute_gain, float(bounds[best]) + math.log1p(c[best]))
+    r, log_s = _find_best_zcdp_member(rho, xi, delta_of_member, float(bounds[best]) + math.log1p(c[best]))
     most = Range(epsilon) + log_s
     return max((Range(r) - exp(most + _MARGIN * abs(log_s))).lo, 0.0) if r > 0 and most.hi < 700 else 0.0
 
 
-def _find_best_member(
+def _find_best_zcdp_member(
     rho: float, xi: float, gain: Callable[[_Array, _Array], _Array], log_r: float
 ) -> tuple[float, float]:
     """Returns (r, ln s) of the member with the largest gain among those that are tried near ``log_r``.
@@ -72,7 +72,7 @@ def _find_best_member(
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:
         r = np.exp(np.clip(log_r + spread * np.linspace(-1, 1, _SHARES), -690.0, -1e-9))
-        log_s = np.log(r) - _largest_loss(r, rho, xi)
+        log_s = np.log(r) - _largest_loss_of_zcdp(r, rho, xi)
         found = gain(r, log_s)
         at = int(np.argmax(found))
         if found[at] > best[2]:
@@ -81,7 +81,7 @@ def _find_best_member(
     return best[:2]
 
 
-def _largest_loss(r: _Array, rho: float, xi: float) -> _Array:
+def _largest_loss_of_zcdp(r: _Array, rho: float, xi: float) -> _Array:
     """Returns the largest ln(r/s) that was tried for which Ber(r), Ber(s) is certified to be a member."""
     # D_a >= ln(r/s) + ln(r)/(a - 1), least at a = 1 + (-ln r / rho)^(1/2).
     high = (xi + rho + 2 * np.sqrt(-rho * np.log(r))) * 1.0001
@@ -90,14 +90,14 @@ def _largest_loss(r: _Array, rho: float, xi: float) -> _Array:
         low, most = np.zeros_like(high), high
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + most)
-            good = _is_member(r, middle, rho, xi, both)
+            good = _is_zcdp_member(r, middle, rho, xi, both)
             low, most = np.where(good, middle, low), np.where(good, most, middle)
-        if both or np.all(_is_member(r, low, rho, xi, True) | (low == 0)):
+        if both or np.all(_is_zcdp_member(r, low, rho, xi, True) | (low == 0)):
             break
     return low
 
 
-def _is_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
+def _is_zcdp_member(r: _Array, loss: _Array, rho: float, xi: float, both: bool) -> NDArray[np.bool_]:
     """Tells whether D_{c+1}(P || Q) <= xi + (c+1) rho for all c > 0 and, with ``both``, whether D_{c+1}(Q || P) is too.
 
     Returns False if this is not certain. Let K(c) = c D_{c+1}, which is convex, and R(c) = c (xi + (c+1) rho). On a
