@@ -57,7 +57,7 @@ MUTATIONS = (
              GATE, "noise_has_the_deviation"),
     Mutation("the sensitivity of a gradient sum is halved", "part, (size,), max_norm, grid",
              "part, (size,), max_norm / 2, grid", GATE, "at_most_its_sensitivity"),
-    Mutation("features are summed without their bound", "clipped = rows * row_factors(rows, max_norm)",
+    Mutation("features are summed without their bound", "clipped = rows * row_clip_factors(rows, max_norm)",
              "clipped = rows * 1.0", "tests/train/test_centering.py", "at_most_the_bound"),
     Mutation("a run does not charge its ledger", "                self._pay()\n", "",
              "tests/train/test_ledger_spent.py", "spends_what_it_is_charged"),

@@ -5,7 +5,7 @@ import os
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from tightdp.cli import build_parser
+from tightdp.cli import build_command_parser
 
 
 class CommandHelp(SphinxDirective):
@@ -14,7 +14,7 @@ class CommandHelp(SphinxDirective):
     def run(self):
         os.environ["COLUMNS"] = "96"
         command = self.arguments[0]
-        parser = build_parser(command)
+        parser = build_command_parser(command)
         (commands,) = (action for action in parser._actions if hasattr(action, "choices") and action.choices)
         text = commands.choices[command].format_help()
         block = nodes.literal_block(text, text, language="text")

@@ -79,7 +79,11 @@ class Bound:
     def __round__(self, digits: SupportsIndex) -> float: ...
     def __round__(self, digits: SupportsIndex | None = None) -> float:
         """Returns the least number with so many digits that is at least ``upper``."""
-        return math.ceil(self.upper) if digits is None else number_texts.round_up(self.upper, operator.index(digits))
+        return (
+            math.ceil(self.upper)
+            if digits is None
+            else number_texts.round_number_up(self.upper, operator.index(digits))
+        )
 
     def __lt__(self, other: Bound | float) -> bool:
         return self.upper < (other.lower if isinstance(other, Bound) else other)

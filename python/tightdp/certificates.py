@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._support import _check
-from ._support.strict_json import check_entries, parse_json
+from ._support.strict_json import check_json_entries, parse_json
 from .accounting.running_accounts.serial import from_plain, to_plain
 from .composition import Composable, Composition
 from .options import NEIGHBORS, Neighbors
@@ -64,7 +64,7 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         """Returns the certificate that ``to_json`` wrote. Raises ValueError for other text. Proves nothing."""
         plain = parse_json(text)
-        check_entries("certificate", plain, _ENTRIES)
+        check_json_entries("certificate", plain, _ENTRIES)
         if plain["format"] != FORMAT or plain["version"] != VERSION:
             raise ValueError(f"certificate must be of version {VERSION} of {FORMAT!r}")
         composition = from_plain(Composable, {"type": "Composition", "parts": plain["composition"]}, "composition")

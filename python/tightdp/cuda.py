@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ._support import _check
-from ._support.device_probe import devices, parse_device_number, require_module, status
+from ._support.device_probe import devices, parse_cuda_device_number, require_module, status
 from .accounting.engines.prv.device import build_prv_on_device as _prv_on
 from .accounting.engines.prv.engine import Prv
 from .accounting.questions.question import Question
@@ -43,7 +43,9 @@ def epsilon(
     five times as large as on the host. Raises ValueError if the computation needs more than ``max_bytes`` of the
     device's memory, RuntimeError if there is no device, and ImportError if CuPy is missing.
     """
-    return _build_question(run, neighbors, eps_error, delta_error, max_bytes, _build_engine(device)).epsilon(delta)
+    return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, _build_cuda_engine(device)).epsilon(
+        delta
+    )
 
 
 def delta(
@@ -57,17 +59,19 @@ def delta(
     device: str = "cuda",
 ) -> Bound:
     """Returns bounds on delta(epsilon), with the parameters and errors of ``epsilon``."""
-    return _build_question(run, neighbors, eps_error, delta_error, max_bytes, _build_engine(device)).delta(epsilon)
+    return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, _build_cuda_engine(device)).delta(
+        epsilon
+    )
 
 
-def _build_engine(device: str) -> Prv:
-    place = parse_device_number(device)
+def _build_cuda_engine(device: str) -> Prv:
+    place = parse_cuda_device_number(device)
     if place is None:
         raise ValueError(f'device must be "cuda" or "cuda:N", got {device!r}: engine "prv" is that of the host')
     return _prv_on(place)
 
 
-def _build_question(
+def _build_cuda_question(
     run: Composable, neighbors: Neighbors, eps_error: float, delta_error: float, max_bytes: int, engine: Prv
 ) -> Question:
     asked = Question.from_options(run._to_composition(), neighbors, "prv", eps_error=eps_error, delta_error=delta_error)

@@ -14,13 +14,13 @@ from .accounting.questions.calibration import calibrate
 from .bound import Bound
 from .composition import Composition
 from .gate.budget import FixedPlan
-from .gate.count_threshold import MOST_NOISE, compute_noise_and_threshold, count_values
+from .gate.count_threshold import MOST_NOISE, compute_count_noise_and_threshold, count_values_of_records
 from .gate.gate import Gate
 from .gate.shares import NoiseShare
 from .ledger import Ledger
 from .ledger.payment import LedgerPayment
 from .mechanisms import ApproximateDP, Gaussian
-from .records.cells import convert_value_to_text
+from .records.cells import convert_cell_value_to_text
 from .release.noise import Philox, RandomSource, resolve_random_source
 from .statement import Statement
 
@@ -79,9 +79,9 @@ def frequent_values(
     epsilon, delta = _check.positive("epsilon", epsilon), _check.open_unit("delta", delta)
     spent = _calibrate_frequent_values(epsilon, delta)
     _check_frequent_values(values, missing)
-    counts = count_values(map(convert_value_to_text, values), missing)
+    counts = count_values_of_records(map(convert_cell_value_to_text, values), missing)
     charged = Gaussian(spent.noise_multiplier) + ApproximateDP(0.0, spent.failure)
-    _, least = compute_noise_and_threshold(1, *spent)
+    _, least = compute_count_noise_and_threshold(1, *spent)
     payment = LedgerPayment(ledger, note)
     gate = Gate(FixedPlan(charged), resolve_random_source(rng), pay=partial(payment.spend_charge, charged))
     (kept,) = gate.release_frequent_values(1, lambda: [counts], spent).value

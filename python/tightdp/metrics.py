@@ -24,16 +24,16 @@ from ._support import _check
 from .audit.binomial import MOST_TRIALS, lower_limit
 from .bound import Bound
 from .composition import Composition
-from .gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from .gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from .gate.gate import Gate
 from .gate.oracle import Integers, Query
 from .ledger import Ledger
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian
-from .records.cells import NESTED, as_column, match_cells
+from .records.cells import NESTED, as_column_of_cells, match_cells
 from .release.noise import Philox, RandomSource, resolve_random_source
 from .statement import Statement
-from .statement.wording import AGAIN, list_texts
+from .statement.wording import AGAIN, list_stated_texts
 
 __all__ = ["Accuracy", "ConfusionMatrix", "accuracy", "confusion_matrix"]
 
@@ -171,7 +171,7 @@ def confusion_matrix(
         raise ValueError("classes must be labels of the records, in their type: no record has two of these")
     noisy, charged, privacy, sigma, statement = _release_prediction_counts(
         size**2, counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
-        {"labels": f"declared: {list_texts([str(label) for label in known])}"},
+        {"labels": f"declared: {list_stated_texts([str(label) for label in known])}"},
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
     )  # fmt: skip
     wide = _bound_noise_of_predictions(sigma, (1 - confidence) / size**2)
@@ -190,7 +190,7 @@ def _read_labels_and_predictions(y_true: Any, y_pred: Any) -> tuple[NDArray[Any]
 
 def _read_labels_to_score(name: str, given: Any) -> NDArray[Any]:
     try:
-        found = as_column(given)
+        found = as_column_of_cells(given)
     except TypeError:
         raise TypeError(f"{name} must be a sequence of labels, one for each record") from None
     if found.dtype == object and any(isinstance(cell, NESTED) for cell in found.flat):
@@ -241,7 +241,7 @@ def _release_prediction_counts(
     Returns the noisy counts, the charge, the bound on epsilon, the noise multiplier and the statement.
     """
     target = Target.from_arguments(epsilon, delta)
-    sigma = resolve_noise_multiplier(Gaussian, noise_multiplier, target)
+    sigma = resolve_noise_from_budget(Gaussian, noise_multiplier, target)
     if not sigma <= MOST_NOISE:
         raise ValueError(f"epsilon must be larger: it would take noise of {sigma:.2g} records")
     charged, payment = Gaussian(sigma) * 1, LedgerPayment(ledger, note)

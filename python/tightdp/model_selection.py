@@ -36,10 +36,10 @@ from .gate.gate import Gate
 from .gate.oracle import Query
 from .gate.search_charge import (
     SearchRun,
-    check_covered,
-    compute_fewest_records,
-    convert_to_ledger_charge,
-    find_covering_run,
+    check_search_charge_covered,
+    compute_fewest_search_records,
+    convert_search_to_ledger_charge,
+    find_covering_search_run,
 )
 from .gate.selection import ExactCoins
 from .gate.shares import plan_with_remaining_budget
@@ -54,16 +54,16 @@ from .preprocessing.cells import (
 )
 from .preprocessing.checks_before_charge import check_table, check_targets, check_weights
 from .preprocessing.steps import copy_unfitted
-from .records.blocks import Blocks, Lengths, Unweighted
+from .records.blocks import Blocks, Lengths, UnweightedBlockFunction
 from .records.decoded_copies import cache_decoded_blocks
 from .records.sources.estimator_input import as_blocks
 from .records.stream import scan_blocks
-from .records.views import MappedBlocks, RandomSubset, SelectedRows, View
+from .records.views import BlockView, MappedBlocks, RandomRecordSubset, SelectedRows
 from .release.noise import RandomSource
 from .selections_and_groups import RepeatAndSelect
 from .statement import Statement
-from .statement.column_words import fact_of_labels
-from .statement.wording import AGAIN, format_exactly, list_values
+from .statement.column_words import state_fact_of_labels
+from .statement.wording import AGAIN, format_stated_exactly, list_stated_values
 
 __all__ = ["PrivateSearchCV"]
 
@@ -163,7 +163,7 @@ class PrivateSearchCV(BaseEstimator):
         # Errors in the table are found here, because a fit or a score would find them only after other releases.
         check_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.from_arguments(self.epsilon, self.delta)
-        least = compute_fewest_records(float(self.holdout), target.delta)
+        least = compute_fewest_search_records(float(self.holdout), target.delta)
         if records < least:
             raise ValueError(
                 f"holdout must leave records to train on: with fewer than {least:,} of them all may be held out"
@@ -173,7 +173,7 @@ class PrivateSearchCV(BaseEstimator):
         if payment.ledger is not None:
             for _, each in found:
                 each._rehearse_for(width, max(2, len(classes)))
-            payment.spend_charge(convert_to_ledger_charge(charge, target.delta))
+            payment.spend_charge(convert_search_to_ledger_charge(charge, target.delta))
         if blocks is None:
             inner, outer = self._split_table(X, labels, source)
         else:
@@ -196,16 +196,16 @@ class PrivateSearchCV(BaseEstimator):
         )
         return inner, outer
 
-    def _split_blocks(self, counted: View, source: RandomSource) -> tuple[_TablePart, _TablePart]:
+    def _split_blocks(self, counted: BlockView, source: RandomSource) -> tuple[_TablePart, _TablePart]:
         """Returns views of the blocks on the records to train on, and on those that are held out at random."""
         stream, lengths = source.stream(), cast(Lengths, counted.block_lengths)
-        within, beyond = (RandomSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
+        within, beyond = (RandomRecordSubset(stream, self.holdout, lengths, heads) for heads in (False, True))
         _require_records_outside_holdout(int(within.counts.sum()))
         return _TablePart(SelectedRows(counted, within), None), _TablePart(SelectedRows(counted, beyond), None)
 
     def _scan_labelled_blocks(
         self, blocks: Blocks, algorithms: Sequence[Any], learned: bool
-    ) -> tuple[View, NDArray[Any]]:
+    ) -> tuple[BlockView, NDArray[Any]]:
         """Returns the blocks, whose records are now counted, and the distinct labels in them."""
         check_width_to_preprocess(self, blocks, blocks.width, reset=True)
         for each in algorithms:
@@ -291,7 +291,7 @@ class PrivateSearchCV(BaseEstimator):
 
         def find_search_run(epsilon: float) -> SearchRun:
             charges = [each.set_params(epsilon=epsilon).charge_for(n_features, n_classes) for _, each in made]
-            return find_covering_run(charges, epsilon, failing)
+            return find_covering_search_run(charges, epsilon, failing)
 
         asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
         return plan_with_remaining_budget(find_search_run, self._charge, **asked), made
@@ -316,7 +316,7 @@ class PrivateSearchCV(BaseEstimator):
             if self.random_state is not None:
                 model.set_params(random_state=(int(self.random_state) + 1000 * (trials + 1)) % 2**64)
             model.fit(inner.X, inner.y)
-            check_covered(model.charged_, run.charge)
+            check_search_charge_covered(model.charged_, run.charge)
             right = build_search_score_query(model, outer.X, outer.y)
             count = Gate(_PaidSearchBudget(), source).release_gaussian(right, run.score).value[0]
             score = count, int(source.integers(1)[0])  # ties between equal counts are broken at random
@@ -339,9 +339,9 @@ class PrivateSearchCV(BaseEstimator):
         own = _get_searched_classifier(self.estimator).classes is None
         public = dict(made.public)  # it has no entry for labels that were learned
         if own:
-            public[labels] = fact_of_labels([str(label) for label in self.classes_]).occurring_text
+            public[labels] = state_fact_of_labels([str(label) for label in self.classes_]).occurring_text
         return Statement(
-            f"PrivateSearchCV over {list_values(names)}; the best of its runs: {made.subject}",
+            f"PrivateSearchCV over {list_stated_values(names)}; the best of its runs: {made.subject}",
             self.privacy_,
             delta,
             self.charged_,
@@ -349,7 +349,7 @@ class PrivateSearchCV(BaseEstimator):
             public={
                 **public,
                 "settings to choose from": f"declared: {len(self._list_candidates()):,}",
-                "share of records that are held out": f"declared: {format_exactly(self.holdout)}",
+                "share of records that are held out": f"declared: {format_stated_exactly(self.holdout)}",
             },
             size=made.size,
             taken=(labels,) if own else made.taken,
@@ -433,9 +433,8 @@ def build_search_score_query(model: Any, X: Any, y: NDArray[Any] | None) -> Quer
     def evaluate_search_score(source: RandomSource) -> NDArray[np.int64]:
         if isinstance(X, Blocks):
             made = X if last is model else MappedBlocks(X, model._transform_block)
-            return sum(
-                made.map_each_block(Unweighted(partial(_count_right_search_predictions, last))), np.zeros(1, np.int64)
-            )
+            count = UnweightedBlockFunction(partial(_count_right_search_predictions, last))
+            return sum(made.map_each_block(count), np.zeros(1, np.int64))
         if y is None or not len(y):
             return np.zeros(1, np.int64)
         return _count_right_search_predictions(last, X if last is model else model._transform_values(X), y)

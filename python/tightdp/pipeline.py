@@ -31,7 +31,13 @@ from .estimators.shared.ownership import check_not_fitted_part, mark_as_fitted_p
 from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError
 from .estimators.shared.statements import UNSCALED
 from .gate.budget import Caps, Target
-from .gate.shares import FAILURE, NoiseShare, build_caps, check_within, plan_with_remaining_budget
+from .gate.shares import (
+    FAILURE,
+    NoiseShare,
+    build_caps_for_charge,
+    check_charge_within_caps,
+    plan_with_remaining_budget,
+)
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
 from .preprocessing.cells import (
@@ -50,7 +56,7 @@ from .preprocessing.steps import NamedTransformers, check_names_of_transformers,
 from .preprocessing.transformer import PrivateTransformer
 from .records.blocks import Blocks
 from .records.decoded_copies import cache_decoded_blocks
-from .records.sources.estimator_input import as_blocks, is_sparse, split_sparse_rows
+from .records.sources.estimator_input import as_blocks, is_sparse_matrix, split_sparse_rows
 from .records.views import MappedBlocks
 from .statement import Statement
 from .statement.wording import AGAIN
@@ -177,7 +183,9 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         if not found:
             raise ValueError("steps must leave at least one feature: no category reached its threshold")
         if found != width:  # the plan was made for ``width``
-            check_within(estimator.charge_for(found, _count_classes_of_pipeline(last, targets)), plan.last, UNKNOWN)
+            check_charge_within_caps(
+                estimator.charge_for(found, _count_classes_of_pipeline(last, targets)), plan.last, UNKNOWN
+            )
         estimator.fit(values, None if isinstance(values, Blocks) else y)
         for step in (step for _, step in plan.steps if isinstance(step, PRIVATE)):
             mark_as_fitted_part(step, self)
@@ -243,14 +251,14 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
         if target.epsilon is None:
-            return _PipelinePlan(steps, before, build_caps(last.charge_for(n_features, n_classes)))
+            return _PipelinePlan(steps, before, build_caps_for_charge(last.charge_for(n_features, n_classes)))
         # The last step gets half of delta. Some is then left for the other steps if only its epsilon and delta are
         # known.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
         def plan_pipeline_caps(epsilon: float) -> Caps:
-            return build_caps(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
+            return build_caps_for_charge(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
 
         start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
         found = plan_with_remaining_budget(
@@ -312,7 +320,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         """Applies the steps before the last one. Sparse tables are transformed part by part."""
         if not hasattr(self, "steps_"):
             raise NotFittedError("this PrivatePipeline is not fitted yet: call fit first")
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self._transform_block(part) for part in split_sparse_rows(X)])
         X = select_columns_to_preprocess(self, X)
         check_shape_to_preprocess(self, X, split_columns_to_preprocess(X), reset=False)

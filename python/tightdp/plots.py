@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 WIDTH = 1e-3
-"""Default of ``width``, the relative width of bounds in a figure: a tenth of what the eye can see (``_THIN_WIDTH``)."""
+"""Default of ``width``, the relative width of bounds in a figure. It is a tenth of what the eye can see
+(``_THIN_WIDTH``)."""
 POINTS = 81
 """Default number of points of a curve."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -44,7 +45,7 @@ _LONGEST_LABEL = 44
 
 
 @dataclass(frozen=True)
-class _Scheme:
+class _PlotScheme:
     """Colours of a figure. The background of the figure is transparent, so the colours must suit the page."""
 
     runs: tuple[str, ...]
@@ -54,23 +55,23 @@ class _Scheme:
     guessing: str
 
 
-_LIGHT = _Scheme(
+_LIGHT = _PlotScheme(
     ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000", "#56b4e9", "#8c1d40"),
     text="#000000",
     note="#444444",
     grid="#dddddd",
     guessing="#8a8a8a",
 )
-"""Colours on a light page: those of Okabe and Ito (2008), but with a dark red in place of their yellow."""
-_DARK = _Scheme(
+"""Colours on a light page. They are those of Okabe and Ito (2008), with a dark red in place of their yellow."""
+_DARK = _PlotScheme(
     ("#4aa3df", "#ff8a4c", "#2fd6a0", "#f0a8d0", "#ffd166", "#ffffff", "#9ad7ff", "#b07cff"),
     text="#e6e6e6",
     note="#bbbbbb",
     grid="#3a3d42",
     guessing="#909090",
 )
-"""Colours on a dark page: the same hues, but lighter. Tests check that colour-blind readers can tell the colours of
-either scheme apart (tests/accounting/questions/test_plots.py)."""
+"""Colours on a dark page, which are lighter shades of the colours on a light page. Tests check that colour-blind
+readers can tell the colours of a page apart (tests/accounting/questions/test_plots.py)."""
 
 
 def privacy(
@@ -107,28 +108,28 @@ def privacy(
     >>> [axes.get_title() for axes in figure.axes]
     ['Privacy profile', 'Trade-off curve']
     """
-    scheme = _DARK if _check_flag("dark", dark) else _LIGHT
-    figure = _make_figure()
+    scheme = _DARK if _check_plot_flag("dark", dark) else _LIGHT
+    figure = _make_plot_figure()
     left, right = figure.subplots(1, 2)
-    runs = _name_runs(run)
+    runs = _name_plotted_runs(run)
     done, total = 0, len(runs) * (_PIECES + 1)
 
-    def report_progress() -> None:
+    def report_plot_progress() -> None:
         nonlocal done
         done += 1
         if progress is not None:
             progress(done, total)
 
     options = {"width": WIDTH, **options}
-    _draw_profiles(runs, left, least_delta, points, report_progress, options, scheme)
-    _draw_tradeoffs(runs, right, points, report_progress, options, scheme)
+    _plot_profiles(runs, left, least_delta, points, report_plot_progress, options, scheme)
+    _plot_tradeoffs(runs, right, points, report_plot_progress, options, scheme)
     # One legend serves both panels, since a run has the same line in each.
     handles, labels = right.get_legend_handles_labels()
     for axes in (left, right):
         axes.get_legend().remove()
     columns = 1 if max(map(len, labels)) > 60 else min(len(labels), 3)
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=columns, **_LEGEND)
-    _set_text_colour(legend.get_texts(), scheme)
+    _set_plot_text_colour(legend.get_texts(), scheme)
     if title is None:
         title = write_caption(next(iter(runs.values()))) if len(runs) == 1 else ""
     figure.suptitle(title, fontsize=10, color=scheme.text)
@@ -158,8 +159,8 @@ def profile(
     >>> axes.get_xlabel()
     'epsilon (nats)'
     """
-    scheme = _DARK if _check_flag("dark", dark) else _LIGHT
-    _draw_profiles(_name_runs(run), axes, least_delta, points, lambda: None, {"width": WIDTH, **options}, scheme)
+    scheme, named = _DARK if _check_plot_flag("dark", dark) else _LIGHT, _name_plotted_runs(run)
+    _plot_profiles(named, axes, least_delta, points, lambda: None, {"width": WIDTH, **options}, scheme)
 
 
 def tradeoff(
@@ -179,21 +180,21 @@ def tradeoff(
     >>> axes.get_ylabel()
     'type II error (probability)'
     """
-    scheme = _DARK if _check_flag("dark", dark) else _LIGHT
-    _draw_tradeoffs(_name_runs(run), axes, points, lambda: None, {"width": WIDTH, **options}, scheme)
+    scheme = _DARK if _check_plot_flag("dark", dark) else _LIGHT
+    _plot_tradeoffs(_name_plotted_runs(run), axes, points, lambda: None, {"width": WIDTH, **options}, scheme)
 
 
 _LEGEND: Mapping[str, Any] = {"frameon": False, "fontsize": 8, "handlelength": 3.6}
 """Settings of a legend. The handles are long, so that they show a whole dash."""
 
 
-def _check_flag(name: str, value: bool) -> bool:
+def _check_plot_flag(name: str, value: bool) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return value
 
 
-def _make_figure() -> Figure:
+def _make_plot_figure() -> Figure:
     """Returns a figure for two panels. Only this function imports matplotlib."""
     try:
         from matplotlib.figure import Figure
@@ -202,7 +203,7 @@ def _make_figure() -> Figure:
     return Figure(figsize=(10.0, 4.8), dpi=160, layout="constrained", facecolor="none")
 
 
-def _name_runs(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
+def _name_plotted_runs(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
     """Returns compositions by their names. A single run has an empty name."""
     if isinstance(run, Mapping) and not run:
         raise ValueError("run must name at least one composition, got none")
@@ -210,20 +211,22 @@ def _name_runs(run: Composable | Mapping[str, Composable]) -> dict[str, Composit
     return {name: one._to_composition() for name, one in runs.items()}
 
 
-def _draw_profiles(
+def _plot_profiles(
     runs: dict[str, Composition],
     axes: Axes,
     least: float,
     points: int,
     advance: Callable[[], None],
     options: Any,
-    scheme: _Scheme,
+    scheme: _PlotScheme,
 ) -> None:
     """Draws each run's privacy profile from epsilon 0 to where delta falls below ``least``."""
     least = _check.open_unit("least_delta", least)
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
     ends = [run.epsilon(least, **options) for run in runs.values()]
-    finite = [b.upper if np.isfinite(b.upper) else max(2 * _replace_infinity_by_zero(b.lower), 10.0) for b in ends]
+    finite = [
+        b.upper if np.isfinite(b.upper) else max(2 * b.lower if np.isfinite(b.lower) else 0.0, 10.0) for b in ends
+    ]
     last = max(*finite, 1e-9)
     floor = 0.1 * least  # a bound of 0 has no logarithm
     width = 0.0
@@ -237,18 +240,23 @@ def _draw_profiles(
         # Delta decreases in epsilon: upper bounds also hold for larger epsilon, and lower bounds for smaller epsilon.
         upper = np.minimum.accumulate(np.concatenate([piece.upper for piece in pieces]))
         lower = np.maximum.accumulate(np.concatenate([piece.lower for piece in pieces])[::-1])[::-1]
-        here = _relative_width(lower, upper, least)
+        here = _relative_plot_width(lower, upper, least)
         width = max(width, here)
         upper, lower = np.maximum(upper, floor), np.maximum(lower, floor)
-        _draw_band(axes, epsilons, upper, lower, thin=here < _THIN_WIDTH, name=name, number=number, scheme=scheme)
+        _plot_band(axes, epsilons, upper, lower, thin=here < _THIN_WIDTH, name=name, number=number, scheme=scheme)
     axes.set(xlabel="epsilon (nats)", ylabel="delta (probability)", yscale="log", title="Privacy profile")
     axes.set_xlim(0.0, last)
     axes.set_ylim(least, 1.0)
-    _finish_axes(axes, f"both bounds at most {_format_percent(width)} apart", scheme)
+    _finish_plot_axes(axes, f"both bounds at most {_format_plot_percent(width)} apart", scheme)
 
 
-def _draw_tradeoffs(
-    runs: dict[str, Composition], axes: Axes, points: int, advance: Callable[[], None], options: Any, scheme: _Scheme
+def _plot_tradeoffs(
+    runs: dict[str, Composition],
+    axes: Axes,
+    points: int,
+    advance: Callable[[], None],
+    options: Any,
+    scheme: _PlotScheme,
 ) -> None:
     """Draws each run's trade-off curve, and the curve of guessing."""
     points = _check.count("points", points, least=2, most=_MOST_POINTS)
@@ -261,14 +269,14 @@ def _draw_tradeoffs(
         advance()
         here = float(np.max(curve.width, initial=0.0))
         width = max(width, here)
-        _draw_band(
+        _plot_band(
             axes, alphas, curve.lower, curve.upper, thin=here < _THIN_WIDTH, name=name, number=number, scheme=scheme
         )
     axes.set(xlabel="type I error (probability)", ylabel="type II error (probability)", title="Trade-off curve")
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(0.0, 1.0)
     axes.set_aspect("equal")
-    _finish_axes(axes, f"both bounds at most {format_up(width, '.1g')} apart", scheme)
+    _finish_plot_axes(axes, f"both bounds at most {format_up(width, '.1g')} apart", scheme)
 
 
 def list_suffixes() -> tuple[str, ...]:
@@ -277,26 +285,22 @@ def list_suffixes() -> tuple[str, ...]:
     >>> "svg" in list_suffixes()
     True
     """
-    return tuple(_make_figure().canvas.get_supported_filetypes())
+    return tuple(_make_plot_figure().canvas.get_supported_filetypes())
 
 
-def _replace_infinity_by_zero(x: float) -> float:
-    return x if np.isfinite(x) else 0.0
-
-
-def _format_percent(width: float) -> str:
+def _format_plot_percent(width: float) -> str:
     """Returns a relative width as a percentage, rounded up."""
     return f"{format_up(100 * width, '.1g' if width < 0.1 else '.0f')} %"
 
 
-def _relative_width(lower: Array, upper: Array, least: float) -> float:
+def _relative_plot_width(lower: Array, upper: Array, least: float) -> float:
     """Returns the largest relative width of the bounds in the part of the profile that is drawn."""
     drawn = upper >= least
     return float(np.max((upper[drawn] - lower[drawn]) / upper[drawn], initial=0.0))
 
 
-def _draw_band(
-    axes: Axes, x: Array, safe: Array, other: Array, *, thin: bool, name: str, number: int, scheme: _Scheme
+def _plot_band(
+    axes: Axes, x: Array, safe: Array, other: Array, *, thin: bool, name: str, number: int, scheme: _PlotScheme
 ) -> None:
     """Draws the bound ``safe``, and fills the band up to the bound ``other`` unless the band is as thin as the line.
 
@@ -321,7 +325,7 @@ def _draw_band(
     )
 
 
-def _finish_axes(axes: Axes, note: str, scheme: _Scheme) -> None:
+def _finish_plot_axes(axes: Axes, note: str, scheme: _PlotScheme) -> None:
     """Adds a note, a grid and the legend, and sets the colours of everything but the curves."""
     axes.text(0.98, 0.97, note, transform=axes.transAxes, fontsize=8, color=scheme.note, ha="right", va="top")
     axes.grid(True, which="major", color=scheme.grid, lw=0.6)
@@ -330,18 +334,18 @@ def _finish_axes(axes: Axes, note: str, scheme: _Scheme) -> None:
     columns = 1 if max(len(text) for text in axes.get_legend_handles_labels()[1]) > 30 else 2
     legend = axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns, **_LEGEND)
     axes.tick_params(which="both", colors=scheme.text)
-    _set_text_colour([axes.title, axes.xaxis.label, axes.yaxis.label, *legend.get_texts()], scheme)
+    _set_plot_text_colour([axes.title, axes.xaxis.label, axes.yaxis.label, *legend.get_texts()], scheme)
     for side, spine in axes.spines.items():
         spine.set_visible(side not in ("top", "right"))
         spine.set_color(scheme.text)
 
 
-def _set_text_colour(texts: list[Any], scheme: _Scheme) -> None:
+def _set_plot_text_colour(texts: list[Any], scheme: _PlotScheme) -> None:
     for text in texts:
         text.set_color(scheme.text)
 
 
-def _drop_argument_names(text: str) -> str:
+def _drop_plot_argument_names(text: str) -> str:
     """Returns the repr of a composition without the names of its most frequent arguments."""
     for long, short in (("noise_multiplier=", ""), ("mechanism=", ""), ("sampling_probability=", "")):
         text = text.replace(long, short)
@@ -357,7 +361,7 @@ def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
     >>> shorten_label("PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.01) * 1000", 30)
     'PoissonSampled…, 0.01) * 1000'
     """
-    short = _drop_argument_names(name)
+    short = _drop_plot_argument_names(name)
     if len(short) <= most:
         return short
     half = (most - 1) // 2

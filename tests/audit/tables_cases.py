@@ -15,9 +15,9 @@ from budgets import Unlimited
 import tightdp as dp
 from tightdp.estimators.labels import compute_label_charge, release_classifier_labels
 from tightdp.estimators.second_moment import build_second_moment_query
-from tightdp.gate.count_threshold import compute_noise_and_threshold
+from tightdp.gate.count_threshold import compute_count_noise_and_threshold
 from tightdp.gate.shares import NoiseShare
-from tightdp.model_selection import PrivateSearchCV, _TablePart, find_covering_run
+from tightdp.model_selection import PrivateSearchCV, _TablePart, find_covering_search_run
 from tightdp.preprocessing import quantiles
 from tightdp.train import Gate, LogisticRegression, Records, Ridge
 
@@ -54,7 +54,7 @@ def frequent_categories(planted):
 
     def build(seed):
         source, z, failure = dp.Philox(seed), 1.0, 0.01
-        _, least = compute_noise_and_threshold(1, z, failure)
+        _, least = compute_count_noise_and_threshold(1, z, failure)
         others, spent = (0, NoiseShare(z, 0.4)) if planted else (least - 1, NoiseShare(z, failure))
 
         def run(inside):
@@ -72,7 +72,7 @@ def learned_labels(planted):
 
     def build(seed):
         spent = NoiseShare(1.0, 0.01)
-        _, least = compute_noise_and_threshold(1, *spent)
+        _, least = compute_count_noise_and_threshold(1, *spent)
 
         def run(inside):
             counts = Counter({"canary": least - 1 + inside})
@@ -127,7 +127,7 @@ def search(planted):
     def build(seed):
         made = PrivateSearchCV(Right(classes=[0, 1]), {"fit_intercept": [True]}, 2.0, 1e-6, mean=4.0, holdout=0.5)
         run, found, source = (
-            find_covering_run([dp.Gaussian(1.0) * 1], 1.0, 1e-6),
+            find_covering_search_run([dp.Gaussian(1.0) * 1], 1.0, 1e-6),
             [({}, made.estimator)],
             dp.Philox(seed),
         )

@@ -9,8 +9,8 @@ import pytest
 
 import tightdp as dp
 from tightdp import cli
-from tightdp.cli.accounting.expression import parse_composition
-from tightdp.cli.accounting.number import parse_integer
+from tightdp.cli.accounting.expression import parse_composition_text
+from tightdp.cli.accounting.number import parse_integer_argument
 
 TRAINING = ["--noise-multiplier", "1.1", "--sampling-probability", "0.0042666666666666667", "--steps", "14000"]
 RUN = dp.PoissonSampled(dp.Gaussian(1.1), 256 / 60000) * 14000
@@ -27,7 +27,7 @@ def test_epsilon_of_mnist_training(capsys):
     plain = json.loads(output(capsys, "epsilon", *TRAINING, "--delta", 1e-5, "--json"))
     assert plain["lower"] <= 2.3758376269734 <= plain["upper"]
     assert plain["delta"] == 1e-5 and plain["engine"] == "contour" and plain["error_budget"]
-    assert parse_composition(plain["composition"]) == RUN
+    assert parse_composition_text(plain["composition"]) == RUN
 
 
 @pytest.mark.parametrize("module", ["tightdp", "tightdp.cli"])
@@ -121,24 +121,28 @@ def test_fractions(capsys):
     fraction = ["--noise-multiplier", "11/10", "--sampling-probability", "256/60000", "--steps", "14000"]
     plain = json.loads(output(capsys, "epsilon", *fraction, "--delta", "1/100000", "--json"))
     assert plain["upper"] == RUN.epsilon(1e-5).upper
-    assert parse_composition("PoissonSampled(Gaussian(1.1), 256/60000) * 14000") == RUN
+    assert parse_composition_text("PoissonSampled(Gaussian(1.1), 256/60000) * 14000") == RUN
 
 
 def test_compositions_of_lists_and_of_runs():
     assert (
-        parse_composition("MixtureOfGaussians(1.0, (0.0, 1.0), [.5, .5])")
+        parse_composition_text("MixtureOfGaussians(1.0, (0.0, 1.0), [.5, .5])")
         == dp.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)) * 1
     )
     assert (
-        parse_composition("RepeatAndSelect(Gaussian(2.0) * 3, 5, 'poisson')")
+        parse_composition_text("RepeatAndSelect(Gaussian(2.0) * 3, 5, 'poisson')")
         == dp.RepeatAndSelect(dp.Gaussian(2.0) * 3, 5, "poisson") * 1
     )
-    banded = parse_composition("banded_factorization(1.0, bands=2, steps=10, sampling_probability=1/10)")
+    banded = parse_composition_text("banded_factorization(1.0, bands=2, steps=10, sampling_probability=1/10)")
     assert banded == dp.banded_factorization(1.0, bands=2, steps=10, sampling_probability=0.1)
 
 
 def test_whole_numbers():
-    assert (parse_integer("20/2"), parse_integer("1e4"), parse_integer("9007199254740993")) == (
+    assert (
+        parse_integer_argument("20/2"),
+        parse_integer_argument("1e4"),
+        parse_integer_argument("9007199254740993"),
+    ) == (
         10,
         10000,
         9007199254740993,

@@ -22,7 +22,7 @@ def list_options(parser):
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_option_has_a_text_and_a_default(command):
-    (commands,) = (a for a in cli.build_parser(command)._actions if isinstance(a, argparse._SubParsersAction))
+    (commands,) = (a for a in cli.build_command_parser(command)._actions if isinstance(a, argparse._SubParsersAction))
     for prog, action in list_options(commands.choices[command]):
         name = "/".join(action.option_strings) or action.dest
         assert action.help, f"{prog} {name} has no text"

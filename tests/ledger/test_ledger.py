@@ -231,7 +231,7 @@ def test_what_is_pickled_holds_no_password(monkeypatch):
         "postgresql://someone@127.0.0.1:1/none?password=secret",
     ):
         ledger = dp.Ledger(url)
-        ledger._store = place.open_store(url)
+        ledger._store = place.open_ledger_store(url)
         assert b"secret" not in pickle.dumps(ledger) and "secret" not in ledger._store.name
         assert pickle.loads(pickle.dumps(ledger))._where == "postgresql+psycopg://someone@127.0.0.1:1/none"
         assert copy.copy(ledger)._where == copy.deepcopy(ledger)._where == url

@@ -10,8 +10,8 @@ import pytest
 from together import alone
 
 import tightdp as dp
-from tightdp.ledger.budget import Budget
-from tightdp.ledger.progress import Progress
+from tightdp.ledger.budget import LedgerBudget
+from tightdp.ledger.progress import LedgerProgress
 
 G = dp.Gaussian(10.0)
 
@@ -22,7 +22,7 @@ def file(tmp_path):
     ledger = dp.Ledger.create(path, epsilon=1.0, delta=1e-6, dataset="test")
     for k in range(8):
         ledger.spend(dp.Gaussian(40.0 + k), note=f"release {k}")
-    ledger.record_progress("a run", None, Progress(3, "a turn"))
+    ledger.record_progress("a run", None, LedgerProgress(3, "a turn"))
     return path
 
 
@@ -252,4 +252,4 @@ def test_a_folder_that_cannot_be_written(file, tmp_path):
 
 def test_a_budget_that_is_nested_too_deeply():
     with pytest.raises(ValueError, match="recursion"):
-        Budget.from_json("[" * 100_000)
+        LedgerBudget.from_json("[" * 100_000)

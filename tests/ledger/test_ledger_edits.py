@@ -7,8 +7,8 @@ import pytest
 from edits import is_same, list_changes, list_edits, list_texts
 
 import tightdp as dp
-from tightdp.ledger.budget import Budget, compute_digest
-from tightdp.ledger.progress import Progress
+from tightdp.ledger.budget import LedgerBudget, digest_ledger_values
+from tightdp.ledger.progress import LedgerProgress
 
 PAID = dp.PoissonSampled(dp.Gaussian(30.0), 0.1) * 3 + dp.DiscreteLaplace(200.0, 2)
 OTHERS = dp.Laplace(40.0) * 2
@@ -24,7 +24,7 @@ def file(tmp_path, request):
     ledger = dp.Ledger.create(path, epsilon=1.5, delta=1e-6, dataset="test", **BUDGETS[request.param])
     for k in range(2):
         ledger.spend(dp.Gaussian(200.0) if request.param == "gaussian" else PAID, note=f"release {k}")
-    ledger.record_progress("a run", None, Progress(3, "a turn"))
+    ledger.record_progress("a run", None, LedgerProgress(3, "a turn"))
     return path
 
 
@@ -39,13 +39,15 @@ def forge(path, **values):
             last = " WHERE number = 2" if table == "spent" else ""
             file.execute(f"UPDATE tightdp_{table} SET {name} = ?{last}", (value,))
         ((budget,),) = file.execute("SELECT budget FROM tightdp_ledger")
-        start = digest = compute_digest(2, budget)
+        start = digest = digest_ledger_values(2, budget)
         file.execute("UPDATE tightdp_ledger SET digest = ?", (start,))
         for row in file.execute("SELECT number, time, note, account FROM tightdp_spent ORDER BY number").fetchall():
-            digest = compute_digest(digest, *row)
+            digest = digest_ledger_values(digest, *row)
             file.execute("UPDATE tightdp_spent SET digest = ? WHERE number = ?", (digest, row[0]))
         for row in file.execute("SELECT run, releases, turn FROM tightdp_progress").fetchall():
-            file.execute("UPDATE tightdp_progress SET digest = ? WHERE run = ?", (compute_digest(start, *row), row[0]))
+            file.execute(
+                "UPDATE tightdp_progress SET digest = ? WHERE run = ?", (digest_ledger_values(start, *row), row[0])
+            )
         for _, sql in triggers:
             file.execute(sql)
     file.close()
@@ -74,7 +76,7 @@ def test_a_budget_is_read_as_it_was_written(file):
     for edit in list_edits(plain):
         edited = json.dumps(edit.plain)
         try:
-            found = Budget.from_json(edited)
+            found = LedgerBudget.from_json(edited)
         except (ValueError, TypeError) as error:
             message = str(error)
             assert edit.entry in message or edit.entry in ("family", "neighbors", "delta"), (edit, message)
@@ -92,12 +94,12 @@ def test_a_budget_is_read_as_it_was_written(file):
 
 def test_others_are_read_as_they_were_written():
     rules = {"family": "gaussian", "order": None, "failure": 0.0, "neighbors": "replace", "others": OTHERS}
-    budget = Budget.from_arguments("test", 1.5, 1e-6, None, **rules)
+    budget = LedgerBudget.from_arguments("test", 1.5, 1e-6, None, **rules)
     plain = json.loads(budget.to_json())
     told = 0
     for edit in list_edits(json.loads(plain["others"])):
         try:
-            found = Budget.from_json(json.dumps({**plain, "others": json.dumps(edit.plain)}))
+            found = LedgerBudget.from_json(json.dumps({**plain, "others": json.dumps(edit.plain)}))
         except ValueError as error:  # noqa: PERF203
             assert str(error).startswith("budget: others: ") and len(str(error)) < 800, (edit, error)
             told += 1

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import tightdp as dp
-from tightdp.ledger.progress import Progress
+from tightdp.ledger.progress import LedgerProgress
 
 
 def made(where):
@@ -15,7 +15,7 @@ def made(where):
 def test_what_was_recorded_last_is_known_to_whoever_opens_the_ledger(where):
     ledger, last = made(where), {}
     for run, releases in (("a", 1), ("b", 4), ("a", 2), ("a", 9), ("b", 5)):
-        now = Progress(releases, f"turn {releases}")
+        now = LedgerProgress(releases, f"turn {releases}")
         ledger.record_progress(run, last.get(run), now)
         last[run] = now
         assert {name: dp.Ledger(where).read_progress(name) for name in last} == last
@@ -24,23 +24,23 @@ def test_what_was_recorded_last_is_known_to_whoever_opens_the_ledger(where):
 
 def test_whoever_does_not_know_the_last_is_refused(where):
     ledger = made(where)
-    first, second = Progress(1, "x"), Progress(2, "x")
+    first, second = LedgerProgress(1, "x"), LedgerProgress(2, "x")
     ledger.record_progress("a", None, first)
     ledger.record_progress("a", first, second)
-    for stale in (None, first, Progress(2, "y"), Progress(1, "y")):
+    for stale in (None, first, LedgerProgress(2, "y"), LedgerProgress(1, "y")):
         with pytest.raises(dp.BudgetExceeded, match="another copy of this run went on, up to 2 releases"):
-            ledger.record_progress("a", stale, Progress(3, "y"))
+            ledger.record_progress("a", stale, LedgerProgress(3, "y"))
         assert ledger.read_progress("a") == second
 
 
 def test_progress_is_a_number_that_grows(where):
     ledger = made(where)
-    for before, releases in ((None, 0), (None, 1.5), (Progress(3, "x"), 3)):
+    for before, releases in ((None, 0), (None, 1.5), (LedgerProgress(3, "x"), 3)):
         with pytest.raises((TypeError, ValueError), match=r"^releases must"):
-            ledger.record_progress("a", before, Progress(releases, "x"))
+            ledger.record_progress("a", before, LedgerProgress(releases, "x"))
     for run, turn in ((3, "x"), ("a", None), ("a\0", "x")):
         with pytest.raises((TypeError, ValueError), match=r"^(run|turn) must"):
-            ledger.record_progress(run, None, Progress(1, turn))
+            ledger.record_progress(run, None, LedgerProgress(1, turn))
 
 
 def test_of_many_at_once_one_has_each_number(where):
@@ -52,7 +52,7 @@ def test_of_many_at_once_one_has_each_number(where):
         ledger = dp.Ledger(where)
         for _ in range(8):
             last = ledger.read_progress("a")
-            now = Progress(1 if last is None else last.releases + 1, turn)
+            now = LedgerProgress(1 if last is None else last.releases + 1, turn)
             try:
                 ledger.record_progress("a", last, now)
             except dp.BudgetExceeded:

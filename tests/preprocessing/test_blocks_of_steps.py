@@ -10,7 +10,7 @@ import tightdp as dp
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
-from tightdp.records.views import MappedBlocks, RandomSubset, SelectedRows
+from tightdp.records.views import MappedBlocks, RandomRecordSubset, SelectedRows
 from tightdp.train import (
     DPIS,
     DPPCA,
@@ -171,7 +171,7 @@ def test_coins_are_those_of_the_record(table, heads):
     X, y = np.arange(3.0 * N).reshape(N, 3), table[1]
     lengths = np.array([1, 0, 1499, N - 1500])
     wanted = np.flatnonzero(dp.Philox(5).bernoulli(0.3, N) == heads)
-    rows = RandomSubset(dp.Philox(5).stream(), 0.3, lengths, heads)
+    rows = RandomRecordSubset(dp.Philox(5).stream(), 0.3, lengths, heads)
     some = SelectedRows(Pieces(X, y), rows)
     np.testing.assert_array_equal(np.concatenate([x for x, _ in some]), X[wanted])
     assert rows.counts.sum() == len(wanted)

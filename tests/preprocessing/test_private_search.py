@@ -15,9 +15,9 @@ from tightdp.gate.selection import ExactCoins
 from tightdp.model_selection import (
     PrivateSearchCV,
     build_search_score_query,
-    compute_fewest_records,
+    compute_fewest_search_records,
     draw_another_search_run,
-    find_covering_run,
+    find_covering_search_run,
 )
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import ColumnTransformer, MinMaxScaler, OneHotEncoder
@@ -56,7 +56,9 @@ def test_it_meets_its_budget_and_finds_the_better_setting(records):
 
 def test_each_run_is_within_what_is_repeated(records, monkeypatch):
     charges = []
-    monkeypatch.setattr("tightdp.model_selection.check_covered", lambda charge, cover: charges.append(charge))
+    monkeypatch.setattr(
+        "tightdp.model_selection.check_search_charge_covered", lambda charge, cover: charges.append(charge)
+    )
     numbers = {"mean": np.float32(3), "random_state": np.int64(2**62)}
     search = PrivateSearchCV(LogisticRegression(public_size=3000), GRID, 1.0, 1e-6, **numbers).fit(*records)
     ((repeated, times),) = search.charged_.parts
@@ -72,7 +74,7 @@ def test_covers_are_above_each_charge_and_the_score():
     others = [dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 10, dp.Gaussian(9.0) * 1]
     for charges in (same, others):
         target = max(charge.epsilon(1e-6).upper for charge in charges)
-        score, cover = find_covering_run(charges, target, 1e-6)
+        score, cover = find_covering_search_run(charges, target, 1e-6)
         for epsilon in np.linspace(0, target, 5):
             for charge in [*charges, dp.Gaussian(score)]:
                 assert charge.delta(epsilon).lower <= cover.delta(epsilon).upper * (1 + 1e-9)
@@ -214,7 +216,7 @@ def test_bad_settings_are_refused_by_name(records, error, message, settings):
 @pytest.mark.parametrize("holdout", [0.2, 1e-3, 0.9, 1 - 2.0**-50, 2.0**-53, 5e-324])
 @pytest.mark.parametrize("delta", [1e-6, 0.5, 1e-300])
 def test_the_fewest_records_of_a_search_are_never_all_held_out(holdout, delta):
-    least = compute_fewest_records(holdout, delta)
+    least = compute_fewest_search_records(holdout, delta)
     with mp.workdps(40):
         assert least * mp.log(holdout) <= mp.log(delta) - 53 * mp.log(2) < (least * (1 - 1e-8) - 2) * mp.log(holdout)
 

@@ -7,7 +7,7 @@ import pytest
 from together import alone
 
 from tightdp._support.file_lock import FileLock
-from tightdp._support.process_owner import Owner
+from tightdp._support.process_owner import ProcessOwner
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -98,7 +98,7 @@ def test_a_folder_that_was_copied_has_a_lock_of_its_own(tmp_path):
 
 
 def test_what_belongs_to_another_process_says_which(monkeypatch):
-    owner, here = Owner(), os.getpid()
+    owner, here = ProcessOwner(), os.getpid()
     owner.check_process("this budget", "make another")
     monkeypatch.setattr(os, "getpid", lambda: here + 1)
     with pytest.raises(

@@ -12,19 +12,19 @@ from tightdp._support.files import check_file, open_file, read_bytes, read_text
 from tightdp.cli import main
 from tightdp.records.schema import Schema
 from tightdp.records.sources.rows import Rows
-from tightdp.statement.parameters import hash_safetensors, hash_torch_file
+from tightdp.statement.parameters import hash_safetensors_for_statement, hash_torch_file_for_statement
 
 PACKAGE = Path(dp.__file__).parent
 OPENERS = {"open", "read_text", "read_bytes", "fdopen", "memmap", "load"}
 """Names of functions and methods that open a file to be read, ``json.load`` and ``torch.load`` among them."""
 OWN = ("read_text(", "read_bytes(", "torch.load(file,", "torch.load(BytesIO(", "os.open(", "arrow.OSFile")
-"""Beginnings of calls that read through ``_files``, read no file, write, or come after ``check_file``."""
+"""Beginnings of calls that read through ``_support.files``, read no file, write, or come after ``check_file``."""
 READERS = {
     "model": dp.load,
     "rows": Rows.read,
     "schema": Schema.read,
-    "safetensors": hash_safetensors,
-    "torch": hash_torch_file,
+    "safetensors": hash_safetensors_for_statement,
+    "torch": hash_torch_file_for_statement,
     "columns": lambda path: dp.train.FileBlocks(path, label="y", format="csv"),
     "ledger": dp.Ledger,
 }

@@ -13,7 +13,7 @@ import torch
 from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
-from tightdp.ledger.budget import compute_digest
+from tightdp.ledger.budget import digest_ledger_values
 from tightdp.torch import AfterFailure, DPAdam
 from tightdp.torch.run.checkpoint import Checkpoint
 
@@ -217,7 +217,7 @@ def test_states_that_no_run_wrote_are_refused(tmp_path, change):
     file = tmp_path / "run.json"
     whole = json.loads(file.read_text())
     values = {**whole["values"], **change}
-    file.write_text(json.dumps({**whole, "values": values, "digest": compute_digest(values)}))
+    file.write_text(json.dumps({**whole, "values": values, "digest": digest_ledger_values(values)}))
     with pytest.raises(ValueError, match=r"^checkpoint must be a folder .*: run.json is damaged"):
         halted(tmp_path, 0)
     file.write_text(json.dumps({**whole, "format": 1}))

@@ -19,7 +19,7 @@ from scipy import stats
 from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
-from tightdp._support.process_owner import Owner
+from tightdp._support.process_owner import ProcessOwner
 from tightdp.release.sampling import draw_poisson_sample
 from tightdp.torch import DPAdam
 from tightdp.torch.randomness.key import Keyed
@@ -242,13 +242,13 @@ def test_a_key_stays_where_it_is(monkeypatch):
     import pickle
 
     key = bytes(range(32))
-    assert (Keyed(key, 3, Owner()).integers(4) == Keyed(key, 3, Owner()).integers(4)).all()
-    assert (Keyed(key, 3, Owner()).integers(4) != Keyed(key, 4, Owner()).integers(4)).any()
+    assert (Keyed(key, 3, ProcessOwner()).integers(4) == Keyed(key, 3, ProcessOwner()).integers(4)).all()
+    assert (Keyed(key, 3, ProcessOwner()).integers(4) != Keyed(key, 4, ProcessOwner()).integers(4)).any()
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="would repeat"):
-            copied(Keyed(key, 0, Owner()))
-    assert "0001" not in repr(Keyed(key, 0, Owner()))
-    source = Keyed(key, 0, Owner())
+            copied(Keyed(key, 0, ProcessOwner()))
+    assert "0001" not in repr(Keyed(key, 0, ProcessOwner()))
+    source = Keyed(key, 0, ProcessOwner())
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="is a fork"):
         source.integers(1)

@@ -13,7 +13,11 @@ import torch
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.statement.parameters import hash_safetensors, hash_state, hash_torch_file
+from tightdp.statement.parameters import (
+    hash_safetensors_for_statement,
+    hash_state_dict_for_statement,
+    hash_torch_file_for_statement,
+)
 from tightdp.torch import make_private
 
 
@@ -54,8 +58,8 @@ def test_the_hash_is_what_its_page_says(tmp_path):
     expected = f"sha256:{found.hexdigest()}"
     torch.save(state(), tmp_path / "w.pt")
     (tmp_path / "w.safetensors").write_bytes(safetensors(ARRAYS, __metadata__={"format": "pt"}))
-    assert hash_state(state()) == hash_torch_file(tmp_path / "w.pt") == expected
-    assert hash_safetensors(tmp_path / "w.safetensors") == expected
+    assert hash_state_dict_for_statement(state()) == hash_torch_file_for_statement(tmp_path / "w.pt") == expected
+    assert hash_safetensors_for_statement(tmp_path / "w.safetensors") == expected
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,7 @@ def test_files_that_are_no_safetensors(tmp_path, content):
     path = tmp_path / "w.safetensors"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"w\.safetensors: "):
-        hash_safetensors(path)
+        hash_safetensors_for_statement(path)
 
 
 def test_files_that_are_no_state(tmp_path):
@@ -92,13 +96,13 @@ def test_files_that_are_no_state(tmp_path):
     for content in ({"model": {"w": torch.zeros(1)}}, [torch.zeros(1)], {}, {"code": Code()}, {3: torch.zeros(1)}):
         torch.save(content, tmp_path / "w.pt")
         with pytest.raises(ValueError, match=r"w\.pt: (must be a state_dict|cannot be read)"):
-            hash_torch_file(tmp_path / "w.pt")
+            hash_torch_file_for_statement(tmp_path / "w.pt")
     torch.save({"w": torch.empty(3, device="meta")}, tmp_path / "w.pt")  # a tensor without numbers
     with pytest.raises(ValueError, match=r"w\.pt: "):
-        hash_torch_file(tmp_path / "w.pt")
+        hash_torch_file_for_statement(tmp_path / "w.pt")
     (tmp_path / "w.pt").write_bytes(b"PK nonsense")
     with pytest.raises(ValueError, match="cannot be read by torch"):
-        hash_torch_file(tmp_path / "w.pt")
+        hash_torch_file_for_statement(tmp_path / "w.pt")
 
 
 def loss(model, batch):
@@ -116,7 +120,10 @@ def test_a_run_states_what_it_released(tmp_path, capsys):
     ledger = dp.Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-4, dataset="people of 2030")
     run = make_private(model, optimizer, records, ledger=ledger, **settings).fit(loss)
     statement = run.statement_
-    assert statement.parameters == hash_state(model.state_dict()) and statement.dataset == "people of 2030"
+    assert (
+        statement.parameters == hash_state_dict_for_statement(model.state_dict())
+        and statement.dataset == "people of 2030"
+    )
     assert "Arithmetic is idealised" not in " ".join(statement.warnings)
     assert any("Gradients are idealised" in each for each in statement.warnings)
     statement.save(tmp_path / "s.html")

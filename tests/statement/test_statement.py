@@ -11,7 +11,13 @@ import pytest
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.statement.wording import CHARGE_NOTE, OTHERS_CHOSE, explain_guarantee, format_above, format_below
+from tightdp.statement.wording import (
+    CHARGE_NOTE,
+    OTHERS_CHOSE,
+    explain_guarantee,
+    format_stated_above,
+    format_stated_below,
+)
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100 + dp.Gaussian(20.0)
 
@@ -112,7 +118,7 @@ def test_the_curves_are_those_of_the_run():
         for edge, name in zip(points(svg), ("lower", "upper"), strict=True):
             assert edge[:, 0].min() == 62 and edge[:, 0].max() == 406
             ends[top, name] = (edge[:, 0] - 62) / (406 - 62), top * (256 - edge[:, 1]) / (256 - 12)
-    most = float(format_above(2 * made.privacy.upper, 2))
+    most = float(format_stated_above(2 * made.privacy.upper, 2))
     x, y = ends[12.0, "upper"]
     delta = RUN.profile(np.linspace(0, most, 41)).upper[: len(x)]
     assert x[-1] * most >= made.privacy.upper
@@ -142,7 +148,7 @@ def test_the_meaning_holds_for_the_worst_of_the_class(epsilon, delta, neighbors)
     said = float(re.search(r"identify at most ([\d.]+) %", second)[1])
     assert 100 * (1 - beta) <= said <= 100 * (1 - beta) * 1.01
     assert math.exp(epsilon) <= float(re.search(r"at most ([\d.]+) times", first)[1]) <= math.exp(epsilon) * 1.01
-    assert f"plus a probability of {format_above(delta)}" in first
+    assert f"plus a probability of {format_stated_above(delta)}" in first
 
 
 def test_no_meaning_is_given_to_what_has_none():
@@ -189,16 +195,16 @@ def test_no_warning_where_there_is_none_to_give():
 def test_numbers_are_rounded_outward():
     for x in np.random.default_rng().random(200) * 10.0 ** np.random.default_rng().integers(-9, 12, 200):
         assert (
-            float(format_below(x)) <= x <= float(format_above(x))
-            and float(format_above(x)) - float(format_below(x)) <= 1.1e-5 * x
+            float(format_stated_below(x)) <= x <= float(format_stated_above(x))
+            and float(format_stated_above(x)) - float(format_stated_below(x)) <= 1.1e-5 * x
         )
     assert (
-        format_above(1.0) == format_below(1.0) == "1"
-        and format_above(1e-5) == "1e-5"
-        and format_above(0.0) == "0"
-        and format_above(math.inf) == "inf"
+        format_stated_above(1.0) == format_stated_below(1.0) == "1"
+        and format_stated_above(1e-5) == "1e-5"
+        and format_stated_above(0.0) == "0"
+        and format_stated_above(math.inf) == "inf"
     )
-    assert float(format_above(1 + 2**-52)) > 1
+    assert float(format_stated_above(1 + 2**-52)) > 1
 
 
 def test_it_is_saved_as_it_is(tmp_path):

@@ -9,15 +9,15 @@ import pytest
 
 import tightdp as dp
 from tightdp.estimators.shared.statements import describe_estimator_bounds
-from tightdp.records.columns import Category, Number
-from tightdp.statement.column_words import fact_of_categories, fact_of_labels, facts_of_columns
+from tightdp.records.columns import CategoryColumn, NumberColumn
+from tightdp.statement.column_words import state_fact_of_categories, state_fact_of_labels, state_facts_of_columns
 
 COLUMNS = (
-    Number("age", 18.0, 90.0, 40.0),
-    Category("clinic", ("north", "south")),
-    Number("x; y, by noisy counts", 0.0, 1.0),
+    NumberColumn("age", 18.0, 90.0, 40.0),
+    CategoryColumn("clinic", ("north", "south")),
+    NumberColumn("x; y, by noisy counts", 0.0, 1.0),
 )
-FACTS = [fact_of_labels(("high", "low")), *facts_of_columns(COLUMNS)]
+FACTS = [state_fact_of_labels(("high", "low")), *state_facts_of_columns(COLUMNS)]
 RUN = dp.Gaussian(5.0) * 1
 
 
@@ -62,17 +62,19 @@ def test_words_of_another_value_are_refused(chosen):
 def test_numbers_of_a_column_are_read_back_from_the_words(low):
     """They had six digits: 1700000000 to 1700003600 was "1.7e+09 to 1.7e+09", and other bounds fitted these words."""
     high = np.nextafter(low, np.inf)
-    bounds, missing = facts_of_columns([Number("t", low, high, low)])
+    bounds, missing = state_facts_of_columns([NumberColumn("t", low, high, low)])
     assert [float(part) for part in bounds.value.split(" to ")] == [low, high]
     assert float(missing.value) == low
-    (other,) = facts_of_columns([Number("t", low, np.nextafter(high, np.inf))])
+    (other,) = state_facts_of_columns([NumberColumn("t", low, np.nextafter(high, np.inf))])
     assert other.value != bounds.value
     assert describe_estimator_bounds((low, high)) == f"[{bounds.value.replace(' to ', ', ')}]"
 
 
 def test_whole_numbers_have_no_point():
-    assert facts_of_columns([Number("age", 18.0, 90.0)])[0].declared_text == "declared: 18 to 90"
-    assert facts_of_columns([Number("t", 1700000000.0, 1700003600.0)])[0].value == "1700000000 to 1700003600"
+    assert state_facts_of_columns([NumberColumn("age", 18.0, 90.0)])[0].declared_text == "declared: 18 to 90"
+    assert (
+        state_facts_of_columns([NumberColumn("t", 1700000000.0, 1700003600.0)])[0].value == "1700000000 to 1700003600"
+    )
 
 
 LISTS = [[], [""], ["", ""], ["A, B", "C"], ["A", "B", "C"], ["A", "B, C"], ["A, B, C"], ['"A, B"', "C"], ["A ", " B"]]
@@ -82,6 +84,6 @@ LISTS += [[*LISTS[-1][:-1], "b"], [*LISTS[-1][:20], "and 9 more"], LISTS[-1][:20
 
 def test_different_categories_have_different_words():
     """Joined by commas, ["A, B", "C"] and ["A", "B", "C"] were one text, and so were lists that differ behind 20."""
-    words = [fact_of_categories("clinic", values).value for values in LISTS]
+    words = [state_fact_of_categories("clinic", values).value for values in LISTS]
     assert len(set(words)) == len(LISTS)
     assert words[3:5] == ['"A, B", C', "A, B, C"]

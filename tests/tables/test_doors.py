@@ -16,12 +16,12 @@ import pytest
 import tightdp as dp
 from tightdp._support.file_lock import LOCKS_FOLDERS, FileLock
 from tightdp.cli import main
-from tightdp.cli.files import reserve_file
-from tightdp.records.columns import Number
+from tightdp.cli.files import reserve_output_file
+from tightdp.records.columns import NumberColumn
 from tightdp.records.sources import rows
 from tightdp.records.sources.rows import Rows
-from tightdp.records.text import find_repeated_names
-from tightdp.statement.column_words import fact_of_bounds, fact_of_labels
+from tightdp.records.text import find_repeated_column_names
+from tightdp.statement.column_words import state_fact_of_bounds, state_fact_of_labels
 from tightdp.tables.model import TableModel
 
 ASKED = ["--epsilon", "1", "--delta", "1e-6"]
@@ -202,7 +202,7 @@ def test_names_of_columns_are_checked_in_linear_time(tmp_path, twice):
             compared += 1
             return str(self) == str(other)
 
-    assert find_repeated_names([Name(name) for name in names]) == ["c0"] * twice
+    assert find_repeated_column_names([Name(name) for name in names]) == ["c0"] * twice
     assert compared <= len(names)
 
 
@@ -248,11 +248,11 @@ def test_the_longest_line_is_read(tmp_path, monkeypatch):
 def test_predictions_are_no_formulas(tmp_path, capsys):
     run = dp.Gaussian(5.0) * 1
     link = '=HYPERLINK("http://example.org")'
-    facts = fact_of_labels(("-1", link)), fact_of_bounds("x", 0.0, 1.0)
+    facts = state_fact_of_labels(("-1", link)), state_fact_of_bounds("x", 0.0, 1.0)
     public = {fact.name: fact.declared_text for fact in facts}
     statement = dp.Statement("a model", run.epsilon(1e-6), 1e-6, run, public=public)
     weights = np.array([[2.0]]), np.array([-1.0])
-    dp.TableModel("logistic", "@sum", ("-1", link), (Number("x", 0.0, 1.0),), *weights, statement).save(
+    dp.TableModel("logistic", "@sum", ("-1", link), (NumberColumn("x", 0.0, 1.0),), *weights, statement).save(
         tmp_path / "m.json"
     )
     (tmp_path / "new.csv").write_text("x\n0\n1\n")
@@ -454,10 +454,10 @@ def test_empty_files_of_killed_runs_are_removed(tmp_path):
     model.write_text("{}")
     link.symlink_to(unlike[0])
     lock = FileLock(other)
-    with reserve_file("--out", out) as place, reserve_file("--out", out) as second:
+    with reserve_output_file("--out", out) as place, reserve_output_file("--out", out) as second:
         assert place.exists() and second.exists() and place != second
         assert not left.exists() and all(path.exists() for path in (model, other, link, *unlike))
     lock.release_lock()
-    with reserve_file("--out", out):
+    with reserve_output_file("--out", out):
         assert not other.exists()
     assert set(tmp_path.iterdir()) == {model, link, *unlike}

@@ -9,7 +9,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.gate.count_threshold import find_threshold
+from tightdp.gate.count_threshold import find_noisy_count_threshold
 
 
 def above(sigma, x):
@@ -21,7 +21,7 @@ def above(sigma, x):
 @pytest.mark.parametrize("sigma", [1e-3, 0.3, 1.0, 7.3, 250.0, 1e6])
 def test_the_threshold_is_the_least_that_is_safe(sigma, failure):
     with mp.workdps(40):
-        least = find_threshold(sigma, failure)
+        least = find_noisy_count_threshold(sigma, failure)
         assert above(sigma, least - 1) <= failure
         assert least == 2 or above(sigma, least - 2) > mp.mpf(failure) * (1 - mp.mpf("1e-8"))
 

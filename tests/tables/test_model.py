@@ -11,7 +11,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.statement.column_words import fact_of_bounds, fact_of_categories, fact_of_labels
+from tightdp.statement.column_words import state_fact_of_bounds, state_fact_of_categories, state_fact_of_labels
 
 RUN = dp.Gaussian(5.0) * 1
 STATED = dp.Statement("a model", RUN.epsilon(1e-6), 1e-6, RUN)
@@ -19,7 +19,7 @@ COLUMNS = [
     {"kind": "number", "name": "age", "low": 20.0, "high": 60.0},
     {"kind": "category", "name": "clinic", "categories": ["north", "south"]},
 ]
-FACTS = [fact_of_bounds("age", 20.0, 60.0), fact_of_categories("clinic", ("north", "south"))]
+FACTS = [state_fact_of_bounds("age", 20.0, 60.0), state_fact_of_categories("clinic", ("north", "south"))]
 PLAIN = {
     "tightdp_model": 1,
     "model": "logistic",
@@ -38,7 +38,7 @@ def complete(plain):
     """Returns the model with what its statement must say of it: each label and column, and the parameters' hash."""
     text = json.dumps({k: v for k, v in plain.items() if k != "statement"}, sort_keys=True, separators=(",", ":"))
     found = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-    facts = {fact.name: fact.declared_text for fact in [fact_of_labels(plain["classes"]), *FACTS]}
+    facts = {fact.name: fact.declared_text for fact in [state_fact_of_labels(plain["classes"]), *FACTS]}
     return {
         **plain,
         "statement": {**plain["statement"], "public": facts, "parameters": found} if plain["statement"] else {},

@@ -15,11 +15,11 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.allocation import sums
 from tightdp.cli import main
-from tightdp.cli.files import reserve_file
-from tightdp.ledger.ledger import name_of
+from tightdp.cli.files import reserve_output_file
+from tightdp.ledger.ledger import name_ledger
 from tightdp.statement import recomputation
 from tightdp.statement.recomputation import UNITS
-from tightdp.statement.verdict import build_verdict
+from tightdp.statement.verdict import build_statement_verdict
 
 RUN = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
 STATED = dp.Statement("a mean", RUN.epsilon(1e-5), 1e-5, RUN, size=1000, settings={"steps": "1000"}, dataset="people")
@@ -240,7 +240,7 @@ def test_every_edit_is_refused_or_listed(trained, tmp_path, kind, capsys):
 
 
 def test_every_entry_is_in_the_verdict():
-    verdict = build_verdict(STATED)
+    verdict = build_statement_verdict(STATED)
     assert {*verdict.recomputed, *verdict.compared, *verdict.unseen} == set(STATED.to_dict())
 
 
@@ -484,7 +484,7 @@ def test_heavy_accounts_end_in_seconds(kind):
 def test_a_link_to_nothing_is_refused_before_anything_is_charged(tmp_path):
     out = tmp_path / "out.json"
     out.symlink_to(tmp_path / "nowhere" / "x")
-    with pytest.raises(ValueError, match="is a link to none"), reserve_file("--out", out):
+    with pytest.raises(ValueError, match="is a link to none"), reserve_output_file("--out", out):
         raise AssertionError
 
 
@@ -523,11 +523,11 @@ def test_one_entry_of_a_ledger_pays_for_one_model(trained, tmp_path, capsys):
 def test_an_entry_without_an_identifier_is_compared_by_its_amount(tmp_path, monkeypatch, capsys):
     """Ledgers of versions that drew no identifiers keep opening, and the words say that the amount alone was seen."""
     with monkeypatch.context() as old:
-        old.setattr("tightdp.ledger.ledger.add_release", lambda account, release: account)
+        old.setattr("tightdp.ledger.ledger.add_release_to_entry", lambda account, release: account)
         ledger = dp.Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-4, dataset="people")
         ledger.spend(RUN)
     assert [entry.release for entry in dp.Ledger(tmp_path / "l").history] == [None]
-    stated = dp.Statement("a mean", RUN.epsilon(1e-5), 1e-5, RUN, ledger=name_of(ledger))
+    stated = dp.Statement("a mean", RUN.epsilon(1e-5), 1e-5, RUN, ledger=name_ledger(ledger))
     (tmp_path / "s.json").write_text(stated.to_json())
     assert verify(tmp_path / "s.json", "--ledger", str(tmp_path / "l")) == 0
     found = capsys.readouterr().out
@@ -572,9 +572,9 @@ def test_a_refusal_names_the_bound_that_the_account_has(engine):
 def test_reading_a_statement_bounds_its_account_once():
     """Its constructor checks the same bound again, which took the work of a slow account twice."""
     text = STATED.to_json()
-    recomputation._bound_within.cache_clear()
+    recomputation._bound_stated_charge.cache_clear()
     dp.Statement.from_json(text)
-    known = recomputation._bound_within.cache_info()
+    known = recomputation._bound_stated_charge.cache_info()
     assert known.misses <= 2
     dp.Statement.from_json(text)
-    assert recomputation._bound_within.cache_info().misses == known.misses
+    assert recomputation._bound_stated_charge.cache_info().misses == known.misses

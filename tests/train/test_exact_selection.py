@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.gate.selection import ExactCoins, exponential_mechanism, permute_and_flip
+from tightdp.gate.selection import ExactCoins, select_by_exponential_mechanism, select_by_permute_and_flip
 
 
 class Script:
@@ -55,7 +55,7 @@ def frequencies(choose, n=30_000):
 
 
 def test_the_exponential_mechanism():
-    seen, n = frequencies(exponential_mechanism)
+    seen, n = frequencies(select_by_exponential_mechanism)
     p = np.exp(-float(RATE) * np.array(SCORES))
     p /= p.sum()
     assert (abs(seen - n * p) < 5 * np.sqrt(n * p * (1 - p))).all()
@@ -73,7 +73,7 @@ def flipped(scores, epsilon):
 
 
 def test_permute_and_flip():
-    seen, n = frequencies(permute_and_flip)
+    seen, n = frequencies(select_by_permute_and_flip)
     p = flipped(SCORES, float(RATE))
     assert p.sum() == pytest.approx(1)
     assert (abs(seen - n * p) < 5 * np.sqrt(n * p * (1 - p))).all()

@@ -15,7 +15,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import tightdp as dp
-from tightdp.gate.gate import _choose_shift_and_deviation, _convert_to_grid_units
+from tightdp.gate.gate import _choose_query_shift_and_deviation, _convert_noise_to_grid_units
 from tightdp.models.grid import FAST, MOST
 from tightdp.train import Gate, Query
 
@@ -36,7 +36,7 @@ def query(bound, digits, scale=None, size=1):
 
 def found(asked, multiplier):
     try:
-        return _choose_shift_and_deviation(asked, multiplier)
+        return _choose_query_shift_and_deviation(asked, multiplier)
     except ValueError:
         assume(False)
 
@@ -80,10 +80,12 @@ def test_noise_in_units_of_a_grid(multiplier, bound, digits):
     charged = Fraction(multiplier) * Fraction(bound) / Fraction(step)
     if charged > MOST:
         with pytest.raises(ValueError, match=r"^epsilon must be larger"):
-            _convert_to_grid_units(multiplier, bound, step)
+            _convert_noise_to_grid_units(multiplier, bound, step)
     else:
         assert (
-            charged <= Fraction(_convert_to_grid_units(multiplier, bound, step)) <= charged * (1 + Fraction(1, 2**50))
+            charged
+            <= Fraction(_convert_noise_to_grid_units(multiplier, bound, step))
+            <= charged * (1 + Fraction(1, 2**50))
         )
 
 
@@ -112,7 +114,7 @@ def test_a_selection_is_made_from_exact_scores(pairs, bound, exponent, rate, per
     asked = Query((len(sums),), bound, 1.0, step, lambda source: np.array(sums, np.int64), scores=True)
     chosen = Chosen()
     with pytest.MonkeyPatch.context() as patch:
-        choice = "permute_and_flip" if permuted else "exponential_mechanism"
+        choice = "select_by_permute_and_flip" if permuted else "select_by_exponential_mechanism"
         patch.setattr(f"tightdp.gate.gate.{choice}", chosen)
         gate = Gate(Unlimited(), dp.Philox(1))
         gate.release_least_index(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tightdp.models.dense import grid_for
+from tightdp.models.dense import grid_for_outer_products
 from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
 from tightdp.models.model import wrap_gradient_matrix
 from tightdp.models.records import Records
@@ -62,7 +62,9 @@ def test_outer_products_add_up_to_what_formed_rows_do(name, intercept, dtype, tr
     np.testing.assert_allclose(outer.compute_norms(), formed.compute_norms(), rtol=1e-5, atol=1e-12)
     options = (g.normal(size=model.size), g.uniform(0.5, 2, size=model.size)) if transformed else ()
     found, expected = outer.sum_clipped(0.7, *options), formed.sum_clipped(0.7, *options)
-    np.testing.assert_allclose(*(s * grid_for(0.7, *options) for s in (found, expected)), rtol=0, atol=17 * 2.0**-15)
+    np.testing.assert_allclose(
+        *(s * grid_for_outer_products(0.7, *options) for s in (found, expected)), rtol=0, atol=17 * 2.0**-15
+    )
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -83,4 +85,6 @@ def test_formed_rows_are_their_own_reference():
     assert gradients.compute_norms()[2] == 0
     np.testing.assert_allclose(gradients.compute_norms()[keep], norms, rtol=1e-5)
     expected = (m[keep] * np.minimum(1, 1.5 / norms)[:, None]).sum(axis=0)
-    np.testing.assert_allclose(gradients.sum_clipped(1.5) * grid_for(1.5), expected, rtol=0, atol=6 * 1.5 * 2.0**-17)
+    np.testing.assert_allclose(
+        gradients.sum_clipped(1.5) * grid_for_outer_products(1.5), expected, rtol=0, atol=6 * 1.5 * 2.0**-17
+    )

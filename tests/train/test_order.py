@@ -13,7 +13,7 @@ import pytest
 
 from tightdp import _core
 from tightdp.gate import minimum_query as minimum_module
-from tightdp.gate.minimum_query import _order_records
+from tightdp.gate.minimum_query import _order_query_records
 from tightdp.models.linear import Hinge, Logistic
 from tightdp.train import (
     DPAGD,
@@ -37,8 +37,10 @@ def unrounded(loss):
     def found(X, y):
         model = LinearModel(X.shape[1], loss)
         public = Public(3000, model.size, 1e-3, model)
-        f, noise = minimum_module.build_objective(public, 1.0), np.linspace(-3, 3, model.size)
-        return minimum_module._find_minimum(Oracle(model, Records(X, y), public), np.zeros(model.size), f, noise, None)
+        f, noise = minimum_module.build_minimum_objective(public, 1.0), np.linspace(-3, 3, model.size)
+        return minimum_module._minimize_query_objective(
+            Oracle(model, Records(X, y), public), np.zeros(model.size), f, noise, None
+        )
 
     return found
 
@@ -102,7 +104,7 @@ def test_records_that_share_a_hash_are_ordered_by_what_they_are(dtype, monkeypat
     seen = set()
     for seed in range(20):
         order = np.random.default_rng(seed).permutation(len(X))
-        found = _order_records(Records(X[order], y[order]))
+        found = _order_query_records(Records(X[order], y[order]))
         assert len(found) == 8
         seen.add((X[order][found].tobytes(), y[order][found].tobytes()))
     assert len(seen) == 1

@@ -16,13 +16,13 @@ import tightdp as dp
 from tightdp.gate import minimum_query as minimum_module
 from tightdp.gate.minimum_query import (
     SLACK,
-    ObjectivePoint,
-    _scale_records,
+    MinimumQueryPoint,
+    _scale_query_records,
+    build_minimum_objective,
     build_minimum_query,
-    build_objective,
-    build_perturbed_query,
+    build_perturbed_minimum_query,
 )
-from tightdp.gate.solver import NotReached, minimize_convex_function
+from tightdp.gate.solver import MinimumNotReached, minimize_convex_function
 from tightdp.models.linear import Hinge, LinearModel, Logistic, Multinomial
 from tightdp.train import (
     LinearSVC,
@@ -40,7 +40,7 @@ def setting(loss, classes, n=60, d=3, lam=0.01, max_norm=1.0, seed=0):
     X, y = 2 * g.normal(size=(n, d)), g.integers(0, classes, n)
     model = LinearModel(d, loss)
     public = Public(n, model.size, lam, model)
-    return X, y, model, public, build_objective(public, max_norm)
+    return X, y, model, public, build_minimum_objective(public, max_norm)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_it_is_the_minimum(loss, classes, b, still):
     X, y, model, public, f = setting(loss, classes)
     noise = b * np.random.default_rng(1).normal(size=model.size)
     oracle = Oracle(model, Records(X, y), public)
-    query = build_perturbed_query(oracle, np.zeros(model.size), f)
+    query = build_perturbed_minimum_query(oracle, np.zeros(model.size), f)
     found = query.evaluate(still, noise) * query.grid
     features = np.column_stack([X, np.ones(len(X))])
     features /= np.maximum(1, np.linalg.norm(features, axis=1))[:, None]
@@ -130,7 +130,7 @@ def test_objective_perturbation_is_charged_its_target(blobs, estimator):
 
 def test_objective_perturbation_raises_the_convexity_where_curvature_would_cost_over_half():
     public = Public(100, 2, 1e-9, LinearModel(1, Logistic()))
-    assert build_objective(public, 1.0).convexity == pytest.approx(1e-7)
+    assert build_minimum_objective(public, 1.0).convexity == pytest.approx(1e-7)
     assert np.log1p(0.25 / ObjectivePerturbation().choose_objective(public, 0.1).convexity) == pytest.approx(0.05)
 
 
@@ -193,7 +193,7 @@ def test_objective_perturbation_needs_two_classes_and_an_epsilon(blobs):
 def test_what_the_second_noise_covers():
     """1.5 times the tolerance from either minimum, and a step of the grid in each coordinate."""
     X, y, model, public, f = setting(Logistic(), 2)
-    query = build_perturbed_query(Oracle(model, Records(X, y), public), np.zeros(model.size), f)
+    query = build_perturbed_minimum_query(Oracle(model, Records(X, y), public), np.zeros(model.size), f)
     tolerance = SLACK * f.largest_gradient_norm
     assert math.sqrt(model.size) * query.noise_grid / 2 <= tolerance / 2
     least = Fraction(3 * tolerance) / Fraction(f.convexity) + Fraction(math.sqrt(model.size)) * Fraction(query.grid)
@@ -206,10 +206,10 @@ def test_the_certificate_holds(loss, size):
     """The computed gradient against one of 50 digits: never further than the bound says."""
     classes = max(2, loss.outputs)
     X, y, model, _, f = setting(loss, classes, n=300, d=6)
-    data = _scale_records(Records(X, y), 1.0, 7)
+    data = _scale_query_records(Records(X, y), 1.0, 7)
     g = np.random.default_rng(1)
     w, b = size * g.normal(size=model.size), g.normal(size=model.size)
-    found = ObjectivePoint(f, data, b, w)
+    found = MinimumQueryPoint(f, data, b, w)
     with mp.workdps(50):
         table = [[mp.mpf(float(v)) for v in row] for row in w.reshape(loss.outputs, -1)]
         total = [mp.mpf(float(p)) + mp.mpf(f.convexity) * mp.mpf(float(q)) for p, q in zip(b, w, strict=True)]
@@ -270,7 +270,7 @@ def test_an_unreachable_minimum_is_an_error_that_says_how_far_it_came(blobs, mon
     monkeypatch.setattr(minimum_module, "SLACK", 1e-15)
     clf = LogisticRegression(OutputPerturbation(), 1.0, 1e-6, regularization=1e-3, public_size=1500)
     with pytest.raises(
-        NotReached, match=r"certified to a gradient of norm 1e-15; after \d+ passes over the data it is"
+        MinimumNotReached, match=r"certified to a gradient of norm 1e-15; after \d+ passes over the data it is"
     ):
         clf.fit(*blobs)
     assert not hasattr(clf, "_w")

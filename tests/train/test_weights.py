@@ -208,10 +208,10 @@ def test_no_relative_weight_is_above_one():
     largest = 10.0 ** g.uniform(-320, 308, 20000)
     for weights in (largest, np.nextafter(largest, 0), np.nextafter(largest, np.inf), g.random(20000) * largest):
         found = np.concatenate(
-            [record_blocks.scale_weights(w, m) for w, m in zip(weights[:, None], largest, strict=True)]
+            [record_blocks.scale_weights_of_records(w, m) for w, m in zip(weights[:, None], largest, strict=True)]
         )
         assert (found >= 0).all() and (found <= 1).all()
-    assert record_blocks.scale_weights(np.float32([0.1]).astype(float), 0.1).tolist() == [1.0]
+    assert record_blocks.scale_weights_of_records(np.float32([0.1]).astype(float), 0.1).tolist() == [1.0]
 
 
 def test_losses_that_steps_are_chosen_by_are_weighted_after_they_are_clipped():

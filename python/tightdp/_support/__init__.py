@@ -1,4 +1,4 @@
-"""What every room uses and no user imports: argument checks, locks, files, number texts, the device and the headers.
+"""Helpers that every room uses and no user imports: checks of arguments, locks, files, texts of numbers, devices.
 
 ``_check`` refuses bad arguments, ``number_texts`` rounds printed numbers to the safe side, and ``device_probe`` and
 ``headers`` find the accelerator and the installed C++ headers. ``fork_lock`` and ``process_owner`` guard state in a

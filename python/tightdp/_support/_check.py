@@ -103,7 +103,7 @@ probability, open_unit, closed_unit = interval("(0, 1]"), interval("(0, 1)"), in
 below_one, at_least_one = interval("[0, 1)"), interval("[1, inf)")
 
 
-def refuse_pairs(name: str, given: Any, columns: int) -> None:
+def refuse_ambiguous_bounds(name: str, given: Any, columns: int) -> None:
     """Raises ValueError if the bounds of two columns are ambiguous.
 
     Two pairs of numbers could be (low, high) of each column, or the lows and then the highs of both columns. Arrays
@@ -151,7 +151,7 @@ def choice(name: str, value: Any, accepted: Collection[str]) -> str:
     return value
 
 
-def replace_fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
+def replace_checked_fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
     """Replaces each named field of a frozen dataclass by the value that ``check`` returns for it.
 
     A field whose default is None may be None.

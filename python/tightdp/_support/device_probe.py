@@ -13,7 +13,7 @@ _MODULE = "tightdp._cuda"
 
 
 @cache
-def _load_module() -> ModuleType | ImportError | None:
+def _load_cuda_module() -> ModuleType | ImportError | None:
     """Returns the compiled module. Returns the error if loading fails, and None if the module was not built."""
     if importlib.util.find_spec(_MODULE) is None:
         return None
@@ -23,16 +23,16 @@ def _load_module() -> ModuleType | ImportError | None:
         return failure
 
 
-def _get_module() -> ModuleType | None:
+def _get_cuda_module() -> ModuleType | None:
     """Returns the compiled module, or None if it was not built or fails to load."""
-    loaded = _load_module()
+    loaded = _load_cuda_module()
     return loaded if isinstance(loaded, ModuleType) else None
 
 
 @cache
-def _describe_devices() -> tuple[str, ...]:
+def _describe_cuda_devices() -> tuple[str, ...]:
     """Describes the devices. The result is cached, because the driver takes a millisecond to describe a device."""
-    module = _get_module()
+    module = _get_cuda_module()
     if module is None:
         return ()
     return tuple("{} (compute capability {}.{})".format(*module.describe(i)[:3]) for i in range(module.device_count()))
@@ -40,12 +40,12 @@ def _describe_devices() -> tuple[str, ...]:
 
 def devices() -> list[str]:
     """Returns names and compute capabilities of the devices that this build can use."""
-    return list(_describe_devices())
+    return list(_describe_cuda_devices())
 
 
 def status() -> str:
     """Returns one line: the devices found, or the reason why none was found."""
-    loaded = _load_module()
+    loaded = _load_cuda_module()
     if loaded is None:
         return "not built (docs/cuda.md)"
     if isinstance(loaded, ImportError):
@@ -53,7 +53,7 @@ def status() -> str:
     return ", ".join(devices()) or "built, no device found"
 
 
-def parse_device_number(device: str) -> int | None:
+def parse_cuda_device_number(device: str) -> int | None:
     """Returns the number N of "cuda:N", 0 for "cuda", and None for "cpu"."""
     if device == "cpu":
         return None
@@ -65,9 +65,9 @@ def parse_device_number(device: str) -> int | None:
 
 def require_module(device: int = 0) -> Any:
     """Returns the compiled module. Raises RuntimeError unless the device of this number was found."""
-    found = _describe_devices()
+    found = _describe_cuda_devices()
     if not found:
         raise RuntimeError(f"CUDA: {status()}")
     if not 0 <= device < len(found):
         raise RuntimeError(f"CUDA: device {device} was asked for, found {len(found)}: {status()}")
-    return _get_module()
+    return _get_cuda_module()

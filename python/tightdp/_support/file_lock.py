@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from .process_owner import Owner
+from .process_owner import ProcessOwner
 
 fcntl: Any = None
 with suppress(ImportError):  # Windows has no such module
@@ -38,13 +38,13 @@ class FileLock:
     __slots__ = ("__weakref__", "_file", "_owner", "_path")
 
     def __init__(self, path: Path, seconds: float = 0.0) -> None:
-        self._path, self._file, self._owner = path, -1, Owner()
+        self._path, self._file, self._owner = path, -1, ProcessOwner()
         # NFS locks only files that are open for writing.
         flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
         self._file = os.open(path, flags, 0o600)
         _held.add(self)
         end, pause = time.monotonic() + seconds, _FIRST_PAUSE
-        while not _try_to_lock(self._file):
+        while not _try_to_lock_file(self._file):
             if time.monotonic() >= end:
                 self.release_lock()
                 raise BlockingIOError(f"another process holds the lock of {path}")
@@ -74,7 +74,7 @@ class FileLock:
             self.release_lock()
 
 
-def _try_to_lock(file: int) -> bool:
+def _try_to_lock_file(file: int) -> bool:
     """Takes the lock of the open file if the lock is free. Returns whether it was free."""
     try:
         if fcntl is not None:
@@ -91,10 +91,10 @@ _held: WeakSet[FileLock] = WeakSet()
 """Locks of this process. A forked child closes its copies of them."""
 
 
-def _leave_locks_to_the_parent() -> None:
+def _leave_file_locks_to_parent() -> None:
     for lock in list(_held):
         lock.release_lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_locks_to_the_parent)
+    os.register_at_fork(after_in_child=_leave_file_locks_to_parent)

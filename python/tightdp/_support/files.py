@@ -23,7 +23,7 @@ def check_file(path: str | Path, most: int | None = None) -> None:
         found = os.stat(path)
     except ValueError:  # the path has a zero byte, or a character that no file system can hold
         raise ValueError(f"{_check.describe_value(str(path))}: must be the path of a file") from None
-    _check_status(path, found, most)
+    _check_file_status(path, found, most)
 
 
 def open_file(path: Path, most: int | None = None) -> BinaryIO:
@@ -33,9 +33,9 @@ def open_file(path: Path, most: int | None = None) -> BinaryIO:
     after that, because another file may have replaced it. Opening does not wait for the other end of a pipe.
     """
     check_file(path, most)
-    file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115
+    file = open(path, "rb", opener=_open_file_without_waiting)  # noqa: SIM115
     try:
-        _check_status(path, os.fstat(file.fileno()), most)
+        _check_file_status(path, os.fstat(file.fileno()), most)
     except ValueError:
         file.close()
         raise
@@ -53,12 +53,12 @@ def read_text(path: Path, most: int) -> str:
     return TextIOWrapper(BytesIO(read_bytes(path, most)), encoding="utf-8").read()
 
 
-def _check_status(path: str | Path, found: os.stat_result, most: int | None) -> None:
+def _check_file_status(path: str | Path, found: os.stat_result, most: int | None) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise ValueError(f"{path}: must be a file, and this is a folder, a pipe or a device")
     if most is not None and found.st_size > most:
         raise ValueError(f"{path}: must have at most {most:,} bytes, got {found.st_size:,}")
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
+def _open_file_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no pipes among its files

@@ -29,7 +29,7 @@ def format_up(x: float, spec: str = "") -> str:
     >>> dp.format_up(0.12341, ".4f"), dp.format_up(0.5, ".4f"), dp.format_up(0.1)
     ('0.1235', '0.5000', '0.10000000000000001')
     """
-    return format_rounded(x, spec, ROUND_CEILING)
+    return format_rounded_number(x, spec, ROUND_CEILING)
 
 
 def format_down(x: float, spec: str = "") -> str:
@@ -40,15 +40,15 @@ def format_down(x: float, spec: str = "") -> str:
     >>> dp.format_down(0.12349, ".4f")
     '0.1234'
     """
-    return format_rounded(x, spec, ROUND_FLOOR)
+    return format_rounded_number(x, spec, ROUND_FLOOR)
 
 
-def round_up(x: float, digits: int) -> float:
+def round_number_up(x: float, digits: int) -> float:
     """Returns ``x`` with ``digits`` digits after the point, rounded up."""
-    return float(_round_to_places(Decimal(x), digits, ROUND_CEILING)) if math.isfinite(x) else x
+    return float(_round_decimal_to_places(Decimal(x), digits, ROUND_CEILING)) if math.isfinite(x) else x
 
 
-def format_rounded(x: float, spec: str, rounding: str) -> str:
+def format_rounded_number(x: float, spec: str, rounding: str) -> str:
     """Returns ``format(x, spec)``, rounded as the module ``decimal`` does by ``rounding``.
 
     ROUND_HALF_EVEN gives the same text as ``format``.
@@ -61,11 +61,11 @@ def format_rounded(x: float, spec: str, rounding: str) -> str:
     kind, size = letter.lower(), int(width or 0)
     fill, align = fill or ("0" if zeros else " "), align or ("=" if zeros else ">")
     if kind in ("f", "%"):
-        whole, fraction = _format_fixed(Decimal(x), int(precision or _PRECISION), kind == "%", rounding)
+        whole, fraction = _format_fixed_number(Decimal(x), int(precision or _PRECISION), kind == "%", rounding)
         after = "%" if kind == "%" else ""
     else:
-        d = _round_to_digits(x, kind, precision, rounding)
-        whole, fraction, after = _place_point(d, kind, precision, keep=kind == "e" or bool(alternate))
+        d = _round_number_to_digits(x, kind, precision, rounding)
+        whole, fraction, after = _place_decimal_point(d, kind, precision, keep=kind == "e" or bool(alternate))
     after = ("." if fraction or alternate else "") + fraction + after
     if letter in ("E", "G"):
         after = after.upper()
@@ -79,18 +79,18 @@ def format_rounded(x: float, spec: str, rounding: str) -> str:
     return format(before + text, f"{fill}{align}{size}")
 
 
-def _round_to_places(exact: Decimal, places: int, rounding: str) -> Decimal:
+def _round_decimal_to_places(exact: Decimal, places: int, rounding: str) -> Decimal:
     return exact.quantize(Decimal((0, (1,), -places)), rounding, Context(prec=max(places, 0) + _BEFORE_POINT))
 
 
-def _format_fixed(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
+def _format_fixed_number(exact: Decimal, places: int, percent: bool, rounding: str) -> tuple[str, str]:
     """Returns the digits before the point and after it, for the formats f and %."""
-    _, digits, exponent = _round_to_places(exact, places + 2 * percent, rounding).as_tuple()
+    _, digits, exponent = _round_decimal_to_places(exact, places + 2 * percent, rounding).as_tuple()
     whole, _, fraction = f"{Decimal((0, digits, int(exponent) + 2 * percent)):f}".partition(".")
     return whole, fraction
 
 
-def _round_to_digits(x: float, kind: str, precision: str, rounding: str) -> Decimal:
+def _round_number_to_digits(x: float, kind: str, precision: str, rounding: str) -> Decimal:
     """Returns ``x``, rounded to the number of significant digits that the format prints."""
     exact = Decimal(x)
     if precision or kind:
@@ -100,7 +100,7 @@ def _round_to_digits(x: float, kind: str, precision: str, rounding: str) -> Deci
     return next(short for short in tried if float(short) == x)
 
 
-def _place_point(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
+def _place_decimal_point(d: Decimal, kind: str, precision: str, keep: bool) -> tuple[str, str, str]:
     """Returns the digits before the point and after it, and the exponent, for the formats e, g, n and no letter.
 
     ``keep`` keeps zeros at the end. Without a letter at least one digit follows the point. With an empty specification

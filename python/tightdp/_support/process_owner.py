@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 
-class Owner:
+class ProcessOwner:
     """The process that made an object. A forked child has a copy of the object and is another process.
 
-    >>> Owner().is_here
+    >>> ProcessOwner().is_here
     True
     """
 

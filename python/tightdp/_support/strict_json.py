@@ -38,7 +38,7 @@ this object in the file."""
 Built = TypeVar("Built")
 
 
-def read_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
+def read_json_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
     """Returns the object that ``build_from`` makes of the values in a file of JSON.
 
     Raises ValueError, which names the file, if the file is not valid JSON or ``build_from`` refuses its values. Raises
@@ -59,9 +59,9 @@ def read_file(path: Path, build_from: Callable[[Any], Built]) -> Built:
 def parse_json(text: str) -> Any:
     """Returns the values of JSON text.
 
-    Raises ValueError for text that is not JSON, is too long or is nested too deeply, and for NaN and infinities, which
-    are no numbers of JSON. Raises ValueError also if a name occurs twice in an object, since JSON readers differ in
-    which of its values they take.
+    Raises ValueError for text that is not JSON, is too long or is nested too deeply. NaN and infinities are refused,
+    because JSON does not have them. A name that occurs twice in an object is refused too, because JSON readers differ
+    in which of the two values they take.
     """
     if len(text) > MOST_BYTES:
         raise ValueError(f"text must have at most {MOST_BYTES:,} bytes, got {len(text):,}")
@@ -69,13 +69,16 @@ def parse_json(text: str) -> Any:
         raise ValueError(f"text must have at most {MOST_VALUES:,} values")
     try:
         return json.loads(
-            text, object_pairs_hook=_refuse_repeated_names, parse_constant=_refuse_constant, parse_int=_parse_integer
+            text,
+            object_pairs_hook=_refuse_repeated_json_names,
+            parse_constant=_refuse_json_constant,
+            parse_int=_parse_json_integer,
         )
     except RecursionError as error:
         raise ValueError(f"its values are nested too deeply: {error}") from None
 
 
-def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_json_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the entries of an object. Raises ValueError if a name occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -85,17 +88,17 @@ def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse_constant(name: str) -> Any:
+def _refuse_json_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _parse_integer(text: str) -> int:
+def _parse_json_integer(text: str) -> int:
     if len(text) > MOST_DIGITS:
         raise ValueError(f"numbers must have at most {MOST_DIGITS} digits, got one of {len(text):,}")
     return int(text)
 
 
-def check_format(plain: Any, entry: str, number: int, writer: str) -> None:
+def check_json_format(plain: Any, entry: str, number: int, writer: str) -> None:
     """Raises ValueError unless ``plain`` is an object with the format number ``number`` at ``entry``."""
     found = plain.get(entry) if isinstance(plain, dict) else None
     if type(found) is not int or found != number:
@@ -103,68 +106,69 @@ def check_format(plain: Any, entry: str, number: int, writer: str) -> None:
         raise ValueError(f"text must be what {writer} of format {number} wrote, and {has}")
 
 
-def read_object(cls: Callable[..., Built], plain: Any, name: str, build: Build | None = None) -> Built:
+def read_json_object(cls: Callable[..., Built], plain: Any, name: str, build: Build | None = None) -> Built:
     """Returns ``cls(**plain)``.
 
     ``plain`` must have an entry for each parameter and no others, each of the kind that its annotation names.
     """
-    return construct_object(cls, read_arguments(cls, plain, name, build), name)
+    return construct_from_json(cls, read_json_arguments(cls, plain, name, build), name)
 
 
-def read_arguments(
+def read_json_arguments(
     cls: Callable[..., Any], plain: Any, name: str, build: Build | None = None, only: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """Returns the arguments that ``read_object`` calls ``cls`` with.
+    """Returns the arguments that ``read_json_object`` calls ``cls`` with.
 
     With ``only``, returns the arguments for the parameters in ``only``. Then ``plain`` may have further entries.
     """
-    hints = _list_parameter_types(cls)
+    hints = _list_json_parameter_types(cls)
     if only is None:
-        check_entries(name, plain, hints)
+        check_json_entries(name, plain, hints)
     expected = hints if only is None else only
     return {
-        entry: read_value(hints[entry], plain[entry], f"{name}.{entry}" if name else entry, build) for entry in expected
+        entry: read_json_value(hints[entry], plain[entry], f"{name}.{entry}" if name else entry, build)
+        for entry in expected
     }
 
 
-def construct_object(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
+def construct_from_json(cls: Callable[..., Built], arguments: Mapping[str, Any], name: str) -> Built:
     """Returns ``cls(**arguments)``. Raises ValueError, which says where in the file, if the constructor fails."""
     try:
         return cls(**arguments)
     except (TypeError, ValueError) as error:
-        at = f"{_shorten_place(name)}: " if name else ""
+        at = f"{_shorten_json_place(name)}: " if name else ""
         raise ValueError(f"{at}{str(error)[:500]}") from None
 
 
-def check_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
+def check_json_entries(name: str, plain: Any, expected: Iterable[str]) -> None:
     """Raises ValueError unless ``plain`` is an object with exactly the ``expected`` entries."""
     if not isinstance(plain, dict):
-        raise ValueError(f"{_shorten_place(name)} must be an object, got {_check.describe_value(plain)}")
+        raise ValueError(f"{_shorten_json_place(name)} must be an object, got {_check.describe_value(plain)}")
     wanted = set(expected)
     for names, what in ((plain.keys() - wanted, "more"), (wanted - plain.keys(), "fewer")):
         if names:
             listed = ", ".join(_check.describe_value(each)[1:-1] for each in sorted(names, key=str)[:10])
             raise ValueError(
-                f"{_shorten_place(name)} must have the entries that tightdp writes, and has {what}: {listed}"
+                f"{_shorten_json_place(name)} must have the entries that tightdp writes, and has {what}: {listed}"
             )
 
 
-def check_same(plain: Any, written: Any, name: str = "") -> None:
+def check_same_json(plain: Any, written: Any, name: str = "") -> None:
     """Raises ValueError, which says where, if a value of ``plain`` differs from that of ``written``."""
     if isinstance(written, dict):
-        check_entries(name or "text", plain, written)
+        check_json_entries(name or "text", plain, written)
         for entry in written:
-            check_same(plain[entry], written[entry], f"{name}.{entry}" if name else entry)
+            check_same_json(plain[entry], written[entry], f"{name}.{entry}" if name else entry)
     elif isinstance(written, list) and isinstance(plain, list) and len(plain) == len(written):
         for k, (one, other) in enumerate(zip(plain, written, strict=True)):
-            check_same(one, other, f"{name}[{k}]")
+            check_same_json(one, other, f"{name}[{k}]")
     elif plain != written or isinstance(plain, bool) != isinstance(written, bool):
         raise ValueError(
-            f"{_shorten_place(name)} must be what the other entries say, and is {_check.describe_value(plain)}"
+            f"{_shorten_json_place(name)} must be what the other entries say, and is {_check.describe_value(plain)}"
         )
 
 
-def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> Any:
+def read_json_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> Any:
     """Returns ``plain`` as a value of the type ``hint``.
 
     The type is that of a number or a text, a tuple, a mapping, or a class whose values ``build`` makes from objects of
@@ -172,57 +176,57 @@ def read_value(hint: Any, plain: Any, name: str, build: Build | None = None) -> 
     """
     kind = get_origin(hint) or hint
     if kind in (Union, types.UnionType):
-        fitting = [each for each in get_args(hint) if _is_of_type(each, plain)]
+        fitting = [each for each in get_args(hint) if _is_json_of_type(each, plain)]
         if not fitting:
-            raise _make_refusal(name, " or ".join(dict.fromkeys(map(_describe_type, get_args(hint)))), plain)
+            raise _build_json_error(name, " or ".join(dict.fromkeys(map(_describe_json_type, get_args(hint)))), plain)
         if len(fitting) == 1 or build is None:
-            return read_value(fitting[0], plain, name, build)
+            return read_json_value(fitting[0], plain, name, build)
         return build(hint, plain, name)  # ``build`` decides which of several classes it is
-    if not _is_of_type(hint, plain):
-        raise _make_refusal(name, _describe_type(hint), plain)
+    if not _is_json_of_type(hint, plain):
+        raise _build_json_error(name, _describe_json_type(hint), plain)
     if kind is float:
-        return _read_number(plain, name)
+        return _read_json_number(plain, name)
     if kind is str and any("\ud800" <= c <= "\udfff" for c in plain):
-        raise _make_refusal(name, "text that UTF-8 can hold", plain)
+        raise _build_json_error(name, "text that UTF-8 can hold", plain)
     if kind is tuple:
-        return _read_list(get_args(hint), plain, name, build)
+        return _read_json_list(get_args(hint), plain, name, build)
     if kind is Mapping:
-        return {read_value(str, key, name): read_value(get_args(hint)[1], value, f"{name}[{key!r}]", build)
+        return {read_json_value(str, key, name): read_json_value(get_args(hint)[1], value, f"{name}[{key!r}]", build)
                 for key, value in plain.items()}  # fmt: skip
     if kind in _JSON_TYPES or kind is Literal:
         return plain
-    return (build or read_nothing_else)(hint, plain, name)
+    return (build or read_nothing_else_in_json)(hint, plain, name)
 
 
-def read_nothing_else(hint: Any, plain: Any, name: str) -> Any:
+def read_nothing_else_in_json(hint: Any, plain: Any, name: str) -> Any:
     """Returns an object of the class ``hint``. Objects within it are of the classes that annotations name."""
-    return read_object(hint, plain, name)
+    return read_json_object(hint, plain, name)
 
 
-def _read_list(hints: tuple[Any, ...], plain: list[Any], name: str, build: Build | None) -> tuple[Any, ...]:
+def _read_json_list(hints: tuple[Any, ...], plain: list[Any], name: str, build: Build | None) -> tuple[Any, ...]:
     """Returns a list as a tuple of values of the types ``hints``."""
     if hints == (float, ...) and set(map(type, plain)) <= {float}:  # a fast path for a model of a million weights
         if not all(map(float.__le__, map(abs, plain), [_check.LARGEST] * len(plain))):
-            raise ValueError(f"{_shorten_place(name)} must be finite numbers")
+            raise ValueError(f"{_shorten_json_place(name)} must be finite numbers")
         return tuple(plain)
     each = [hints[0]] * len(plain) if hints[-1] is ... else list(hints)
     if len(each) != len(plain):
-        raise _make_refusal(name, f"a list of {len(each)} values", plain)
+        raise _build_json_error(name, f"a list of {len(each)} values", plain)
     pairs = enumerate(zip(each, plain, strict=True))
-    return tuple(read_value(hint, one, f"{name}[{k}]", build) for k, (hint, one) in pairs)
+    return tuple(read_json_value(hint, one, f"{name}[{k}]", build) for k, (hint, one) in pairs)
 
 
-def _read_number(plain: int | float, name: str) -> float:
+def _read_json_number(plain: int | float, name: str) -> float:
     try:
         found = float(plain)
     except OverflowError:
         found = float("inf")
     if found != plain or not abs(found) <= _check.LARGEST:
-        raise _make_refusal(name, "a finite double", plain)
+        raise _build_json_error(name, "a finite double", plain)
     return found
 
 
-def _is_of_type(hint: Any, plain: Any) -> bool:
+def _is_json_of_type(hint: Any, plain: Any) -> bool:
     """Returns whether ``plain`` has the JSON type that values of the type ``hint`` are written as."""
     kind = get_origin(hint) or hint
     if kind is Literal:
@@ -230,20 +234,20 @@ def _is_of_type(hint: Any, plain: Any) -> bool:
     return type(plain) in _JSON_TYPES.get(kind, (dict,))
 
 
-def _describe_type(hint: Any) -> str:
+def _describe_json_type(hint: Any) -> str:
     kind = get_origin(hint) or hint
     return ", ".join(map(repr, get_args(hint))) if kind is Literal else _TYPE_NAMES.get(kind, "an object")
 
 
-def _make_refusal(name: str, accepted: str, plain: Any) -> ValueError:
-    return ValueError(f"{_shorten_place(name)} must be {accepted}, got {_check.describe_value(plain)}")
+def _build_json_error(name: str, accepted: str, plain: Any) -> ValueError:
+    return ValueError(f"{_shorten_json_place(name)} must be {accepted}, got {_check.describe_value(plain)}")
 
 
-def _shorten_place(name: str) -> str:
+def _shorten_json_place(name: str) -> str:
     return name if len(name) <= 200 else f"{name[:100]}...{name[-97:]}"
 
 
 @lru_cache(None)
-def _list_parameter_types(cls: Callable[..., Any]) -> Mapping[str, Any]:
+def _list_json_parameter_types(cls: Callable[..., Any]) -> Mapping[str, Any]:
     """Returns the parameters of a constructor with their annotations."""
     return {name: each.annotation for name, each in inspect.signature(cls, eval_str=True).parameters.items()}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._support import _check
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
 from ..models.grid import exact_bound
@@ -77,12 +77,14 @@ class AdaCliP:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
-        _check.replace_fields(self, _check.positive, "epochs", "h1", "h2", "gamma", "noise_multiplier", "spread")
-        _check.replace_fields(self, batch_size, "batch_size")
-        _check.replace_fields(self, _check.below_one, "beta1", "beta2")
-        _check.replace_fields(self, _check.closed_unit, "average")
-        _check.replace_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(
+            self, _check.positive, "epochs", "h1", "h2", "gamma", "noise_multiplier", "spread"
+        )
+        _check.replace_checked_fields(self, batch_size, "batch_size")
+        _check.replace_checked_fields(self, _check.below_one, "beta1", "beta2")
+        _check.replace_checked_fields(self, _check.closed_unit, "average")
+        _check.replace_checked_fields(self, check_algorithm_optimizer, "optimizer")
         if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 
@@ -103,7 +105,7 @@ class AdaCliP:
         if self.batch_size is not None:
             q = limit_adaclip_batch(self.batch_size, public.records, self.epochs) / public.records
         steps = math.ceil(self.epochs / q)
-        noise = resolve_noise_multiplier(
+        noise = resolve_noise_from_budget(
             lambda noise: AlgorithmReleases(q, noise, steps).composed_releases, self.noise_multiplier, target
         )
         return AlgorithmReleases(q, noise, steps)

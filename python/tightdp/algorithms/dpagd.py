@@ -23,7 +23,7 @@ import numpy as np
 from .._support import _check
 from ..accounting.running_accounts.filters import BudgetExceeded
 from ..composition import Composition
-from ..gate.budget import Caps, Target, resolve_noise_multiplier
+from ..gate.budget import Caps, Target, resolve_noise_from_budget
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public, Query
 from ..mechanisms import BoundedRange, PureDP
@@ -79,15 +79,15 @@ class DPAGD:
     cost_is_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm", "max_loss")
-        _check.replace_fields(self, check_algorithm_step_count, "selections")
-        _check.replace_fields(self, _check.count, "candidates", "every")
-        _check.replace_fields(self, _check.interval("[1e-6, 1)"), "share")
-        _check.replace_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
-        _check.replace_fields(self, _check.interval("[1e-6, inf)"), "growth")
-        _check.replace_fields(self, _check.nonnegative, "stretch")
-        _check.replace_fields(self, _check.below_one, "momentum")
-        _check.replace_fields(self, check_centering_share, "center")
+        _check.replace_checked_fields(self, exact_bound, "max_norm", "max_loss")
+        _check.replace_checked_fields(self, check_algorithm_step_count, "selections")
+        _check.replace_checked_fields(self, _check.count, "candidates", "every")
+        _check.replace_checked_fields(self, _check.interval("[1e-6, 1)"), "share")
+        _check.replace_checked_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
+        _check.replace_checked_fields(self, _check.interval("[1e-6, inf)"), "growth")
+        _check.replace_checked_fields(self, _check.nonnegative, "stretch")
+        _check.replace_checked_fields(self, _check.below_one, "momentum")
+        _check.replace_checked_fields(self, check_centering_share, "center")
         _check.choice("noise", self.noise, ("gumbel", "exponential"))
 
     def _calibrate_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:
@@ -109,7 +109,7 @@ class DPAGD:
         def compute_dpagd_charge(noise_multiplier: float) -> Composition:
             return self._build_caps(noise_multiplier).charge()
 
-        noise_multiplier = resolve_noise_multiplier(compute_dpagd_charge, self.noise_multiplier, target)
+        noise_multiplier = resolve_noise_from_budget(compute_dpagd_charge, self.noise_multiplier, target)
         selection = self._calibrate_selection(noise_multiplier)
         q = 1.0 if self.batch_size is None else min(1.0, self.batch_size / public.records)
 

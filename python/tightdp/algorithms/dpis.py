@@ -23,11 +23,11 @@ from .._support import _check
 from ..accounting.numerics.root import bracket_crossing
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
-from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_multiplier
-from ..gate.gate import Gate, find_largest_noise
+from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_from_budget
+from ..gate.gate import Gate, find_largest_gate_noise
 from ..gate.oracle import Integers, Oracle, Public, Query
 from ..mechanisms import Gaussian
-from ..models.dense import grid_for
+from ..models.dense import grid_for_outer_products
 from ..models.grid import exact_bound
 from ..models.model import Vector
 from ..release.noise import RandomSource
@@ -109,16 +109,16 @@ class DPIS:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
-        _check.replace_fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
-        _check.replace_fields(self, batch_size, "batch_size")
-        _check.replace_fields(self, _check.count, "epochs")
-        _check.replace_fields(self, _check.at_least_one, "reach")
-        _check.replace_fields(self, _check.probability, "floor")
-        _check.replace_fields(self, _check.closed_unit, "reserve", "average")
-        _check.replace_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
+        _check.replace_checked_fields(self, batch_size, "batch_size")
+        _check.replace_checked_fields(self, _check.count, "epochs")
+        _check.replace_checked_fields(self, _check.at_least_one, "reach")
+        _check.replace_checked_fields(self, _check.probability, "floor")
+        _check.replace_checked_fields(self, _check.closed_unit, "reserve", "average")
+        _check.replace_checked_fields(self, check_algorithm_optimizer, "optimizer")
         if self.norm_share is not None:
-            _check.replace_fields(self, _check.probability, "norm_share")
+            _check.replace_checked_fields(self, _check.probability, "norm_share")
         if self.norm_share is None and self.noise_multiplier is not None:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter sets the noise")
 
@@ -150,7 +150,7 @@ class DPIS:
             run.compute_sampling_probability(1.0 if self.norm_share is None else self.norm_share),
             self.epochs * run.steps,
         )
-        noise = resolve_noise_multiplier(
+        noise = resolve_noise_from_budget(
             lambda noise: AlgorithmReleases(q, noise, count).composed_releases + run.norm_releases,
             self.noise_multiplier,
             target,
@@ -186,7 +186,7 @@ class DPISEpochSettings:
 
     def __init__(self, settings: DPIS, public: Public, target: Target, most: float | None = None) -> None:
         self.settings, self.public, self.target = settings, public, target
-        self.largest_noise = find_largest_noise(public.size) if most is None else most
+        self.largest_noise = find_largest_gate_noise(public.size) if most is None else most
         self.part = settings.share_of_records(public.records)
         """The batch size over the public number of records, in (0, 1]."""
         self.steps = math.ceil(1 / self.part)
@@ -360,7 +360,7 @@ def build_importance_sum_query(
     section 3). Weights multiply the norms |clip(g_k)|, and not the added vectors.
     """
 
-    grid = grid_for(max_norm, records=oracle.public.records)
+    grid = grid_for_outer_products(max_norm, records=oracle.public.records)
     stages = ImportanceSampling(q, max_norm, reach, floor)
 
     def evaluate_importance_sum(source: RandomSource) -> Integers:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian, PoissonSampled
 from ..models.grid import exact_bound
@@ -63,12 +63,12 @@ class DPSGD:
     average: float = 0.5
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
-        _check.replace_fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
-        _check.replace_fields(self, batch_size, "batch_size")
-        _check.replace_fields(self, check_centering_share, "center")
-        _check.replace_fields(self, _check.closed_unit, "average")
-        _check.replace_fields(self, check_algorithm_optimizer, "optimizer")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
+        _check.replace_checked_fields(self, batch_size, "batch_size")
+        _check.replace_checked_fields(self, check_centering_share, "center")
+        _check.replace_checked_fields(self, _check.closed_unit, "average")
+        _check.replace_checked_fields(self, check_algorithm_optimizer, "optimizer")
 
     @property
     def cost_is_public(self) -> bool:
@@ -86,7 +86,7 @@ class DPSGD:
             sampled = PoissonSampled(Gaussian(noise), q) * steps
             return sampled + Gaussian(compute_centering_noise(noise, q, steps, share)) if share else sampled
 
-        noise = resolve_noise_multiplier(compose_dpsgd_releases, self.noise_multiplier, target)
+        noise = resolve_noise_from_budget(compose_dpsgd_releases, self.noise_multiplier, target)
         signal = q * public.records * math.sqrt(steps) / noise
         optimizer = resolve_algorithm_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
         descend = build_gradient_descent(optimizer, steps, self.max_norm, noise, q, self.average)

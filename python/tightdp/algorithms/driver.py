@@ -22,11 +22,16 @@ from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Records
-from ..records.blocks import Blocks, resolve_largest_weight, scale_weights, validate_weights
-from ..records.cells import as_targets
+from ..records.blocks import (
+    Blocks,
+    resolve_largest_record_weight,
+    scale_weights_of_records,
+    validate_weights_of_records,
+)
+from ..records.cells import as_targets_of_records
 from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
-from ..records.stream import Stream
+from ..records.stream import RecordStream
 from ..release.noise import Philox, RandomSource, SecureRandom
 from .record_count import release_count_and_plan_algorithm
 from .shared.algorithm import Algorithm, check_algorithm_plan_length
@@ -76,7 +81,7 @@ def fit(
     ----------
     model : public description of the loss
     X : (n, d) float32 or float64, where records with NaN or infinity contribute nothing; or ``Blocks``; or ``Records``
-        or a ``Stream``, which hold targets and relative weights
+        or a ``RecordStream``, which hold targets and relative weights
     y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold them
     note : text that the ledger keeps with the charge
     sample_weight : (n,) numbers >= 0 that multiply the losses. Each is public or a function of its own record. Blocks
@@ -106,7 +111,7 @@ def fit(
     source = make_algorithm_source(random_state)
     payment = ledger if isinstance(ledger, LedgerPayment) else LedgerPayment(ledger, note)
     records = _prepare_training_records(X, y, sample_weight, max_sample_weight)
-    check_records_for_algorithm(algorithm, isinstance(records, Stream))
+    check_records_for_algorithm(algorithm, isinstance(records, RecordStream))
     sampler = make_algorithm_batch_source(random_state)
     linear = model if isinstance(model, LinearModel) else None
     if public_size is None:
@@ -150,20 +155,20 @@ def check_records_for_algorithm(algorithm: Algorithm, in_blocks: bool) -> None:
         )
 
 
-def _prepare_training_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | Stream:
+def _prepare_training_records(X: Any, y: Any, weights: Any, declared: float | None) -> Records | RecordStream:
     """Returns the records of arrays or blocks, after checks of their types and shapes."""
-    if isinstance(X, (Records, Stream)):
+    if isinstance(X, (Records, RecordStream)):
         return X
-    largest = resolve_largest_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
+    largest = resolve_largest_record_weight(declared, weights is not None or (isinstance(X, Blocks) and X.weighted))
     if isinstance(X, Blocks):
-        return Stream.from_blocks(as_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
-    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), as_targets(y)
+        return RecordStream.from_blocks(as_blocks(X, y, sample_weight=weights) or X, Records, largest=largest)
+    features, targets = np.asarray(X, dtype=None if hasattr(X, "dtype") else np.float64), as_targets_of_records(y)
     if features.ndim != 2 or features.dtype not in (np.float32, np.float64):
         raise ValueError(f"X must be a 2-D array of float32 or float64, got {features.ndim}-D of {features.dtype}")
     if len(targets) != len(features):
         raise ValueError(f"y must have one target for each record: got {len(targets)} for {len(features)} records")
     if weights is not None:
-        weights = scale_weights(validate_weights(weights, len(features)), largest)
+        weights = scale_weights_of_records(validate_weights_of_records(weights, len(features)), largest)
     return Records(features, targets, weights=weights)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._support import _check
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.oracle import Public
 from ..mechanisms import Gaussian
 from ..models.grid import exact_bound
@@ -75,12 +75,12 @@ class NoisyGD:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
-        _check.replace_fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
-        _check.replace_fields(self, _check.below_one, "momentum")
-        _check.replace_fields(self, check_centering_share, "center")
-        _check.replace_fields(self, _check.closed_unit, "average")
-        _check.replace_fields(self, check_algorithm_step_count, "steps")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
+        _check.replace_checked_fields(self, _check.below_one, "momentum")
+        _check.replace_checked_fields(self, check_centering_share, "center")
+        _check.replace_checked_fields(self, _check.closed_unit, "average")
+        _check.replace_checked_fields(self, check_algorithm_step_count, "steps")
 
     @property
     def cost_is_public(self) -> bool:
@@ -101,11 +101,11 @@ class NoisyGD:
             return full + Gaussian(compute_centering_noise(noise, 1.0, steps, share)) if share else full
 
         if self.noise_multiplier is None or target.epsilon is not None:
-            total = resolve_noise_multiplier(
+            total = resolve_noise_from_budget(
                 lambda noise: compose_noisygd_releases(noise, 1), self.noise_multiplier, target
             )
             steps = self.steps or round(min(max(compute_noisygd_length(total) / STRIDE, FEWEST), MOST))
-            noise = resolve_noise_multiplier(
+            noise = resolve_noise_from_budget(
                 lambda noise: compose_noisygd_releases(noise, steps), self.noise_multiplier, target
             )
         else:

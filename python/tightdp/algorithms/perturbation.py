@@ -13,9 +13,14 @@ from typing import ClassVar
 
 from .._support import _check
 from ..accounting.questions.calibration import calibrate
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.gate import Gate
-from ..gate.minimum_query import Objective, build_minimum_query, build_objective, build_perturbed_query
+from ..gate.minimum_query import (
+    MinimumObjective,
+    build_minimum_objective,
+    build_minimum_query,
+    build_perturbed_minimum_query,
+)
 from ..gate.oracle import Oracle, Public
 from ..mechanisms import ApproximateDP, Gaussian
 from ..models.grid import exact_bound
@@ -53,13 +58,13 @@ class OutputPerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
-        _check.replace_fields(self, _check.positive, "noise_multiplier")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Plans the release of one minimum with noise."""
-        f = build_objective(public, self.max_norm)
-        noise = resolve_noise_multiplier(Gaussian, self.noise_multiplier, target)
+        f = build_minimum_objective(public, self.max_norm)
+        noise = resolve_noise_from_budget(Gaussian, self.noise_multiplier, target)
 
         def run_output_perturbation(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
             return gate.release_gaussian(build_minimum_query(oracle, w, f), noise).value
@@ -87,13 +92,13 @@ class ObjectivePerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, exact_bound, "max_norm")
+        _check.replace_checked_fields(self, exact_bound, "max_norm")
 
-    def choose_objective(self, public: Public, epsilon: float) -> Objective:
+    def choose_objective(self, public: Public, epsilon: float) -> MinimumObjective:
         """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost
         more than half of epsilon."""
         epsilon = EPSILON("epsilon of objective perturbation", epsilon)
-        f = build_objective(public, self.max_norm)
+        f = build_minimum_objective(public, self.max_norm)
         if f.loss.outputs != 1:
             raise ValueError("classes must be two: objective perturbation needs losses of one score")
         least = f.largest_curvature / math.expm1(CURVATURE_SHARE * epsilon)
@@ -110,6 +115,8 @@ class ObjectivePerturbation:
         charge = ApproximateDP(target.epsilon, target.delta)
 
         def run_objective_perturbation(oracle: Oracle, gate: Gate, w: Vector) -> Vector:
-            return gate.release_perturbed_minimum(build_perturbed_query(oracle, w, f), noise, cover, charge).value
+            return gate.release_perturbed_minimum(
+                build_perturbed_minimum_query(oracle, w, f), noise, cover, charge
+            ).value
 
         return AlgorithmPlan(FixedPlan(charge), run_objective_perturbation, 1)

@@ -24,8 +24,8 @@ from ..gate.budget import (
     FixedPlan,
     ReleaseBudget,
     Target,
-    check_noise_or_epsilon,
-    split_off_gaussians,
+    check_noise_against_budget,
+    split_gaussians_from_charge,
 )
 from ..gate.gate import Gate
 from ..gate.oracle import Oracle, Public
@@ -170,7 +170,7 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
             "depends on it"
         )
     # Settings that are wrong for every number of records are refused before the number is released.
-    check_noise_or_epsilon(getattr(algorithm, "noise_multiplier", None), target)
+    check_noise_against_budget(getattr(algorithm, "noise_multiplier", None), target)
     check_stable_step_length("optimizer", facts, getattr(algorithm, "optimizer", None))
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
     held = Target(rest.nominal_epsilon, rest.nominal_delta)
@@ -201,7 +201,7 @@ def _divide_algorithm_caps(algorithm: Algorithm, facts: Public, target: Target) 
 
     def build_algorithm_caps() -> Caps:
         """Returns the caps of the reference plan, with ``SLACK``."""
-        gaussians, others = split_off_gaussians(charge)
+        gaussians, others = split_gaussians_from_charge(charge)
         return Caps(gaussians * (1 + SLACK), others)
 
     return _RestOfBudget(target, build_algorithm_caps().charge(), lambda plan: build_algorithm_caps()), Gaussian(

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from .._support import _check
 from ..accounting.numerics.root import bracket_crossing
 from ..release.noise import SecureRandom
-from .binomial import MOST_TRIALS, TAIL_ERROR, log_pmf, tail_probability
-from .paired_audit import convert_scores
+from .binomial import MOST_TRIALS, TAIL_ERROR, binomial_tail_probability, log_binomial_pmf
+from .paired_audit import convert_attack_scores
 
 _LARGEST = 100.0
 """The largest epsilon that is tried. No affordable number of guesses can show a probability of e^-100."""
@@ -68,7 +68,7 @@ def one_run(
     >>> bool(2.0 < found.epsilon)
     True
     """
-    s, coins = convert_scores("scores", scores), np.asarray(included)
+    s, coins = convert_attack_scores("scores", scores), np.asarray(included)
     if s.ndim != 1 or not 1 <= len(s) <= MOST_TRIALS:
         raise ValueError(f"scores must have shape (canaries,) with 1 to {MOST_TRIALS} of them, got shape {s.shape}")
     if coins.shape != s.shape or not np.isin(coins, (0, 1)).all():
@@ -113,10 +113,10 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
     eps = _check.nonnegative("epsilon", epsilon)
     d = _check.closed_unit("delta", delta)
     q = 1 / (1 + math.exp(-eps))
-    total, left = tail_probability(v, r, q), m * d * (1 - q)
+    total, left = binomial_tail_probability(v, r, q), m * d * (1 - q)
     short = 1
     while left > 0 and short <= v and total < 1:
-        likely = math.exp(log_pmf(v - short, r, q))
+        likely = math.exp(log_binomial_pmf(v - short, r, q))
         total += min(likely, left / short)
         left -= short * likely
         short += 1

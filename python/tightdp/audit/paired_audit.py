@@ -50,20 +50,28 @@ def paired(
     >>> 0.8 < found.mu() < 1.0
     True
     """
-    with_, without = _check_scores("scores_with", scores_with), _check_scores("scores_without", scores_without)
+    with_, without = (
+        _check_attack_scores("scores_with", scores_with),
+        _check_attack_scores("scores_without", scores_without),
+    )
     error = 1 - _check.open_unit("confidence", confidence)
     aim = None if delta is None else _check.closed_unit("delta", delta)
     if thresholds is None:
         part = _check.open_unit("holdout", holdout)
-        (try_with, keep_with), (try_without, keep_without) = _split_scores(with_, part), _split_scores(without, part)
-        threshold, above = _choose_threshold(try_with, try_without, error, aim, len(keep_with), len(keep_without))
-        return _bound_rates(keep_with, keep_without, threshold, above, error, confidence)
+        (try_with, keep_with), (try_without, keep_without) = (
+            _split_attack_scores(with_, part),
+            _split_attack_scores(without, part),
+        )
+        threshold, above = _choose_attack_threshold(
+            try_with, try_without, error, aim, len(keep_with), len(keep_without)
+        )
+        return _bound_attack_error_rates(keep_with, keep_without, threshold, above, error, confidence)
     fixed = np.asarray(thresholds, dtype=np.float64).ravel()
     if not len(fixed) or np.isnan(fixed).any():
         raise ValueError("thresholds must be at least one number, none of them NaN")
     share = error / (2 * len(fixed))
     tests = [(t, above) for t in fixed for above in (True, False)]
-    found = [_bound_rates(with_, without, float(t), above, share, confidence) for t, above in tests]
+    found = [_bound_attack_error_rates(with_, without, float(t), above, share, confidence) for t, above in tests]
     return max(found, key=(lambda e: e.mu()) if aim is None else (lambda e: e.epsilon(aim)))
 
 
@@ -77,31 +85,33 @@ def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores
     return found[:, 0], found[:, 1]
 
 
-def convert_scores(name: str, values: npt.ArrayLike) -> Scores:
+def convert_attack_scores(name: str, values: npt.ArrayLike) -> Scores:
     """Returns scores as float64. An attack whose answer is yes or no may give booleans."""
     array = np.asarray(values)
     return array.astype(np.float64) if array.dtype == np.bool_ else _check.reals(name, values)
 
 
-def _check_scores(name: str, values: npt.ArrayLike) -> Scores:
-    array = convert_scores(name, values)
+def _check_attack_scores(name: str, values: npt.ArrayLike) -> Scores:
+    array = convert_attack_scores(name, values)
     if array.ndim != 1 or not 2 <= len(array) <= MOST_TRIALS:
         raise ValueError(f"{name} must have shape (runs,) with 2 to {MOST_TRIALS} runs, got shape {array.shape}")
     return np.where(np.isnan(array), NOT_A_NUMBER, array)
 
 
-def _split_scores(scores: Scores, part: float) -> tuple[Scores, Scores]:
+def _split_attack_scores(scores: Scores, part: float) -> tuple[Scores, Scores]:
     cut = min(max(round(part * len(scores)), 1), len(scores) - 1)
     return scores[:cut], scores[cut:]
 
 
-def _bound_rates(with_: Scores, without: Scores, t: float, above: bool, error: float, confidence: float) -> Evidence:
+def _bound_attack_error_rates(
+    with_: Scores, without: Scores, t: float, above: bool, error: float, confidence: float
+) -> Evidence:
     hits, alarms = ((int(((s >= t) == above).sum()), len(s)) for s in (with_, without))
     power, level = lower_limit(*hits, 0.5 * error), upper_limit(*alarms, 0.5 * error)
     return Evidence(power, level, confidence, t, above, len(with_) + len(without))
 
 
-def _choose_threshold(
+def _choose_attack_threshold(
     with_: Scores, without: Scores, error: float, aim: float | None, kept_with: int, kept_without: int
 ) -> tuple[float, bool]:
     """Returns the threshold, and whether scores above it are accepted, with the best expected result on the kept runs.
@@ -113,8 +123,8 @@ def _choose_threshold(
     q = 1 - np.searchsorted(np.sort(without), values, side="left") / len(without)
     best, choice = -np.inf, (float(values[0]), True)
     for above, power, level in ((True, p, q), (False, 1 - p, 1 - q)):
-        low = _estimate_limit(power, kept_with, error, -1)
-        high = _estimate_limit(level, kept_without, error, +1)
+        low = _estimate_attack_rate_limit(power, kept_with, error, -1)
+        high = _estimate_attack_rate_limit(level, kept_without, error, +1)
         with np.errstate(divide="ignore", invalid="ignore"):
             if aim is None:
                 value = log_ndtri(np.log(low)) - log_ndtri(np.log(high))
@@ -127,7 +137,7 @@ def _choose_threshold(
     return choice
 
 
-def _estimate_limit(rate: Scores, trials: int, error: float, sign: int) -> Scores:
+def _estimate_attack_rate_limit(rate: Scores, trials: int, error: float, sign: int) -> Scores:
     z2 = float(log_ndtri(np.log(0.5 * error))) ** 2
     middle = rate + z2 / (2 * trials)
     spread = np.sqrt(z2 * rate * (1 - rate) / trials + z2 * z2 / (4 * trials**2))

@@ -1,4 +1,5 @@
-"""The command line: ``tightdp COMMAND ...``. Each command is a module with ``add_arguments`` and ``run``."""
+"""The command line: ``tightdp COMMAND ...``. Each command is a module with ``add_command_arguments`` and
+``run_command``."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import NoReturn
 
 from .._core import __version__
 from ..accounting.running_accounts.filters import BudgetExceeded
-from .examples import write_examples
+from .examples import write_command_examples
 
 # Names of the commands, with their summaries for the help. The modules of these are in the folder ``accounting``.
 _ACCOUNTING = {
@@ -43,7 +44,7 @@ COMMANDS = {name: summary for commands in _FOLDERS.values() for name, summary in
 """The summary of each command, by the command's name."""
 
 
-class _Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
     """A parser whose errors take one line and say how to get help."""
 
     def error(self, message: str) -> NoReturn:
@@ -51,14 +52,16 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentParser:
+def build_command_parser(command: str | None, every: bool = False) -> argparse.ArgumentParser:
     """Returns the parser of ``command``, or of ``every`` command.
 
     The modules of commands that are only listed are not imported, because one of them needs scikit-learn.
     """
-    parser = _Parser(prog="tightdp", description="Certified differential privacy accounting and private training.")
+    parser = _CommandParser(
+        prog="tightdp", description="Certified differential privacy accounting and private training."
+    )
     parser.add_argument("--version", action="version", version=f"tightdp {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_CommandParser)
     for name, summary in COMMANDS.items():
         if name != command and not every:
             commands.add_parser(name, help=summary)
@@ -66,10 +69,10 @@ def build_parser(command: str | None, every: bool = False) -> argparse.ArgumentP
         (folder,) = (folder for folder, names in _FOLDERS.items() if name in names)
         found = import_module(f"{folder}.{name}", __name__)
         raw = argparse.RawDescriptionHelpFormatter
-        epilog = "\n\n".join([*filter(None, [getattr(found, "EPILOG", "").strip()]), write_examples(name)])
+        epilog = "\n\n".join([*filter(None, [getattr(found, "EPILOG", "").strip()]), write_command_examples(name)])
         p = commands.add_parser(name, help=summary, description=found.__doc__, epilog=epilog, formatter_class=raw)
-        found.add_arguments(p)
-        p.set_defaults(run=found.run)
+        found.add_command_arguments(p)
+        p.set_defaults(run=found.run_command)
     return parser
 
 
@@ -86,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.platform == "win32" and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # pipes and files get UTF-8, as --out does, whatever the code page
     try:
-        arguments = build_parser(argv[0] if argv else None).parse_args(argv)
+        arguments = build_command_parser(argv[0] if argv else None).parse_args(argv)
         result: int = arguments.run(arguments)
         sys.stdout.flush()
         return result

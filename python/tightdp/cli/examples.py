@@ -43,7 +43,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def write_examples(command: str) -> str:
+def write_command_examples(command: str) -> str:
     """Returns the examples of a command as the text at the end of its help."""
     lines = EXAMPLES[command]
     title = "example" if len(lines) == 1 else "examples"

@@ -16,7 +16,7 @@ from .._support.files import open_file
 from ..records.sources.rows import TextFormat
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_csv_format_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options that describe the format of CSV files."""
     p.add_argument("--delimiter", default=",", help="between cells, such as ; or tab (default: a comma)")
     p.add_argument("--encoding", default="utf-8-sig", help="of CSV files, such as latin-1 (default: UTF-8)")
@@ -30,14 +30,14 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def read_format(arguments: argparse.Namespace) -> TextFormat:
+def read_csv_format_arguments(arguments: argparse.Namespace) -> TextFormat:
     """Returns the format that the options describe."""
     delimiter = "\t" if arguments.delimiter in ("tab", "\\t") else arguments.delimiter
     missing = frozenset(text.strip() for option in arguments.missing for text in option.split(","))
     return TextFormat(delimiter, arguments.encoding, arguments.decimal, missing)
 
 
-def make_sibling_path(data: Path, suffix: str) -> Path:
+def make_output_path_near_data(data: Path, suffix: str) -> Path:
     """Returns the path of a file beside the data. For people.csv.gz and .model.json it is people.model.json."""
     if not data.name:
         raise ValueError(f"{data}: must be a file of records")
@@ -45,22 +45,22 @@ def make_sibling_path(data: Path, suffix: str) -> Path:
     return plain.with_suffix(suffix)
 
 
-def forbid_overwriting_input(option: str, out: Path, given: Path | None) -> None:
+def forbid_output_over_input(option: str, out: Path, given: Path | None) -> None:
     """Raises ValueError if ``out`` would replace ``given``, a file that is read. ``option`` names ``out`` in errors."""
     if given is not None and given.exists() and out.exists() and out.samefile(given):
         raise ValueError(f"{option} {out}: must not be the file that records are read from")
 
 
-def keep_existing(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
+def keep_existing_output(option: str, out: Path, force: bool, mark: bytes | None = None) -> None:
     """Raises ValueError if the file ``out`` exists already, because it may be anybody's.
 
     An existing file is allowed with ``force``, or if it begins with ``mark``, as the files that this command writes do.
     """
-    if out.is_file() and not force and not (mark is not None and _has_mark(out, mark)):
+    if out.is_file() and not force and not (mark is not None and _has_mark_of_file(out, mark)):
         raise ValueError(f"{option} {out}: exists already: name another file, or give --force")
 
 
-def keep_model(out: Path, force: bool) -> None:
+def keep_existing_model(out: Path, force: bool) -> None:
     """Raises ValueError if the file ``out`` exists already and there is no ``force``.
 
     The file may be a model, and the budget that was spent on a model cannot be recovered. Raises ValueError even with
@@ -68,17 +68,17 @@ def keep_model(out: Path, force: bool) -> None:
     """
     for suffix in ("-journal", "-wal", "-shm"):
         ledger = out.with_name(out.name.removesuffix(suffix))
-        if ledger != out and ledger.is_file() and _has_mark(ledger, b"SQLite format 3"):
+        if ledger != out and ledger.is_file() and _has_mark_of_file(ledger, b"SQLite format 3"):
             raise ValueError(f"--out {out}: belongs to the ledger {ledger}, which deletes it: name another file")
     if out.is_file() and not force:
         raise ValueError(f"--out {out}: exists already, and a model cost budget: name another file, or give --force")
-    if out.is_file() and _has_mark(out, b"SQLite format 3"):
+    if out.is_file() and _has_mark_of_file(out, b"SQLite format 3"):
         raise ValueError(f"--out {out}: is a ledger, and --force replaces models alone: name another file")
 
 
 @contextmanager
-def reserve_file(option: str, out: Path) -> Iterator[Path]:
-    """Makes a new file beside ``out`` for use with ``put_in_place``, and removes it at the end.
+def reserve_output_file(option: str, out: Path) -> Iterator[Path]:
+    """Makes a new file beside ``out`` for use with ``put_output_in_place``, and removes it at the end.
 
     Empty files that killed runs have left are removed as well. A run holds the lock of its own file as long as it
     lives, so only files whose lock is free are removed. Raises ValueError if no file can be made, before anything is
@@ -93,9 +93,9 @@ def reserve_file(option: str, out: Path) -> Iterator[Path]:
         place.touch(exist_ok=False)
     except OSError as error:
         raise ValueError(f"{option} {out}: cannot be written ({error.strerror})") from None
-    lock = _lock_reserved(place)
+    lock = _lock_reserved_output(place)
     try:
-        _remove_abandoned(out)
+        _remove_abandoned_outputs(out)
         yield place
     finally:
         place.unlink(missing_ok=True)
@@ -103,7 +103,7 @@ def reserve_file(option: str, out: Path) -> Iterator[Path]:
             lock.release_lock()
 
 
-def _lock_reserved(place: Path) -> FileLock | None:
+def _lock_reserved_output(place: Path) -> FileLock | None:
     """Returns the lock of a reserved file; None if another run holds the lock, or if the system has no such locks."""
     if not LOCKS_FOLDERS:  # on Windows the lock would keep the model from being written
         return None
@@ -113,7 +113,7 @@ def _lock_reserved(place: Path) -> FileLock | None:
         return None
 
 
-def _remove_abandoned(out: Path) -> None:
+def _remove_abandoned_outputs(out: Path) -> None:
     """Removes the empty files beside ``out`` that killed runs reserved.
 
     A reserved file that is not empty is kept, because it holds a model on which budget was spent.
@@ -123,13 +123,13 @@ def _remove_abandoned(out: Path) -> None:
         with suppress(OSError):
             if each.is_symlink() or not each.is_file() or each.stat().st_size:
                 continue
-            lock = _lock_reserved(each)
+            lock = _lock_reserved_output(each)
             if lock is not None:
                 each.unlink()
                 lock.release_lock()
 
 
-def put_in_place(place: Path, out: Path, force: bool) -> None:
+def put_output_in_place(place: Path, out: Path, force: bool) -> None:
     """Renames the reserved file ``place`` to ``out``.
 
     If another run has made ``out`` meanwhile and there is no ``force`` to replace it, the file is kept under another
@@ -147,21 +147,21 @@ def put_in_place(place: Path, out: Path, force: bool) -> None:
     place.replace(out)
 
 
-def keep_budget(out: Path) -> None:
+def keep_budgeted_output(out: Path) -> None:
     """Raises ValueError if ``out`` would replace a model or a ledger, for which budget was spent."""
-    if out.is_file() and (_has_mark(out, b"SQLite format 3") or _has_mark(out, b'"tightdp_model"')):
+    if out.is_file() and (_has_mark_of_file(out, b"SQLite format 3") or _has_mark_of_file(out, b'"tightdp_model"')):
         raise ValueError(
             f"--out {out}: is a model or a ledger, which holds what budget was spent on: name another file"
         )
 
 
-def _has_mark(path: Path, mark: bytes) -> bool:
+def _has_mark_of_file(path: Path, mark: bytes) -> bool:
     """Tells whether ``mark`` is in the first 64 bytes of a file."""
     with open_file(path) as file:
         return mark in file.read(64)
 
 
-def check_output() -> None:
+def check_standard_output() -> None:
     """Raises ValueError if nothing can be printed, before anything is spent on a release."""
     if sys.__stdout__ is None:
         raise ValueError("the standard output is closed: what is released could not be printed. Nothing was spent")

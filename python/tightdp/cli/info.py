@@ -14,12 +14,12 @@ from .._core import __version__, dense, isa
 from ..accounting.engines.auto import NAMES
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Prints the version, and the devices, instruction set and engines that are available."""
     found = {
         "version": __version__,

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
 from ..gate.budget import Caps, FixedPlan, Target
-from ..gate.count_threshold import compute_noise_and_threshold
+from ..gate.count_threshold import compute_count_noise_and_threshold
 from ..gate.gate import Gate
-from ..gate.shares import FAILURE, NoiseShare, build_caps, plan_with_remaining_budget
+from ..gate.shares import FAILURE, NoiseShare, build_caps_for_charge, plan_with_remaining_budget
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
 from ..records.blocks import CHANGED, Blocks
-from ..records.text import NO_VALUE, convert_to_text
+from ..records.text import NO_VALUE, write_cell_as_text
 from ..release.noise import Philox, RandomSource, SecureRandom
 
 LEARN = "learn"
@@ -74,7 +74,7 @@ def require_typed_labels(labels: Any) -> Any:
             "public, and that of a list depends on all that is in it"
         )
     values = np.asarray(labels)
-    return values if values.dtype != object else np.array([convert_to_text(each) for each in values.ravel()], str)
+    return values if values.dtype != object else np.array([write_cell_as_text(each) for each in values.ravel()], str)
 
 
 def check_label_type_of_blocks(blocks: Blocks) -> None:
@@ -101,20 +101,22 @@ def plan_label_release(
     ``target``.
     """
     if spent is not None:
-        compute_noise_and_threshold(1, *spent)
-        return LabelRelease(spent, target.epsilon, target.delta, build_caps(rest(target.epsilon, target.delta)))
+        compute_count_noise_and_threshold(1, *spent)
+        return LabelRelease(
+            spent, target.epsilon, target.delta, build_caps_for_charge(rest(target.epsilon, target.delta))
+        )
     if target.epsilon is None:
         raise ValueError("epsilon must be given where labels are learned")
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
     own = NoiseShare(noise, FAILURE * target.delta)
-    compute_noise_and_threshold(1, *own)
+    compute_count_noise_and_threshold(1, *own)
     # Training gets half of delta. Some algorithms are only known to be (epsilon, delta)-DP. With the whole delta, such
     # an algorithm would leave no delta for the labels.
     part = target.delta / 2
 
     def plan_labels_for_epsilon(epsilon: float) -> LabelRelease:
         """Returns the division in which training gets this epsilon."""
-        return LabelRelease(own, epsilon, part, build_caps(rest(epsilon, part)))
+        return LabelRelease(own, epsilon, part, build_caps_for_charge(rest(epsilon, part)))
 
     start = target.epsilon * math.sqrt(1 - SHARE)
     return plan_with_remaining_budget(
@@ -141,7 +143,7 @@ def select_classifier_labels(texts: tuple[str, ...], present: NDArray[Any]) -> N
     The result reveals nothing about the labels that are left out. Raises ValueError if fewer than two labels are kept.
     """
     known = frozenset(texts)
-    kept = [label for label in present.tolist() if convert_to_text(label) in known]
+    kept = [label for label in present.tolist() if write_cell_as_text(label) in known]
     if len(kept) < 2:
         raise ValueError(
             f"classes must be declared where labels have few records: {len(kept)} of them reached the threshold of "
@@ -157,7 +159,7 @@ def count_records_of_labels(labels: NDArray[Any]) -> Counter[str]:
     values, numbers = np.unique(labels, return_counts=True)
     found: Counter[str] = Counter()
     for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
-        text = convert_to_text(value)
+        text = write_cell_as_text(value)
         if text not in NO_VALUE:
             found[text] += number
     return found

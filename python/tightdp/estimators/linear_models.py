@@ -15,14 +15,14 @@ from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..composition import Composition
 from ..gate.budget import Target
-from ..gate.shares import NoiseShare, check_within
+from ..gate.shares import NoiseShare, check_charge_within_caps
 from ..ledger.payment import LedgerPayment
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial
 from ..models.model import Model, Vector
 from ..models.records import Records
-from ..records.blocks import Blocks, scale_weights, validate_weights
-from ..records.sources.estimator_input import is_sparse, split_sparse_rows
-from ..records.stream import Stream, scan_blocks
+from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
+from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
+from ..records.stream import RecordStream, scan_blocks
 from ..statement.column_words import DECLARED, OCCURRING
 from .labels import (
     UNKNOWN,
@@ -203,7 +203,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if len(labels) != len(features):
             raise ValueError(f"y must have one label for each record: got {len(labels)} for {len(features)} records")
         if sample_weight is not None:
-            sample_weight = scale_weights(validate_weights(sample_weight, len(labels)), largest)
+            sample_weight = scale_weights_of_records(validate_weights_of_records(sample_weight, len(labels)), largest)
         self._set_classes(present, again, classes, lambda: count_records_of_labels(labels), note)
         if not self._learned:
             targets = np.searchsorted(self.classes_, labels)
@@ -217,7 +217,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _prepare_stream(
         self, blocks: Blocks, largest: float, again: bool, classes: Any = None, note: str = "fit", **given: Any
-    ) -> Stream:
+    ) -> RecordStream:
         """Makes the stream of prepared records, after a pass that reads the labels, and counts them if they are to be
         learned."""
         bounds = self._declared_bounds(blocks.width, blocks.dtype, again)
@@ -232,7 +232,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             blocks, labels = scan_blocks(blocks, list_classes_of_block)
         self._set_classes(np.unique(np.concatenate(labels)), again, classes, lambda: counts, note)
         prepare = LabelPreparation(bounds, self.classes_, self._compute_class_weights(), self._learned)
-        return Stream(blocks, prepare, largest=largest)
+        return RecordStream(blocks, prepare, largest=largest)
 
     def _make_untrained_model(self) -> Model:
         return self._build_model(self.n_features_in_, len(self.classes_))
@@ -302,7 +302,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         payment.spend_charge(plan.charge)
         texts, history = release_classifier_labels(counts, plan.spent, self.random_state)
         self.classes_ = select_classifier_labels(texts, present)
-        check_within(self._compute_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN)
+        check_charge_within_caps(
+            self._compute_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN
+        )
         self._opened = plan, history, payment
 
     def _compute_class_weights(self) -> Vector | None:
@@ -329,7 +331,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Returns scores. With two classes the shape is (n,), and a positive score stands for the second class. With
         more classes the shape is (n, classes)."""
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self.decision_function(part) for part in split_sparse_rows(X)])
         z = self._compute_scores(X)
         return z[:, 0] if z.shape[1] == 1 else z

@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..models.dense import apply_affine_map
-from ..models.grid import exact_bound, grid_below
+from ..models.grid import choose_contribution_grid, exact_bound
 from ..models.records import Records
 from ..records.decoded_copies import cache_decoded_blocks
-from ..records.sources.estimator_input import as_blocks_without_targets, is_sparse, refuse_weights, split_sparse_rows
-from ..records.stream import Stream
+from ..records.sources.estimator_input import (
+    as_blocks_without_targets,
+    is_sparse_matrix,
+    refuse_weighted_blocks,
+    split_sparse_rows,
+)
+from ..records.stream import RecordStream
 from ..statement import Statement
-from ..statement.wording import AGAIN, format_exactly
+from ..statement.wording import AGAIN, format_stated_exactly
 from .second_moment import DIGITS, SecondMomentEstimator, build_second_moment_query, unpack_second_moment
 from .shared.all_or_nothing import fit_on_a_copy
 from .shared.ownership import check_not_fitted_part
@@ -76,17 +81,17 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         bound = exact_bound("max_norm", self.max_norm)
         source = make_algorithm_source(self.random_state)
         blocks = as_blocks_without_targets(X)
-        refuse_weights(blocks, "DPPCA")
+        refuse_weighted_blocks(blocks, "DPPCA")
         if not isinstance(self.center, bool):
             raise TypeError(f"center must be True or False, got {self.center!r}")
         length, constant = _choose_pca_constant(bound) if self.center else (bound, None)
         rows = _FeaturePreparation(constant)
-        records: Records | Stream
+        records: Records | RecordStream
         if blocks is None:
             features = validate_data(self, X, reset=True)
             records = rows(features, features)
         else:
-            records = Stream.from_blocks(blocks, rows)
+            records = RecordStream.from_blocks(blocks, rows)
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
         count = _check.count("n_components", self.n_components, most=size)
@@ -111,7 +116,10 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
                 f"a noisy second moment, {whole} x {whole}, and the {'mean and ' * self.center}components that follow "
                 "from it",
             ),
-            public={"columns": f"their number, {size}, and their order", "max_norm": format_exactly(self.max_norm)},
+            public={
+                "columns": f"their number, {size}, and their order",
+                "max_norm": format_stated_exactly(self.max_norm),
+            },
             seeded=self.random_state is not None,
             outside=(UNSCALED, AGAIN),
             ledger=ledger,
@@ -122,7 +130,7 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         """Returns coordinates in the components, shape (n, n_components), in the dtype of X."""
         if not hasattr(self, "components_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self.transform(part) for part in split_sparse_rows(X)])
         features = validate_data(self, X, reset=False)
         return apply_affine_map(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
@@ -135,7 +143,7 @@ def _choose_pca_constant(max_norm: float) -> tuple[float, float]:
     noise, and a smaller one would increase the noise of the mean.
     """
     length = exact_bound("max_norm", max_norm * math.sqrt(1.25))
-    grid = grid_below(length, DIGITS)
+    grid = choose_contribution_grid(length, DIGITS)
     return length, math.floor(max_norm / 2 / grid) * grid
 
 

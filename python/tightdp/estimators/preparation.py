@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..models.model import Vector
 from ..models.records import Array, Records
-from ..records.cells import as_labels_of_one_kind
+from ..records.cells import as_labels_of_one_cell_kind
 from .labels import (
     count_records_of_labels,
     exclude_records_from_training,
@@ -31,7 +31,7 @@ def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple
     """
     try:
         if isinstance(given, (list, tuple)):
-            given = as_labels_of_one_kind(given)
+            given = as_labels_of_one_cell_kind(given)
         labels = validate_labels(given, once_each=few or name == "classes")
         return labels, np.unique(labels)
     except (TypeError, OverflowError):
@@ -97,7 +97,7 @@ def resolve_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bo
             span = np.broadcast_to(high - low, (width,))
     except (TypeError, ValueError):
         raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
-    _check.refuse_pairs("bounds", given, width)
+    _check.refuse_ambiguous_bounds("bounds", given, width)
     if not (np.isfinite(span).all() and (span > 0).all()):
         raise ValueError(
             f"bounds must be finite and low < high in every feature, and so must be the width high - low: "

@@ -33,10 +33,10 @@ from ..mechanisms import Mechanism
 from ..models.linear import LinearModel
 from ..models.model import Model, Vector
 from ..models.records import Array, Records
-from ..records.blocks import Blocks, resolve_largest_weight
+from ..records.blocks import Blocks, resolve_largest_record_weight
 from ..records.decoded_copies import cache_decoded_blocks
 from ..records.sources.estimator_input import as_blocks
-from ..records.stream import Stream
+from ..records.stream import RecordStream
 from ..statement import Statement
 from .labels import LabelRelease
 from .preparation import (
@@ -93,7 +93,7 @@ class PrivateEstimator(NestedParameters):
         """
         raise NotImplementedError
 
-    def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
+    def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> RecordStream:
         """Returns the records of blocks as ``_prepare_array`` does, after one pass that checks the blocks."""
         raise NotImplementedError
 
@@ -155,9 +155,9 @@ class PrivateEstimator(NestedParameters):
         blocks = as_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
         check_records_for_algorithm(algorithm, blocks is not None)
         weighted = sample_weight is not None or (blocks is not None and blocks.weighted)
-        largest = resolve_largest_weight(self.max_sample_weight, weighted)
+        largest = resolve_largest_record_weight(self.max_sample_weight, weighted)
         self._opened: tuple[LabelRelease, tuple[Mechanism, ...], LedgerPayment] | None = None
-        records: Records | Stream
+        records: Records | RecordStream
         if blocks is None:
             records = self._prepare_array(X, y, sample_weight, largest, again, **given)
             if self.bounds is None and isinstance(records, Records):

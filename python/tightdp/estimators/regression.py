@@ -22,8 +22,8 @@ from ..models.grid import exact_bound
 from ..models.records import Records
 from ..records.blocks import CHANGED
 from ..records.decoded_copies import cache_decoded_blocks
-from ..records.sources.estimator_input import as_blocks, is_sparse, refuse_weights, split_sparse_rows
-from ..records.stream import Stream
+from ..records.sources.estimator_input import as_blocks, is_sparse_matrix, refuse_weighted_blocks, split_sparse_rows
+from ..records.stream import RecordStream
 from ..statement import Statement
 from ..statement.wording import AGAIN
 from .scale import EstimatorScale
@@ -102,7 +102,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         check_not_fitted_part(self)
         source = make_algorithm_source(self.random_state)
         blocks = as_blocks(X, y)
-        refuse_weights(blocks, "Ridge")
+        refuse_weighted_blocks(blocks, "Ridge")
         if blocks is None:
             features = validate_data(self, X, reset=True)
         else:
@@ -113,7 +113,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         deviation = noise * bound**2
         if blocks is not None:
             query = build_second_moment_query(
-                Stream.from_blocks(blocks, rows, validate_regression_block), bound, size + constant + 1
+                RecordStream.from_blocks(blocks, rows, validate_regression_block), bound, size + constant + 1
             )
         else:
             query = build_second_moment_query(rows(features, validate_regression_targets(y, len(features))), bound)
@@ -175,7 +175,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         """
         if not hasattr(self, "coef_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
         features = validate_data(self, X, reset=False).astype(np.float64)
         if not np.isfinite(features).all():

@@ -34,7 +34,7 @@ class EstimatorScale(NamedTuple):
             low, high = (np.broadcast_to(_check.reals(name, each), (size,)) for each in bounds)
         except (TypeError, ValueError):
             raise ValueError(f"{name} must be (low, high), each a number or one number for each column") from None
-        _check.refuse_pairs(name, bounds, size)
+        _check.refuse_ambiguous_bounds(name, bounds, size)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(f"{name} must be finite and low < high in every column")
         if not (np.abs([low, high]) <= FARTHEST).all():

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from ..bound import Bound
 from ..composition import Composition
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.gate import Gate
 from ..gate.oracle import CHUNK, Integers, Query
 from ..ledger.payment import LedgerPayment
 from ..mechanisms import Gaussian, Mechanism
-from ..models.grid import clip_rows, grid_below
+from ..models.grid import choose_contribution_grid, clip_rows_to_grid
 from ..models.records import Records
-from ..records.stream import Stream
+from ..records.stream import RecordStream
 from ..release.noise import RandomSource
 
 DIGITS = 16
@@ -52,7 +52,7 @@ class SecondMomentEstimator:
 
     def _resolve_noise(self) -> float:
         """Returns the noise multiplier of the moment. If it is not given, ``epsilon`` and ``delta`` determine it."""
-        return resolve_noise_multiplier(
+        return resolve_noise_from_budget(
             Gaussian, self.noise_multiplier, Target.from_arguments(self.epsilon, self.delta)
         )
 
@@ -69,7 +69,7 @@ class SecondMomentEstimator:
         return found, payment.ledger_text
 
 
-def build_second_moment_query(records: Records | Stream, max_norm: float, size: int | None = None) -> Query:
+def build_second_moment_query(records: Records | RecordStream, max_norm: float, size: int | None = None) -> Query:
     """Returns the query for the sum of x x^T over the rows x, each clipped to ``max_norm``.
 
     The sum is a symmetric matrix. The query returns it as the vector of its diagonal and of the entries above the
@@ -79,7 +79,7 @@ def build_second_moment_query(records: Records | Stream, max_norm: float, size: 
     then the Frobenius norm of the matrix, so the sensitivity is max_norm^2 (docs/theory/adaclip.md, section 5).
     """
     size = size or records.width
-    unit = grid_below(max_norm, DIGITS)
+    unit = choose_contribution_grid(max_norm, DIGITS)
     length = size * (size + 1) // 2
     part = partial(_sum_second_moment, max_norm, unit)
 
@@ -94,7 +94,7 @@ def build_second_moment_query(records: Records | Stream, max_norm: float, size: 
 def _sum_second_moment(max_norm: float, unit: float, records: Records) -> Integers:
     total = np.zeros((records.width, records.width), np.int64)
     for part in records.split_into_pieces(CHUNK):
-        rows = clip_rows(part.features.astype(np.float64), max_norm, unit)
+        rows = clip_rows_to_grid(part.features.astype(np.float64), max_norm, unit)
         total += (rows.T @ rows).astype(np.int64)  # exact, for 2^13 rows of entries below 2^17
     return pack_second_moment(total)
 

@@ -12,9 +12,9 @@ from .._support import _check
 from ..composition import Composition
 from ..models.linear import LinearModel, Squared
 from ..models.records import Array, Records
-from ..records.blocks import Blocks, scale_weights, validate_weights
-from ..records.sources.estimator_input import is_sparse, split_sparse_rows
-from ..records.stream import Stream
+from ..records.blocks import Blocks, scale_weights_of_records, validate_weights_of_records
+from ..records.sources.estimator_input import is_sparse_matrix, split_sparse_rows
+from ..records.stream import RecordStream
 from .labels import exclude_records_from_training
 from .preparation import Bounds, resolve_estimator_bounds, scale_features_for_estimator
 from .private_estimator import PrivateEstimator
@@ -93,7 +93,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
         Raises ValueError if a feature is not finite.
         """
-        if is_sparse(X):
+        if is_sparse_matrix(X):
             return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
         scores, target = self._compute_scores(X)[:, 0], self._get_target_scale()
         return np.asarray(scores * target.half[0] + target.middle[0])
@@ -139,14 +139,14 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         prepare = _RegressorPreparation(self._declared_bounds(table.shape[1], table.dtype, again), target)
         features, values = prepare.map_numbers(table, validate_regression_targets(y, len(table)))
         if sample_weight is not None:
-            sample_weight = scale_weights(validate_weights(sample_weight, len(values)), largest)
+            sample_weight = scale_weights_of_records(validate_weights_of_records(sample_weight, len(values)), largest)
         return Records(features, values, weights=sample_weight)
 
-    def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> Stream:
+    def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> RecordStream:
         prepare = _RegressorPreparation(
             self._declared_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again)
         )
-        return Stream.from_blocks(blocks, prepare, validate_regression_block, largest)
+        return RecordStream.from_blocks(blocks, prepare, validate_regression_block, largest)
 
     def _list_target_facts(self) -> stated.TargetFacts:
         return stated.TargetFacts(

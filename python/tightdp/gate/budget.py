@@ -32,7 +32,7 @@ class Target(NamedTuple):
     epsilon: float | None
     delta: float
     beside: Composition | None = None
-    """Releases that were made before the plan and count towards the guarantee. None if there are none."""
+    """Releases that were made before the plan and count towards the guarantee. None stands for no such releases."""
 
     @classmethod
     def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:
@@ -77,7 +77,7 @@ class FixedPlan(Caps):
         super().__init__(0.0, releases._to_composition().parts)
 
 
-def split_off_gaussians(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
+def split_gaussians_from_charge(charge: Composition) -> tuple[float, list[tuple[Mechanism, int]]]:
     """Returns the sum of 1/noise_multiplier^2 over the Gaussians on all records, and a list of the other mechanisms
     with their counts."""
     squares = math.fsum(k / m.noise_multiplier**2 for m, k in charge.parts if isinstance(m, Gaussian))
@@ -107,13 +107,13 @@ class FilterBudget(PrivacyFilter):
         return ApproximateDP(self.epsilon, self.delta) * 1
 
 
-def check_noise_or_epsilon(noise_multiplier: float | None, target: Target) -> None:
+def check_noise_against_budget(noise_multiplier: float | None, target: Target) -> None:
     """Raises ValueError if both a noise multiplier and an epsilon are given."""
     if noise_multiplier is not None and target.epsilon is not None:
         raise ValueError("epsilon and noise_multiplier exclude each other: each determines the other. Leave one out")
 
 
-def resolve_noise_multiplier(
+def resolve_noise_from_budget(
     plan: Callable[[float], Mechanism | Composition], noise_multiplier: float | None, target: Target
 ) -> float:
     """Returns the noise multiplier of a run.
@@ -125,7 +125,7 @@ def resolve_noise_multiplier(
         if own is None:
             raise ValueError("epsilon must be given, or a noise_multiplier: each determines the other")
         return own
-    check_noise_or_epsilon(own, target)
+    check_noise_against_budget(own, target)
     beside = target.beside
     whole = plan if beside is None else lambda noise: plan(noise)._to_composition() + beside
     return float(calibrate(whole, epsilon=target.epsilon, delta=target.delta))

@@ -16,18 +16,18 @@ The threshold follows from the tail of the normal distribution, which is not com
 probabilities."""
 
 
-def count_values(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
+def count_values_of_records(texts: Iterable[str], missing: Iterable[str]) -> Counter[str]:
     """Counts the records that have each value. Records with a value in ``missing`` are left out."""
     none = frozenset(missing)
     return Counter(text for text in texts if text not in none)
 
 
-def select_frequent_values(values: Sequence[str], noisy_counts: Sequence[int], least: int) -> tuple[str, ...]:
+def select_values_above_threshold(values: Sequence[str], noisy_counts: Sequence[int], least: int) -> tuple[str, ...]:
     """Returns the values whose noisy counts reach ``least``, in their order."""
     return tuple(value for value, count in zip(values, noisy_counts, strict=True) if count >= least)
 
 
-def compute_noise_and_threshold(columns: int, noise_multiplier: float, failure: float) -> tuple[float, int]:
+def compute_count_noise_and_threshold(columns: int, noise_multiplier: float, failure: float) -> tuple[float, int]:
     """Returns the standard deviation of one count's noise, in records, and the threshold.
 
     Raises ValueError if the deviation exceeds ``MOST_NOISE`` or if failure / columns is below ``LEAST``.
@@ -38,10 +38,10 @@ def compute_noise_and_threshold(columns: int, noise_multiplier: float, failure: 
     each = failure / columns * (1 - 2.0**-50)
     if each < LEAST:
         raise ValueError(f"delta must be larger: {each:.2g} of it are left for each column, and {LEAST:g} is the least")
-    return sigma, find_threshold(sigma, each)
+    return sigma, find_noisy_count_threshold(sigma, each)
 
 
-def find_threshold(sigma: float, failure: float) -> int:
+def find_noisy_count_threshold(sigma: float, failure: float) -> int:
     """Returns about the least T with P(1 + floor(sigma Z + 1/2) >= T) <= failure, where Z is standard normal.
 
     The returned T satisfies the inequality. It may be larger than the least one."""

@@ -23,10 +23,10 @@ from ..models.model import Vector
 from ..release.kernels import add_rounded_normals
 from ..release.noise import RandomSource
 from .budget import ReleaseBudget
-from .count_threshold import compute_noise_and_threshold, select_frequent_values
-from .minimum_query import PerturbedQuery
+from .count_threshold import compute_count_noise_and_threshold, select_values_above_threshold
+from .minimum_query import PerturbedMinimumQuery
 from .oracle import Integers, Query
-from .selection import ExactCoins, exponential_mechanism, permute_and_flip
+from .selection import ExactCoins, select_by_exponential_mechanism, select_by_permute_and_flip
 from .shares import NoiseShare
 
 T = TypeVar("T", Vector, int, list[tuple[str, ...]])
@@ -76,7 +76,7 @@ class Gate:
         For an empty batch, the noise alone is released.
         """
         charge = Gaussian(noise_multiplier)
-        shift, deviation = _choose_shift_and_deviation(query, charge.noise_multiplier)
+        shift, deviation = _choose_query_shift_and_deviation(query, charge.noise_multiplier)
         mechanism = self._spend(charge, query.sampling_probability)
         value = np.array(query.evaluate(self._source), dtype=np.int64) >> shift
         self._add_noise(deviation, value)
@@ -97,9 +97,9 @@ class Gate:
         if not query.scores:
             raise ValueError("query must be a query of scores")
         if isinstance(mechanism, BoundedRange):
-            rate, choose = _check.positive("eta", mechanism.eta), exponential_mechanism
+            rate, choose = _check.positive("eta", mechanism.eta), select_by_exponential_mechanism
         else:
-            rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), permute_and_flip
+            rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), select_by_permute_and_flip
         spent = self._spend(mechanism, query.sampling_probability)
         with np.errstate(over="ignore"):  # an index whose offset overflows is never chosen
             shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
@@ -115,26 +115,26 @@ class Gate:
         ``counts`` returns, for each of ``columns`` columns, the number of records that have each value. The probability
         that a value of a single record is released, in any column, is at most ``spent.failure``
         (docs/theory/frequent.md, section 2)."""
-        sigma, least = compute_noise_and_threshold(columns, *spent)
+        sigma, least = compute_count_noise_and_threshold(columns, *spent)
         mechanism = self._spend(Gaussian(spent.noise_multiplier))
         self._spend(ApproximateDP(0.0, spent.failure))
         found = []
         for each in counts():
-            values = sorted(each)  # so that the noise does not depend on the order in which values were met
+            values = sorted(each)  # the noise must not depend on the order in which the records have these values
             noisy = np.array([each[value] for value in values], np.int64)
             self._add_noise(sigma, noisy)
-            found.append(select_frequent_values(values, noisy.tolist(), least))
+            found.append(select_values_above_threshold(values, noisy.tolist(), least))
         return self._finish_release(found, mechanism)
 
     def release_perturbed_minimum(
-        self, query: PerturbedQuery, noise_multiplier: float, cover: float, charge: ApproximateDP
+        self, query: PerturbedMinimumQuery, noise_multiplier: float, cover: float, charge: ApproximateDP
     ) -> Release[Vector]:
         """Releases the minimum of an objective with noise N(0, (noise_multiplier * sensitivity)^2 I), plus more noise.
 
         The minimum is rounded to a grid. The deviation of the second noise is ``cover`` times the largest error of the
         computed minimum. The caller states the ``charge``, which docs/theory/perturbation.md proves."""
-        inside = _convert_to_grid_units(noise_multiplier, query.sensitivity, query.noise_grid)
-        outside = _convert_to_grid_units(cover, query.cover, query.grid)
+        inside = _convert_noise_to_grid_units(noise_multiplier, query.sensitivity, query.noise_grid)
+        outside = _convert_noise_to_grid_units(cover, query.cover, query.grid)
         spent = self._spend(charge)
         b = np.zeros(query.shape, np.int64)
         self._add_noise(inside, b)
@@ -166,15 +166,16 @@ class Gate:
         return Release(value, mechanism)
 
 
-def find_largest_noise(size: int) -> float:
+def find_largest_gate_noise(size: int) -> float:
     """Returns a noise multiplier with which sums of ``size`` coordinates of equal scale can be released.
 
     Any smaller noise multiplier can be used too."""
-    # _choose_shift_and_deviation coarsens the grid until a record moves the sum by at most about 2 sqrt(size) units.
+    # _choose_query_shift_and_deviation coarsens the grid until a record moves the sum by at most about 2 sqrt(size)
+    # units.
     return FAST / (2.01 * math.sqrt(size))
 
 
-def _choose_shift_and_deviation(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
+def _choose_query_shift_and_deviation(query: Query, noise_multiplier: float) -> tuple[int, float | Vector]:
     """Returns the number of binary digits by which the sum is rounded down, and the noise's standard deviation in units
     of the rounded sum.
 
@@ -201,7 +202,7 @@ def _choose_shift_and_deviation(query: Query, noise_multiplier: float) -> tuple[
     return shift, deviation if scale is None else np.nextafter(deviation * scale, np.inf)
 
 
-def _convert_to_grid_units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
+def _convert_noise_to_grid_units(noise_multiplier: float, sensitivity: float, grid: float) -> float:
     """Returns noise_multiplier * sensitivity / grid, never rounded down."""
     deviation = math.nextafter(noise_multiplier * sensitivity, math.inf) / grid
     if not deviation <= MOST:

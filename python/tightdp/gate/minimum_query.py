@@ -20,17 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models.dense import apply_affine_map
-from ..models.grid import grid_below, row_factors, truncate_to_grid
+from ..models.grid import choose_contribution_grid, row_clip_factors, truncate_contributions_to_grid
 from ..models.linear import Hinge, Logistic, Loss
 from ..models.model import Vector
 from ..models.records import Array, Records
 from ..release.noise import Philox, RandomSource
 from .oracle import CHUNK, Integers, Oracle, Public, Query
-from .solver import NotReached, euclidean_norm, minimize_convex_function, sum_products
+from .solver import MinimumNotReached, compute_solver_dot_product, compute_solver_norm, minimize_convex_function
 
 SLACK = 1e-6
 """Norm of F's gradient to which a minimum is certified, divided by the largest norm of one record's gradient. For up to
-some 10^7 records it is far above the rounding errors of F's gradient (``ObjectivePoint.error``). Any useful noise is
+some 10^7 records it is far above the rounding errors of F's gradient (``MinimumQueryPoint.error``). Any useful noise is
 far larger."""
 OUTWARD = 1 + 2.0**-40
 """Factor on a computed constant that outweighs the rounding errors of the few products in it."""
@@ -50,7 +50,7 @@ distance."""
 
 
 @dataclass(frozen=True)
-class Objective:
+class MinimumObjective:
     """The public constants of F, which the proofs use. No constant is rounded down."""
 
     loss: Loss
@@ -75,7 +75,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class PerturbedQuery:
+class PerturbedMinimumQuery:
     """The query of the minimum of F with a noise vector b, which the gate draws (docs/theory/perturbation.md, section
     3).
 
@@ -92,7 +92,7 @@ class PerturbedQuery:
     evaluate: Callable[[RandomSource, Vector], Integers] = field(repr=False, compare=False)
 
 
-def build_objective(public: Public, max_norm: float) -> Objective:
+def build_minimum_objective(public: Public, max_norm: float) -> MinimumObjective:
     """Returns the constants of F. Raises ValueError if the model, the loss or the regularization is not allowed."""
     if public.loss is None or not math.isfinite(max(public.loss.curvature, public.loss.lipschitz)):
         raise ValueError(
@@ -102,55 +102,61 @@ def build_objective(public: Public, max_norm: float) -> Objective:
         raise ValueError("regularization must be > 0 for this algorithm: it rests on strong convexity")
     if public.regularization > MOST_REGULARIZATION:
         raise ValueError(f"regularization must be at most {MOST_REGULARIZATION:g} for this algorithm")
-    return Objective(public.loss, max_norm, public.records * public.regularization)
+    return MinimumObjective(public.loss, max_norm, public.records * public.regularization)
 
 
-def build_minimum_query(oracle: Oracle, w: Vector, f: Objective) -> Query:
+def build_minimum_query(oracle: Oracle, w: Vector, f: MinimumObjective) -> Query:
     """Returns the query of the minimum of F with b = 0. The search starts from ``w``.
 
     The sensitivity has three terms. One record moves the true minimum by the largest gradient norm over the convexity.
     The two computed minima are off by twice the tolerance over the convexity. Rounding moves each coordinate by up to a
     grid step."""
     distance = (f.largest_gradient_norm + 2 * f.gradient_tolerance) / f.convexity * OUTWARD
-    grid = grid_below(distance)
+    grid = choose_contribution_grid(distance)
     sensitivity = (distance + math.sqrt(w.size) * grid) * OUTWARD
 
-    def evaluate_minimum(source: RandomSource) -> Integers:
-        return truncate_to_grid(_find_minimum(oracle, w, f, np.zeros_like(w), source), grid)
+    def evaluate_minimum_query(source: RandomSource) -> Integers:
+        return truncate_contributions_to_grid(_minimize_query_objective(oracle, w, f, np.zeros_like(w), source), grid)
 
-    return Query(w.shape, sensitivity, 1.0, grid, evaluate_minimum)
+    return Query(w.shape, sensitivity, 1.0, grid, evaluate_minimum_query)
 
 
-def build_perturbed_query(oracle: Oracle, w: Vector, f: Objective) -> PerturbedQuery:
+def build_perturbed_minimum_query(oracle: Oracle, w: Vector, f: MinimumObjective) -> PerturbedMinimumQuery:
     """Returns the query of the minimum of F with a noise vector b, which the gate draws."""
     side = math.sqrt(w.size)
-    noise_grid = grid_below(f.gradient_tolerance / side, 0)  # so that rounding moves b by at most half the tolerance
+    noise_grid = choose_contribution_grid(
+        f.gradient_tolerance / side, 0
+    )  # so that rounding moves b by at most half the tolerance
     distance = 3 * f.gradient_tolerance / f.convexity * OUTWARD
-    grid = grid_below(distance / side, COVER_BITS)
+    grid = choose_contribution_grid(distance / side, COVER_BITS)
     cover = (distance + side * grid) * OUTWARD
 
-    def evaluate_perturbed_minimum(source: RandomSource, b: Vector) -> Integers:
-        return truncate_to_grid(_find_minimum(oracle, w, f, b, source), grid)
+    def evaluate_perturbed_minimum_query(source: RandomSource, b: Vector) -> Integers:
+        return truncate_contributions_to_grid(_minimize_query_objective(oracle, w, f, b, source), grid)
 
-    return PerturbedQuery(w.shape, f.largest_gradient_norm, noise_grid, cover, grid, evaluate_perturbed_minimum)
+    return PerturbedMinimumQuery(
+        w.shape, f.largest_gradient_norm, noise_grid, cover, grid, evaluate_perturbed_minimum_query
+    )
 
 
-def _find_minimum(oracle: Oracle, w: Vector, f: Objective, b: Vector, source: RandomSource) -> Vector:
+def _minimize_query_objective(
+    oracle: Oracle, w: Vector, f: MinimumObjective, b: Vector, source: RandomSource
+) -> Vector:
     """Returns the minimum of F with the noise vector ``b``. The search starts from ``w`` and uses smoother losses
     first."""
     _, records = oracle.draw_batch(source, 1.0)
-    data = _scale_records(records, f.max_norm, w.size // f.loss.outputs)
-    for stage in _list_smoother_losses(f.loss):
+    data = _scale_query_records(records, f.max_norm, w.size // f.loss.outputs)
+    for stage in _list_smoother_query_losses(f.loss):
         smoother = dataclasses.replace(f, loss=stage)
         # Only the last minimum is certified. The others are starting points, and need not be accurate.
-        with contextlib.suppress(NotReached):
+        with contextlib.suppress(MinimumNotReached):
             w = minimize_convex_function(
-                partial(ObjectivePoint, smoother, data, b), w, STAGE * f.largest_gradient_norm, STAGE_PASSES
+                partial(MinimumQueryPoint, smoother, data, b), w, STAGE * f.largest_gradient_norm, STAGE_PASSES
             )
-    return minimize_convex_function(partial(ObjectivePoint, f, data, b), w, f.gradient_tolerance)
+    return minimize_convex_function(partial(MinimumQueryPoint, f, data, b), w, f.gradient_tolerance)
 
 
-def _list_smoother_losses(loss: Loss) -> list[Hinge]:
+def _list_smoother_query_losses(loss: Loss) -> list[Hinge]:
     """Returns hinges with wider roundings of the kink than ``loss``, whose minima are starting points.
 
     If the rounding is narrow, few records are close to the kink, and Newton's method has little curvature to use."""
@@ -160,7 +166,7 @@ def _list_smoother_losses(loss: Loss) -> list[Hinge]:
     return [Hinge(2 if loss.outputs == 1 else loss.outputs, width) for width in widths]
 
 
-class OrderedTable:
+class OrderedQueryTable:
     """A table of rows x, whose products do not depend on the number of threads or the processor."""
 
     def __init__(self, x: Array) -> None:
@@ -187,36 +193,36 @@ class OrderedTable:
         return np.asarray((total + lost).T.ravel())
 
 
-class MinimumRecords(NamedTuple):
+class MinimumQueryRecords(NamedTuple):
     """The records of F: features scaled down to ``max_norm``, targets, and weights as a column or None if all are
     1."""
 
     features: Array
     targets: NDArray[np.intp]
     weights: Array | None
-    table: OrderedTable
+    table: OrderedQueryTable
 
     def apply_weights(self, derivatives: Array) -> Array:
         """Returns the derivatives of the losses, of shape (n, outputs), times the weights."""
         return derivatives if self.weights is None else derivatives * self.weights
 
-    def take_rows(self, rows: NDArray[np.bool_]) -> MinimumRecords:
+    def take_rows(self, rows: NDArray[np.bool_]) -> MinimumQueryRecords:
         """Returns the records for which the mask ``rows`` is True."""
         features = self.features[rows]
         weights = None if self.weights is None else self.weights[rows]
-        return MinimumRecords(features, self.targets[rows], weights, OrderedTable(features))
+        return MinimumQueryRecords(features, self.targets[rows], weights, OrderedQueryTable(features))
 
 
-class ObjectivePoint:
+class MinimumQueryPoint:
     """The derivatives of F at a point w, with a bound on the error of the computed gradient."""
 
-    def __init__(self, f: Objective, data: MinimumRecords, b: Vector, w: Vector) -> None:
+    def __init__(self, f: MinimumObjective, data: MinimumQueryRecords, b: Vector, w: Vector) -> None:
         self._f, self._data = f, data
         self._b, self._w = b, w
         self._z = data.table.compute_scores(w, f.loss.outputs)
         summed = data.table.sum_weighted_rows(data.apply_weights(f.loss.differentiate_by_scores(self._z, data.targets)))
         self.gradient = summed + b + f.convexity * w
-        self.error = self._bound_rounding(euclidean_norm(summed))
+        self.error = self._bound_rounding(compute_solver_norm(summed))
 
     def multiply_by_hessian(self, v: Vector) -> Vector:
         """Returns the Hessian of F at this point times v."""
@@ -225,7 +231,7 @@ class ObjectivePoint:
         return data.table.sum_weighted_rows(data.apply_weights(bend)) + self._f.convexity * v
 
     @cached_property
-    def _curved_records(self) -> tuple[Array, MinimumRecords]:
+    def _curved_records(self) -> tuple[Array, MinimumQueryRecords]:
         """The records whose loss has curvature at w, and their scores. For a hinge, these are few records."""
         probe = np.broadcast_to(np.arange(1.0, self._z.shape[1] + 1), self._z.shape)
         rows = np.asarray(self._f.loss.multiply_by_curvature(self._z, self._data.targets, probe).any(axis=1))
@@ -238,23 +244,25 @@ class ObjectivePoint:
         scores."""
         dz = self._data.table.compute_scores(direction, self._f.loss.outputs)
         convexity = self._f.convexity
-        linear = sum_products(direction, self._b) + convexity * sum_products(direction, self._w)
-        square = convexity * sum_products(direction, direction)
+        linear = compute_solver_dot_product(direction, self._b) + convexity * compute_solver_dot_product(
+            direction, self._w
+        )
+        square = convexity * compute_solver_dot_product(direction, direction)
 
-        def differentiate_at_step(t: float) -> float:
+        def differentiate_objective_at_step(t: float) -> float:
             residual = self._data.apply_weights(
                 self._f.loss.differentiate_by_scores(self._z - t * dz, self._data.targets)
             )
-            return t * square - linear - sum_products(residual, dz)
+            return t * square - linear - compute_solver_dot_product(residual, dz)
 
-        return differentiate_at_step
+        return differentiate_objective_at_step
 
     def _bound_rounding(self, summed: float) -> float:
         """Bounds the distance of the computed gradient from the true one (docs/theory/perturbation.md, section 4)."""
         f, n, d = self._f, len(self._z), self._data.features.shape[1]
-        size, outputs = euclidean_norm(self._w), f.loss.outputs
+        size, outputs = compute_solver_norm(self._w), f.loss.outputs
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
-        rest = summed + euclidean_norm(self._b) + f.convexity * size
+        rest = summed + compute_solver_norm(self._b) + f.convexity * size
         plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 5) * f.largest_gradient_norm) + 4 * rest
         return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
 
@@ -269,21 +277,24 @@ class ObjectivePoint:
         return min(worst, float(np.sqrt(((high - low) ** 2).sum(axis=1)).sum()))
 
 
-def _scale_records(records: Records, max_norm: float, width: int) -> MinimumRecords:
-    """Returns the finite records in float64, each row scaled down to ``max_norm``, in the order of ``_order_records``.
+def _scale_query_records(records: Records, max_norm: float, width: int) -> MinimumQueryRecords:
+    """Returns the finite records in float64, each row scaled down to ``max_norm``, in the order of
+    ``_order_query_records``.
 
     If ``width`` exceeds the number of features by one, the last column is the intercept's 1."""
-    order, own = _order_records(records), records.features.shape[1]
+    order, own = _order_query_records(records), records.features.shape[1]
     features = np.ones((len(order), width))
     for start in range(0, len(features), CHUNK):
         rows = features[start : start + CHUNK]
         rows[:, :own] = records.features[order[start : start + CHUNK]]
-        rows *= row_factors(rows, max_norm)
+        rows *= row_clip_factors(rows, max_norm)
     weights = None if records.weights is None else records.weights[order][:, None]
-    return MinimumRecords(features, np.ascontiguousarray(records.targets[order]), weights, OrderedTable(features))
+    return MinimumQueryRecords(
+        features, np.ascontiguousarray(records.targets[order]), weights, OrderedQueryTable(features)
+    )
 
 
-def _order_records(records: Records) -> NDArray[np.intp]:
+def _order_query_records(records: Records) -> NDArray[np.intp]:
     """Returns the row numbers of the finite records, sorted by a hash of features and target.
 
     Unequal records with the same hash are sorted by features and target themselves. Records with equal features and
@@ -296,14 +307,14 @@ def _order_records(records: Records) -> NDArray[np.intp]:
     weights = np.ones(len(keys)) if records.weights is None else records.weights
     order = order[np.lexsort((weights[order], keys[order]))]
 
-    def list_exact_keys(rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    def list_exact_record_keys(rows: NDArray[np.intp]) -> NDArray[np.uint64]:
         """Returns the features and targets of some rows as whole numbers, one row for each record."""
         return np.column_stack([words[rows].astype(np.uint64), targets[rows]])
 
     same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
-    unequal = (list_exact_keys(order[same]) != list_exact_keys(order[same + 1])).any(axis=1)
+    unequal = (list_exact_record_keys(order[same]) != list_exact_record_keys(order[same + 1])).any(axis=1)
     if unequal.any():
         shared = np.isin(keys[order], keys[order[same[unequal]]])
         rows = order[shared]
-        order[shared] = rows[np.lexsort((weights[rows], *list_exact_keys(rows).T, keys[rows]))]
+        order[shared] = rows[np.lexsort((weights[rows], *list_exact_record_keys(rows).T, keys[rows]))]
     return order

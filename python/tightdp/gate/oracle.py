@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import dense
-from ..models.grid import COARSE, clip_rows, clip_to_grid, grid_below
+from ..models.grid import COARSE, choose_contribution_grid, clip_contributions_to_grid, clip_rows_to_grid
 from ..models.linear import LinearModel, Loss
 from ..models.model import Gradients, Model, Vector
 from ..models.records import Records
-from ..records.stream import Part, Stream
+from ..records.stream import Part, RecordStream
 from ..release.noise import RandomSource
 from ..release.sampling import draw_poisson_sample
 
@@ -77,21 +77,21 @@ class Public:
 class Oracle:
     """An oracle, which builds queries over records for one model.
 
-    ``records`` are in memory, or a ``Stream`` of blocks. ``sampler`` draws the Poisson batches; if it is None, the
-    gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
+    ``records`` are in memory, or a ``RecordStream`` of blocks. ``sampler`` draws the Poisson batches; if it is None,
+    the gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
     example, DPIS keeps bounds on the norms of gradients. The state is as private as the records, and only queries read
     and write it.
     """
 
     def __init__(
-        self, model: Model, records: Records | Stream, public: Public, sampler: RandomSource | None = None
+        self, model: Model, records: Records | RecordStream, public: Public, sampler: RandomSource | None = None
     ) -> None:
         self.model, self.public, self._records, self._sampler = model, public, records, sampler
         self.state: dict[str, NDArray[Any]] = {}
 
     @property
     def _records_in_memory(self) -> Records:
-        if isinstance(self._records, Stream):
+        if isinstance(self._records, RecordStream):
             raise TypeError("X must be in memory for this algorithm, which needs more than sums over the records")
         return self._records
 
@@ -107,7 +107,7 @@ class Oracle:
 
     def compute_gradients(self, w: Vector, records: Records) -> Gradients:
         """Computes the model's gradients of some records for a query."""
-        return _compute_gradients(self.model, w, records)
+        return _compute_query_gradients(self.model, w, records)
 
     def split_batch(self, records: Records) -> Iterable[Records]:
         """Splits a query's batch into parts whose gradients fit into memory. A linear model gets the whole batch, since
@@ -125,7 +125,7 @@ class Oracle:
 
         ``part`` is a function that maps some records to ``length`` integers, the sum of their contributions.
         """
-        if isinstance(self._records, Stream):
+        if isinstance(self._records, RecordStream):
             return self._records.sum_over_batch(
                 part, length, self._sampler or source, sampling_probability, self._piece_size
             )
@@ -151,27 +151,27 @@ class Oracle:
         ``scale`` must be positive.
         """
         size = self.public.size
-        grid = dense.grid_for(max_norm, center, scale, self.public.records)
-        part = partial(_sum_clipped_gradients, self.model, w, max_norm, center, scale, grid)
+        grid = dense.grid_for_outer_products(max_norm, center, scale, self.public.records)
+        part = partial(_sum_query_gradients, self.model, w, max_norm, center, scale, grid)
         return self._build_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
 
     def record_count_query(self) -> Query:
         """Returns the query of the sum of the records' weights, or of their number. The sensitivity is 1."""
-        grid = grid_below(1.0)
+        grid = choose_contribution_grid(1.0)
 
-        def evaluate_record_count(source: RandomSource) -> Integers:
+        def evaluate_record_count_query(source: RandomSource) -> Integers:
             if self._records.has_weights:
-                return self.sum_over_batch(partial(_sum_weights, grid), 1, source)
+                return self.sum_over_batch(partial(_sum_query_weights, grid), 1, source)
             return np.array([len(self._records) * int(1 / grid)], np.int64)
 
-        return Query((1,), 1.0, 1.0, grid, evaluate_record_count)
+        return Query((1,), 1.0, 1.0, grid, evaluate_record_count_query)
 
     def feature_sum_query(self, max_norm: float) -> Query:
         """Returns the query of sum_k weight_k clip(x_k, max_norm) over the features x_k of all records. The sensitivity
         is max_norm."""
-        grid = grid_below(max_norm)
+        grid = choose_contribution_grid(max_norm)
         return self._build_sum_query(
-            partial(_sum_clipped_features, max_norm, grid), (self._records.width,), max_norm, grid
+            partial(_sum_query_features, max_norm, grid), (self._records.width,), max_norm, grid
         )
 
     def center_features(self, center: Vector) -> Oracle:
@@ -191,7 +191,7 @@ class Oracle:
         return norm_sum_query(
             max_norm,
             lambda grid, source: self.sum_over_batch(
-                partial(_sum_clipped_norms, self.model, w, max_norm, grid), 1, source
+                partial(_sum_query_norms, self.model, w, max_norm, grid), 1, source
             ),
         )
 
@@ -204,8 +204,8 @@ class Oracle:
         moves all scores in the same direction, noise of scale max_loss / eta is enough for the gate's selections
         (docs/theory/selection.md).
         """
-        grid = grid_below(max_loss)
-        part = partial(_sum_line_losses, self.model, w, direction, steps, max_loss, grid)
+        grid = choose_contribution_grid(max_loss)
+        part = partial(_sum_query_line_losses, self.model, w, direction, steps, max_loss, grid)
         return self._build_sum_query(part, (len(steps),), max_loss, grid, sampling_probability, scores=True)
 
     def _build_sum_query(
@@ -221,10 +221,10 @@ class Oracle:
     ) -> Query:
         """Returns the query of the sum of ``part`` over a sample. Its value is in units of ``grid``."""
 
-        def evaluate_sum(source: RandomSource) -> Integers:
+        def evaluate_sum_query(source: RandomSource) -> Integers:
             return self.sum_over_batch(part, shape[0], source, q)
 
-        return Query(shape, sensitivity, q, grid, evaluate_sum, scale, scores)
+        return Query(shape, sensitivity, q, grid, evaluate_sum_query, scale, scores)
 
 
 def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integers]) -> Query:
@@ -232,20 +232,20 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
 
     ``total`` is a function of the grid and a random source that returns the sum of clipped norms, in units of the
     grid."""
-    grid = grid_below(max_norm, COARSE)
+    grid = choose_contribution_grid(max_norm, COARSE)
     return Query((1,), max_norm, 1.0, grid, partial(total, grid))
 
 
 # Contributions of records to a sum. A stream of blocks calls these functions in the process that holds its records.
 
 
-def _compute_gradients(model: Model, w: Vector, records: Records) -> Gradients:
+def _compute_query_gradients(model: Model, w: Vector, records: Records) -> Gradients:
     """Returns the gradients of some records, without warnings of overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         return model.compute_gradients(w, records)
 
 
-def _sum_clipped_gradients(
+def _sum_query_gradients(
     model: Model,
     w: Vector,
     max_norm: float,
@@ -255,34 +255,36 @@ def _sum_clipped_gradients(
     records: Records,
 ) -> Integers:
     """Sums the clipped gradients of some records, as integers in units of ``grid``."""
-    return _compute_gradients(model, w, records).sum_clipped(max_norm, center, scale, grid=grid)
+    return _compute_query_gradients(model, w, records).sum_clipped(max_norm, center, scale, grid=grid)
 
 
-def _sum_weights(grid: float, records: Records) -> Integers:
+def _sum_query_weights(grid: float, records: Records) -> Integers:
     """Sums the weights of some records, in units of ``grid``."""
     weights = np.ones(len(records)) if records.weights is None else records.weights
-    return np.array([clip_to_grid(weights, 1.0, grid).sum()], np.int64)
+    return np.array([clip_contributions_to_grid(weights, 1.0, grid).sum()], np.int64)
 
 
-def _sum_clipped_features(max_norm: float, grid: float, records: Records) -> Integers:
+def _sum_query_features(max_norm: float, grid: float, records: Records) -> Integers:
     """Sums the clipped features of some records, in units of ``grid``."""
     total = np.zeros(records.width, np.int64)
     for piece in records.split_into_pieces(CHUNK):
-        rows = clip_rows(piece.features.astype(np.float64), max_norm, grid, piece.weights)
+        rows = clip_rows_to_grid(piece.features.astype(np.float64), max_norm, grid, piece.weights)
         total += rows.sum(axis=0).astype(np.int64)  # exact: a piece has 2^13 rows of entries below 2^22
     return total
 
 
-def _sum_clipped_norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
+def _sum_query_norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
     """Sums the clipped norms of the gradients of some records, in units of ``grid``."""
-    found = clip_to_grid(_compute_gradients(model, w, records).clip_norms(max_norm), max_norm, grid)
+    found = clip_contributions_to_grid(_compute_query_gradients(model, w, records).clip_norms(max_norm), max_norm, grid)
     return np.array([found.sum()], np.int64)
 
 
-def _sum_line_losses(
+def _sum_query_line_losses(
     model: Model, w: Vector, direction: Vector, steps: Vector, max_loss: float, grid: float, records: Records
 ) -> Integers:
     """Sums the clipped losses of some records at each step along a line, in units of ``grid``."""
     with np.errstate(over="ignore", invalid="ignore"):
         losses = model.compute_line_losses(w, direction, steps, records)
-        return np.array([clip_to_grid(each, max_loss, grid, records.weights).sum() for each in losses], np.int64)
+        return np.array(
+            [clip_contributions_to_grid(each, max_loss, grid, records.weights).sum() for each in losses], np.int64
+        )

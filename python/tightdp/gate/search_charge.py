@@ -10,7 +10,7 @@ from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian
 from ..selections_and_groups import RepeatAndSelect
-from .budget import split_off_gaussians
+from .budget import split_gaussians_from_charge
 
 NEVER = 2.0**-53
 """Share of delta for the event that a search has no record to train on. The share is half a unit in delta's last
@@ -27,10 +27,10 @@ class SearchRun(NamedTuple):
     a record is in the training part or in the scored part."""
 
 
-def find_covering_run(charges: Sequence[Composition], epsilon: float, delta: float) -> SearchRun:
+def find_covering_search_run(charges: Sequence[Composition], epsilon: float, delta: float) -> SearchRun:
     """Returns a run whose charge covers each of the ``charges``. Each of these must be (``epsilon``, ``delta``)-DP
     (docs/theory/tuning.md, section 2)."""
-    parts = [split_off_gaussians(charge) for charge in charges]
+    parts = [split_gaussians_from_charge(charge) for charge in charges]
     squares, others = max(squares for squares, _ in parts), parts[0][1]
     if squares > 0 and all(each == others for _, each in parts):
         noise = 1 / math.sqrt(squares) * (1 - 2.0**-50)
@@ -39,16 +39,16 @@ def find_covering_run(charges: Sequence[Composition], epsilon: float, delta: flo
     return SearchRun(score, ApproximateDP(epsilon, delta) * 1)
 
 
-def check_covered(charge: Composition, cover: Composition) -> None:
+def check_search_charge_covered(charge: Composition, cover: Composition) -> None:
     """Raises AssertionError unless ``cover``, which was planned for a run, covers the run's charge."""
-    squares, others = split_off_gaussians(charge)
-    most, allowed = split_off_gaussians(cover)
+    squares, others = split_gaussians_from_charge(charge)
+    most, allowed = split_gaussians_from_charge(cover)
     known = all(isinstance(m, ApproximateDP) and m.nominal_epsilon for m, _ in allowed) and not most
     if not known and (squares > most or others != allowed):
         raise AssertionError(f"a run was charged {charge!r}, and {cover!r} was planned")
 
 
-def convert_to_ledger_charge(charge: Composition, delta: float) -> Composition:
+def convert_search_to_ledger_charge(charge: Composition, delta: float) -> Composition:
     """Returns the charge of a search for a ledger. If a mechanism of the search has a delta, the search has no finite
     Renyi divergence. It is then charged as (epsilon, delta)-DP."""
     inside = [m for search, _ in charge.parts if isinstance(search, RepeatAndSelect) for m, _ in search.parts]
@@ -57,7 +57,7 @@ def convert_to_ledger_charge(charge: Composition, delta: float) -> Composition:
     return charge
 
 
-def compute_fewest_records(holdout: float, delta: float) -> int:
+def compute_fewest_search_records(holdout: float, delta: float) -> int:
     """Returns the least number of records that are all held out with probability at most ``NEVER * delta``
     (docs/theory/tuning.md, section 3)."""
     return math.ceil((math.log(delta) + math.log(NEVER)) / math.log(holdout) * (1 + 1e-9)) + 1

@@ -65,7 +65,7 @@ class ExactCoins:
                 return found
 
 
-def exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
+def select_by_exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
     """Returns an index j with probability proportional to exp(-rate * scores[j]).
 
     An index is proposed uniformly and accepted with probability exp(-rate * (scores[j] - least)). So the probability of
@@ -77,7 +77,7 @@ def exponential_mechanism(scores: Sequence[int], rate: Fraction, coins: ExactCoi
             return j
 
 
-def permute_and_flip(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
+def select_by_permute_and_flip(scores: Sequence[int], rate: Fraction, coins: ExactCoins) -> int:
     """Returns the index of the smallest score minus exponential noise of mean 1/rate (McKenna and Sheldon 2020, Ding et
     al. 2021).
 

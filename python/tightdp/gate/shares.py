@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
-from .budget import Caps, split_off_gaussians
+from .budget import Caps, split_gaussians_from_charge
 
 T = TypeVar("T")
 CLOSE = 1e-6
@@ -44,7 +44,7 @@ def plan_with_remaining_budget(
 
     ``e`` is the epsilon of one step. ``whole(plan(e))`` is the composition of that step and all others. ``start`` is a
     first guess of e, and a bad guess only costs time: the bound of the returned plan was computed. Raises ValueError if
-    there is no such e, or if ``plan`` raises ValueError.
+    no e is small enough, or if ``plan`` raises ValueError.
     """
     e = start
     for _ in range(MOST):
@@ -67,16 +67,16 @@ def plan_with_remaining_budget(
     return plan(part)
 
 
-def build_caps(charge: Composition) -> Caps:
+def build_caps_for_charge(charge: Composition) -> Caps:
     """Returns caps that cover a charge. They also cover any charge with the same other mechanisms whose Gaussians have
     at most the same sum of 1/noise_multiplier^2."""
-    gaussians, others = split_off_gaussians(charge)
+    gaussians, others = split_gaussians_from_charge(charge)
     return Caps(gaussians * (1 + SLACK), others)
 
 
-def check_within(charge: Composition, planned: Caps, message: str) -> None:
+def check_charge_within_caps(charge: Composition, planned: Caps, message: str) -> None:
     """Raises ValueError unless ``planned`` covers the charge. Both are public, because they follow from releases."""
-    gaussians, others = split_off_gaussians(charge)
-    most, allowed = split_off_gaussians(planned.charge())
+    gaussians, others = split_gaussians_from_charge(charge)
+    most, allowed = split_gaussians_from_charge(planned.charge())
     if gaussians > most or not dict(others).items() <= dict(allowed).items():
         raise ValueError(message.format(f"{charge!r}"))

@@ -20,14 +20,14 @@ MOST_TRIALS = 50
 """Largest number of trials of one line search, each of which halves an interval."""
 
 
-def sum_products(a: Array, b: Array) -> float:
+def compute_solver_dot_product(a: Array, b: Array) -> float:
     """Returns a . b. The order of additions does not depend on the number of threads, unlike that of BLAS."""
     return float((a * b).sum())
 
 
-def euclidean_norm(a: Array) -> float:
+def compute_solver_norm(a: Array) -> float:
     """Returns |a|. The result does not depend on the number of threads."""
-    return math.sqrt(sum_products(a, a))
+    return math.sqrt(compute_solver_dot_product(a, a))
 
 
 class SolverPoint(Protocol):
@@ -45,7 +45,7 @@ class SolverPoint(Protocol):
         t."""
 
 
-class NotReached(RuntimeError):
+class MinimumNotReached(RuntimeError):
     """Error for a minimum that was not certified within the largest number of passes."""
 
 
@@ -58,21 +58,21 @@ def minimize_convex_function(
     and Wright 2006, chapter 7). The certificate does not depend on how w was found: at the result, the norm of the
     computed gradient plus the bound on its error is within the tolerance.
 
-    Raises ``NotReached`` after ``most`` passes over the data. The message gives the norm that was reached.
+    Raises ``MinimumNotReached`` after ``most`` passes over the data. The message gives the norm that was reached.
     """
     w, passes = np.copy(start), 1
     point = at(w)
-    first = euclidean_norm(point.gradient)
-    while (size := euclidean_norm(point.gradient) * (1 + 1e-12)) + point.error > tolerance:
+    first = compute_solver_norm(point.gradient)
+    while (size := compute_solver_norm(point.gradient) * (1 + 1e-12)) + point.error > tolerance:
         if passes >= most or not math.isfinite(size) or size <= 1e-3 * tolerance:
-            raise NotReached(
+            raise MinimumNotReached(
                 f"the minimum must be certified to a gradient of norm {tolerance:.3g}; after {passes} passes over the "
                 f"data it is {size:.3g}, known to {point.error:.3g}: more regularization or smoothing (huber) would do"
             )
         accuracy = min(0.1, math.sqrt(size / first)) * size
         direction, products = _solve_newton_step(point, max(accuracy, 0.1 * tolerance))
-        length, trials = _search_step_length(
-            point.differentiate_along(direction), -sum_products(direction, point.gradient)
+        length, trials = _search_newton_step_length(
+            point.differentiate_along(direction), -compute_solver_dot_product(direction, point.gradient)
         )
         w = w - length * direction
         point = at(w)
@@ -87,22 +87,22 @@ def _solve_newton_step(point: SolverPoint, accuracy: float) -> tuple[Vector, int
     residual = point.gradient.copy()
     x = np.zeros_like(residual)
     p = residual.copy()
-    square = sum_products(residual, residual)
+    square = compute_solver_dot_product(residual, residual)
     for i in range(1, min(MOST_PRODUCTS, len(x) + 10) + 1):
         product = point.multiply_by_hessian(p)
-        bend = sum_products(p, product)
+        bend = compute_solver_dot_product(p, product)
         if not bend > 0:  # an effect of rounding, since the Hessian is positive definite
             return (x if i > 1 else p), i
         x += (square / bend) * p
         residual -= (square / bend) * product
-        before, square = square, sum_products(residual, residual)
+        before, square = square, compute_solver_dot_product(residual, residual)
         if math.sqrt(square) <= accuracy:
             break
         p = residual + (square / before) * p
     return x, i
 
 
-def _search_step_length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
+def _search_newton_step_length(slope: Callable[[float], float], start: float) -> tuple[float, int]:
     """Returns a t at which the slope is at most half of ``start``, the slope at 0, in absolute value. Returns also the
     number of slopes that were computed."""
     low, high, t, trial = 0.0, math.inf, 1.0, 0

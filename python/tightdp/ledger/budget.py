@@ -10,19 +10,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._support import _check
-from .._support.strict_json import parse_json, read_object, read_value
+from .._support.strict_json import parse_json, read_json_object, read_json_value
 from ..accounting.running_accounts.accountant import Accountant
 from ..accounting.running_accounts.costs import RenyiOrder
 from ..accounting.running_accounts.filters import PrivacyFilter
 from ..composition import Composable
 from ..options import Neighbors
 
-LONGEST_TEXT = 10_000
+LONGEST_LEDGER_TEXT = 10_000
 """Largest number of characters of a text, such as a note or a data set's name."""
 
 
 @dataclass(frozen=True)
-class Budget:
+class LedgerBudget:
     """The data set of a ledger, the arguments of its filter, and an identifier that no other ledger has."""
 
     dataset: str
@@ -39,10 +39,10 @@ class Budget:
     """32 random hexadecimal digits."""
 
     def __post_init__(self) -> None:
-        check_text("dataset", self.dataset)
+        check_ledger_text("dataset", self.dataset)
         if not self.dataset.strip():
             raise ValueError("dataset must say which data this is the budget of")
-        check_identifier("identity", self.identity)
+        check_ledger_identifier("identity", self.identity)
         self.build_filter()  # this checks the entries that are arguments of the filter
         if (self.order is None) != (self.family != "renyi"):
             raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")
@@ -50,31 +50,31 @@ class Budget:
     @classmethod
     def from_arguments(
         cls, dataset: Any, epsilon: float, delta: float, expected: Composable | None, **rules: Any
-    ) -> Budget:
+    ) -> LedgerBudget:
         """Returns the budget for the arguments of ``Ledger.create``. If no Renyi order was given, one is fixed here."""
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
         rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiOrder) else None
         others = rules.pop("others")
-        rules["others"] = None if others is None else write_account(others, 1, made.neighbors)
+        rules["others"] = None if others is None else write_ledger_account(others, 1, made.neighbors)
         return cls(dataset, made.epsilon, made.delta, identity=secrets.token_hex(16), **rules)
 
     @classmethod
-    def from_json(cls, plain: str) -> Budget:
+    def from_json(cls, plain: str) -> LedgerBudget:
         """Returns the budget that ``to_json`` wrote. Raises ValueError for anything else."""
-        return read_object(cls, parse_json(plain), "budget")
+        return read_json_object(cls, parse_json(plain), "budget")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     def build_filter(self) -> PrivacyFilter:
         """Returns the filter that decides whether a spend is allowed."""
-        others = None if self.others is None else read_account(self.others, self.neighbors, "others").composition
+        others = None if self.others is None else read_ledger_account(self.others, self.neighbors, "others").composition
         rules: Any = {"family": self.family, "order": self.order, "failure": self.failure}
         return PrivacyFilter(self.epsilon, self.delta, neighbors=self.neighbors, others=others, **rules)
 
 
-def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
-    """Returns the account that ``write_account`` wrote. ``name`` is its place in the ledger, for error messages.
+def read_ledger_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
+    """Returns the account that ``write_ledger_account`` wrote. ``name`` is its place in the ledger, for error messages.
 
     Raises ValueError for anything else, and for an account under another neighbouring relation.
     """
@@ -87,15 +87,16 @@ def read_account(plain: str, neighbors: Neighbors, name: str) -> Accountant:
     return account
 
 
-def add_release(account: str, release: str) -> str:
+def add_release_to_entry(account: str, release: str) -> str:
     """Returns the JSON text ``account`` with the identifier of the release that the entry pays for."""
     return json.dumps({**json.loads(account), "release": release})
 
 
-def split_off_release(plain: str) -> tuple[str, str | None]:
-    """Returns the account of an entry as ``write_account`` wrote it, and the release's identifier.
+def split_release_from_entry(plain: str) -> tuple[str, str | None]:
+    """Returns the account of an entry as ``write_ledger_account`` wrote it, and the release's identifier.
 
-    The identifier is None for entries of versions that drew no identifiers, and for text that ``read_account`` refuses.
+    The identifier is None for entries of versions that drew no identifiers, and for text that ``read_ledger_account``
+    refuses.
     """
     try:
         values = parse_json(plain)
@@ -104,27 +105,29 @@ def split_off_release(plain: str) -> tuple[str, str | None]:
     if not isinstance(values, dict) or "release" not in values:
         return plain, None
     name = "account.release"
-    release = check_identifier(name, read_value(str, values.pop("release"), name))
+    release = check_ledger_identifier(name, read_json_value(str, values.pop("release"), name))
     return json.dumps(values), release
 
 
-def check_identifier(name: str, value: Any) -> str:
+def check_ledger_identifier(name: str, value: Any) -> str:
     """Returns ``value`` if it is 32 hexadecimal digits. Raises TypeError or ValueError for anything else."""
-    if not re.fullmatch("[0-9a-f]{32}", check_text(name, value)):
+    if not re.fullmatch("[0-9a-f]{32}", check_ledger_text(name, value)):
         raise ValueError(f"{name} must be 32 hexadecimal digits, got {_check.describe_value(value)}")
     return str(value)
 
 
-def check_text(name: str, value: Any) -> str:
+def check_ledger_text(name: str, value: Any) -> str:
     """Returns ``value`` if it is a text that every database can keep. Raises TypeError or ValueError otherwise."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {value!r}")
-    if len(value) > LONGEST_TEXT or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
-        raise ValueError(f"{name} must be at most {LONGEST_TEXT:,} characters that UTF-8 can write, none of them 0")
+    if len(value) > LONGEST_LEDGER_TEXT or "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError(
+            f"{name} must be at most {LONGEST_LEDGER_TEXT:,} characters that UTF-8 can write, none of them 0"
+        )
     return value
 
 
-def compute_digest(*values: Any) -> str:
+def digest_ledger_values(*values: Any) -> str:
     """Returns the digest of an entry's values.
 
     One of the values of an entry is the digest of the entry before it. A change of an entry therefore shows in the
@@ -133,7 +136,7 @@ def compute_digest(*values: Any) -> str:
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
-def write_account(releases: Composable, count: int, neighbors: Neighbors) -> str:
+def write_ledger_account(releases: Composable, count: int, neighbors: Neighbors) -> str:
     """Returns an account of releases as JSON. Raises TypeError unless it reads back as an equal account."""
     account = Accountant(neighbors=neighbors)
     account.compose(releases, count)

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .._support import _check
 from .._support.number_texts import format_up
-from .._support.strict_json import read_value
+from .._support.strict_json import read_json_value
 from ..accounting.running_accounts.accountant import Accountant
 from ..accounting.running_accounts.filters import BudgetExceeded, PrivacyFilter, _FilterState, _ReleaseCost
 from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..options import Neighbors
 from .budget import (
-    Budget,
-    add_release,
-    check_identifier,
-    check_text,
-    compute_digest,
-    read_account,
-    split_off_release,
-    write_account,
+    LedgerBudget,
+    add_release_to_entry,
+    check_ledger_identifier,
+    check_ledger_text,
+    digest_ledger_values,
+    read_ledger_account,
+    split_release_from_entry,
+    write_ledger_account,
 )
-from .place import open_store
-from .progress import TABLE, Progress, append_progress, read_last_progress
-from .store import UNDONE, LedgerError, Run, Store
+from .place import open_ledger_store
+from .progress import TABLE, LedgerProgress, append_ledger_progress, read_last_ledger_progress
+from .store import UNDONE, LedgerError, LedgerStore, Run
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -61,13 +61,13 @@ class Entry(NamedTuple):
     release: str | None = None
 
 
-class _KnownEntries(NamedTuple):
+class _KnownLedgerEntries(NamedTuple):
     """A summary of the ledger up to some entry, all of which was checked."""
 
     number: int
-    """Number of the last entry; 0 if there is none."""
+    """Number of the last entry. It is 0 for a ledger without entries."""
     digest: str
-    """Digest of the last entry, or of the budget if there is no entry."""
+    """Digest of the last entry. It is the digest of the budget for a ledger without entries."""
     spent: _FilterState | None
     """State of the filter after these entries; None if the filter would not have allowed all of them."""
 
@@ -103,22 +103,22 @@ class Ledger:
     """
 
     def __init__(self, where: str | PathLike[str]) -> None:
-        store = open_store(where)
+        store = open_ledger_store(where)
         with store.open_transaction() as run:
-            plain, start = _read_budget(store, run)
+            plain, start = _read_ledger_budget(store, run)
             store.check_tables(run, _TABLES + store.forbid_changes)
         try:
-            budget = Budget.from_json(plain)
+            budget = LedgerBudget.from_json(plain)
         except (TypeError, ValueError) as error:
             raise LedgerError(f"{store.name}: holds no budget that this version can keep: {error}") from None
         self._set_up(where, store, budget, start)
 
-    def _set_up(self, where: str | PathLike[str], store: Store, budget: Budget, start: str) -> None:
+    def _set_up(self, where: str | PathLike[str], store: LedgerStore, budget: LedgerBudget, start: str) -> None:
         # The path is absolute, since a relative one would lead to another ledger, or to none, in another folder.
         self._where = where if "://" in str(where) else store.name
         self._store, self._budget = store, budget
         self._filter = budget.build_filter()
-        self._start = self._known = _KnownEntries(0, start, self._filter._shared.state)
+        self._start = self._known = _KnownLedgerEntries(0, start, self._filter._shared.state)
         self._price = lru_cache(1024)(self._filter._build_release_cost)
 
     @classmethod
@@ -143,11 +143,11 @@ class Ledger:
         ``failure`` sets aside a part of ``delta`` for releases that are charged an epsilon and a delta of their own,
         such as objective perturbation. Raises ``LedgerError`` if there is a ledger already.
         """
-        store = open_store(where)
+        store = open_ledger_store(where)
         rules = {"family": family, "order": order, "others": others, "failure": failure, "neighbors": neighbors}
-        budget = Budget.from_arguments(dataset, epsilon, delta, expected, **rules)
+        budget = LedgerBudget.from_arguments(dataset, epsilon, delta, expected, **rules)
         plain = budget.to_json()
-        start = compute_digest(FORMAT, plain)
+        start = digest_ledger_values(FORMAT, plain)
         with store.open_transaction(write=True, create=True) as run:
             tables = store.list_tables(run)
             if "tightdp_ledger" in tables:
@@ -178,20 +178,20 @@ class Ledger:
         be recorded all the same.
         """
         account, prices = self._price_releases(mechanism, count)
-        release = secrets.token_hex(16) if release is None else check_identifier("release", release)
-        account = add_release(account, release)
-        note = check_text("note", note)
+        release = secrets.token_hex(16) if release is None else check_ledger_identifier("release", release)
+        account = add_release_to_entry(account, release)
+        note = check_ledger_text("note", note)
         with self._store.open_transaction(write=True) as run:
             known = self._update_known(run)
-            spent = _add_releases(self._filter, known.spent, prices)
+            spent = _add_releases_to_filter(self._filter, known.spent, prices)
             if spent is None:
                 raise BudgetExceeded(self._explain_refusal(known.spent, prices))
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
             row = (known.number + 1, now, note, account)
-            digest = compute_digest(known.digest, *row)
+            digest = digest_ledger_values(known.digest, *row)
             named = dict(zip(_COLUMNS.split(", "), (*row, digest), strict=True))
             run(f"INSERT INTO tightdp_spent ({_COLUMNS}) VALUES (:number, :time, :note, :account, :digest)", **named)
-        self._known = _KnownEntries(row[0], digest, spent)
+        self._known = _KnownLedgerEntries(row[0], digest, spent)
 
     def can_spend(self, mechanism: Composable, count: int = 1) -> bool:
         """Tells whether the budget covers ``count`` more releases at this moment.
@@ -200,31 +200,33 @@ class Ledger:
         """
         return math.isfinite(self.spent_after(mechanism, count))
 
-    def read_progress(self, run: str) -> Progress | None:
+    def read_progress(self, run: str) -> LedgerProgress | None:
         """Returns the last recorded progress of a run; None before its first release."""
         with self._store.open_transaction() as transaction:
             self._check_header(transaction)
-            return read_last_progress(transaction, check_text("run", run), self._start.digest, self._store.name)
+            return read_last_ledger_progress(
+                transaction, check_ledger_text("run", run), self._start.digest, self._store.name
+            )
 
-    def record_progress(self, run: str, before: Progress | None, now: Progress) -> None:
+    def record_progress(self, run: str, before: LedgerProgress | None, now: LedgerProgress) -> None:
         """Records how many of its paid releases a run has made, BEFORE the run makes the last of them.
 
         Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run. If it
         is not, another copy of the run has made further releases. After any exception release nothing.
         """
-        name, turn = check_text("run", run), check_text("turn", now.turn)
+        name, turn = check_ledger_text("run", run), check_ledger_text("turn", now.turn)
         least = 1 if before is None else before.releases + 1
-        now = Progress(_check.count("releases", now.releases, least=least), turn)
+        now = LedgerProgress(_check.count("releases", now.releases, least=least), turn)
         with self._store.open_transaction(write=True) as transaction:
             self._check_header(transaction)
-            last = read_last_progress(transaction, name, self._start.digest, self._store.name)
+            last = read_last_ledger_progress(transaction, name, self._start.digest, self._store.name)
             if last != before:
                 raise BudgetExceeded(
                     f"{self._store.name}: another copy of this run went on, up to "
                     f"{0 if last is None else last.releases} releases: continue with that copy. This one knows of "
                     f"{0 if before is None else before.releases}, and may release no more"
                 )
-            append_progress(transaction, name, self._start.digest, now)
+            append_ledger_progress(transaction, name, self._start.digest, now)
 
     def record_parameters(self, release: str, parameters: str) -> None:
         """Records the hash of the parameters that a release consists of, once.
@@ -237,11 +239,11 @@ class Ledger:
             return
         if known is not None:
             raise BudgetExceeded(f"{self._store.name}: release {release} was paid for parameters {known}")
-        self.record_progress(_PARAMETERS + release, None, Progress(1, parameters))
+        self.record_progress(_PARAMETERS + release, None, LedgerProgress(1, parameters))
 
     def read_parameters(self, release: str) -> str | None:
         """Returns the recorded hash of the parameters that a release consists of; None if no hash was recorded."""
-        found = self.read_progress(_PARAMETERS + check_identifier("release", release))
+        found = self.read_progress(_PARAMETERS + check_ledger_identifier("release", release))
         return None if found is None else found.turn
 
     @property
@@ -259,7 +261,7 @@ class Ledger:
         Returns infinity if ``spend`` would refuse these releases.
         """
         _, prices = self._price_releases(mechanism, count)
-        return self._compute_share_of_cap(_add_releases(self._filter, self._read_current().spent, prices))
+        return self._compute_share_of_cap(_add_releases_to_filter(self._filter, self._read_current().spent, prices))
 
     def _compute_share_of_cap(self, spent: _FilterState | None) -> float:
         """Returns the spent share of the cap, rounded up. Returns infinity for None, a state that is not allowed."""
@@ -296,27 +298,29 @@ class Ledger:
         if not parts:
             raise ValueError("mechanism must be at least one release, got a composition of none")
         prices = [self._price(each, _check.count("count", times * count)) for each, times in parts]
-        return write_account(mechanism, count, self.neighbors), prices
+        return write_ledger_account(mechanism, count, self.neighbors), prices
 
-    def _read_current(self) -> _KnownEntries:
+    def _read_current(self) -> _KnownLedgerEntries:
         with self._store.open_transaction() as run:
             self._known = self._update_known(run)
         return self._known
 
-    def _update_known(self, run: Run) -> _KnownEntries:
+    def _update_known(self, run: Run) -> _KnownLedgerEntries:
         """Reads the entries that were recorded since the last call, and returns the summary of all entries."""
         self._check_header(run)
         known = self._known
         for entry, digest in self._read_entries(run, known):
             prices = [self._price(each, times) for each, times in entry.releases]
-            known = _KnownEntries(entry.number, digest, _add_releases(self._filter, known.spent, prices))
+            known = _KnownLedgerEntries(
+                entry.number, digest, _add_releases_to_filter(self._filter, known.spent, prices)
+            )
         return known
 
     def _check_header(self, run: Run) -> None:
-        if _read_budget(self._store, run)[1] != self._start.digest:
+        if _read_ledger_budget(self._store, run)[1] != self._start.digest:
             raise LedgerError(f"{self._store.name}: is another ledger than the one that was opened; {UNDONE}")
 
-    def _read_entries(self, run: Run, known: _KnownEntries) -> Iterator[tuple[Entry, str]]:
+    def _read_entries(self, run: Run, known: _KnownLedgerEntries) -> Iterator[tuple[Entry, str]]:
         """Yields the entries after the known ones with their digests, after a check of each entry's digest."""
         rows = run(f"SELECT {_COLUMNS} FROM tightdp_spent WHERE number >= :number ORDER BY number", number=known.number)
         if known.number:
@@ -325,9 +329,11 @@ class Ledger:
             del rows[0]
         before = known
         for number, time, note, account, digest in rows:
-            if number != before.number + 1 or digest != compute_digest(before.digest, number, time, note, account):
+            if number != before.number + 1 or digest != digest_ledger_values(
+                before.digest, number, time, note, account
+            ):
                 raise LedgerError(f"{self._store.name}: is damaged at entry {before.number + 1}; {UNDONE}")
-            before = _KnownEntries(number, digest, None)
+            before = _KnownLedgerEntries(number, digest, None)
             try:
                 entry = self._read_entry(number, time, note, account)
             except ValueError as error:
@@ -338,12 +344,12 @@ class Ledger:
 
     def _read_entry(self, number: int, time: Any, note: Any, account: Any) -> Entry:
         """Returns the entry that ``spend`` wrote. Raises ValueError for anything else."""
-        check_text("note", read_value(str, note, "note"))
-        moment = read_value(str, time, "time")
-        if not _is_time(moment):
+        check_ledger_text("note", read_json_value(str, note, "note"))
+        moment = read_json_value(str, time, "time")
+        if not _is_ledger_time(moment):
             raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_value(moment)}")
-        spent, release = split_off_release(read_value(str, account, "account"))
-        releases = read_account(spent, self.neighbors, "account").history
+        spent, release = split_release_from_entry(read_json_value(str, account, "account"))
+        releases = read_ledger_account(spent, self.neighbors, "account").history
         if not releases:
             raise ValueError("account.history must have at least one release")
         return Entry(number, moment, note, releases, release)
@@ -378,7 +384,7 @@ class Ledger:
         return Ledger(self._where)
 
 
-def _read_budget(store: Store, run: Run) -> tuple[str, str]:
+def _read_ledger_budget(store: LedgerStore, run: Run) -> tuple[str, str]:
     """Returns the budget of a ledger as JSON, and its digest."""
     if "tightdp_ledger" not in store.list_tables(run):
         raise LedgerError(f"{store.name}: holds no ledger; Ledger.create makes one")
@@ -387,12 +393,12 @@ def _read_budget(store: Store, run: Run) -> tuple[str, str]:
         of = f"format {formats[0][0]!r}" if len(formats) == 1 else "no format"
         raise LedgerError(f"{store.name}: is a ledger of {of}, and this version reads format {FORMAT}; {UNDONE}")
     plain, digest = run("SELECT budget, digest FROM tightdp_ledger")[0]
-    if digest != compute_digest(FORMAT, plain):
+    if digest != digest_ledger_values(FORMAT, plain):
         raise LedgerError(f"{store.name}: is damaged in its budget; {UNDONE}")
     return plain, digest
 
 
-def _is_time(moment: str) -> bool:
+def _is_ledger_time(moment: str) -> bool:
     """Tells whether a text is a time as ``spend`` writes it, in UTC and to the second."""
     try:
         found = datetime.fromisoformat(moment)
@@ -401,7 +407,9 @@ def _is_time(moment: str) -> bool:
     return found.tzinfo == timezone.utc and found.isoformat(timespec="seconds") == moment
 
 
-def _add_releases(rules: PrivacyFilter, spent: _FilterState | None, prices: list[_ReleaseCost]) -> _FilterState | None:
+def _add_releases_to_filter(
+    rules: PrivacyFilter, spent: _FilterState | None, prices: list[_ReleaseCost]
+) -> _FilterState | None:
     """Returns the filter's state after one spend of several releases; None if the budget does not cover all of them."""
     for price in prices:
         if spent is None:
@@ -410,7 +418,7 @@ def _add_releases(rules: PrivacyFilter, spent: _FilterState | None, prices: list
     return None if spent is None else spent._replace(entries=None)  # the entries are in the database
 
 
-def name_of(ledger: Ledger | None) -> str | None:
+def name_ledger(ledger: Ledger | None) -> str | None:
     """Returns the text that names a ledger in a statement, which includes the ledger's identity; None without one."""
     if ledger is None:
         return None

@@ -7,7 +7,7 @@ import secrets
 from os import PathLike
 
 from ..composition import Composable
-from .ledger import Ledger, name_of
+from .ledger import Ledger, name_ledger
 
 
 class LedgerPayment:
@@ -31,7 +31,7 @@ class LedgerPayment:
     @property
     def ledger_text(self) -> str | None:
         """The text by which a statement names the ledger and the release; None without a ledger."""
-        return name_payment(self.ledger, self.release)
+        return name_ledger_payment(self.ledger, self.release)
 
 
 def open_ledger(ledger: Ledger | str | PathLike[str] | None) -> Ledger | None:
@@ -39,15 +39,15 @@ def open_ledger(ledger: Ledger | str | PathLike[str] | None) -> Ledger | None:
     return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
 
 
-def name_payment(ledger: Ledger | None, release: str) -> str | None:
+def name_ledger_payment(ledger: Ledger | None, release: str) -> str | None:
     """Returns the text by which a statement names a ledger and a release that it paid for; None without a ledger."""
-    return None if ledger is None else f"{name_of(ledger)}, release {release}"
+    return None if ledger is None else f"{name_ledger(ledger)}, release {release}"
 
 
-def list_releases(ledger: Ledger, text: str) -> tuple[str, ...]:
+def list_ledger_releases(ledger: Ledger, text: str) -> tuple[str, ...]:
     """Returns the identifiers of the releases that ``text``, the part of a statement about its ledger, names.
 
     The result is empty if an older version without identifiers wrote the text, or if it is about another ledger.
     """
     found = re.findall(r", release ([0-9a-f]{32})(?=; |$)", text)
-    return tuple(found) if text == "; ".join(f"{name_payment(ledger, each)}" for each in found) else ()
+    return tuple(found) if text == "; ".join(f"{name_ledger_payment(ledger, each)}" for each in found) else ()

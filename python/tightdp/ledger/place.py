@@ -6,21 +6,21 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .store import Store
+from .store import LedgerStore
 
 
-def open_store(where: Any) -> Store:
+def open_ledger_store(where: Any) -> LedgerStore:
     """Returns the store that a path or a URL names. Raises TypeError or ValueError if it names none."""
     if isinstance(where, str) and "://" in where:
         if where.partition("://")[0] not in ("postgresql", "postgresql+psycopg"):
             raise ValueError("where must be a path or a URL that begins with postgresql://")
-        from .postgresql import PostgreSQL  # this import needs the extra ``ledger``
+        from .postgresql import PostgreSQLLedgerStore  # this import needs the extra ``ledger``
 
-        return PostgreSQL(where)
+        return PostgreSQLLedgerStore(where)
     if not isinstance(where, (str, os.PathLike)) or not isinstance(os.fspath(where), str):
         raise TypeError(f"where must be a path or a URL that begins with postgresql://, got {where!r}")
     if not os.fspath(where) or where == ":memory:" or "\0" in os.fspath(where):
         raise ValueError(f"where must be the path of a file, got {where!r}")
-    from .sqlite import SQLite  # not every Python has SQLite
+    from .sqlite import SQLiteLedgerStore  # not every Python has SQLite
 
-    return SQLite(Path(where).absolute())
+    return SQLiteLedgerStore(Path(where).absolute())

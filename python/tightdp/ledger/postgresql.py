@@ -18,8 +18,9 @@ _DURABLE = """SELECT set_config('synchronous_commit', 'on', true)
     WHERE current_setting('synchronous_commit') = 'off'"""
 
 
-class PostgreSQL:
-    """A store in the current schema of a database. Its users need the rights to SELECT and INSERT, and no others."""
+class PostgreSQLLedgerStore:
+    """A store in the current schema of a database. Its users need the rights to SELECT and INSERT, and no
+    other rights."""
 
     forbid_changes = (
         "CREATE OR REPLACE FUNCTION tightdp_kept() RETURNS trigger LANGUAGE plpgsql AS "
@@ -62,7 +63,7 @@ class PostgreSQL:
 
     @contextmanager
     def open_transaction(self, *, write: bool = False, create: bool = False) -> Iterator[Run]:
-        """Executes all statements inside the context, or none (see ``Store``)."""
+        """Executes all statements inside the context, or none (see ``LedgerStore``)."""
         outcome = UNDONE
         try:
             with self._engine.connect() as connection:

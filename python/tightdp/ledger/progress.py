@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .budget import compute_digest
+from .budget import digest_ledger_values
 from .store import UNDONE, LedgerError, Run
 
 TABLE = (
@@ -16,7 +16,7 @@ TABLE = (
 )
 
 
-class Progress(NamedTuple):
+class LedgerProgress(NamedTuple):
     """The number of releases of a run so far, and the name of the turn in which it made the last of them.
 
     A turn is the part of a run that one process makes, from the moment it takes up the run until the process ends.
@@ -26,7 +26,7 @@ class Progress(NamedTuple):
     turn: str
 
 
-def read_last_progress(run: Run, name: str, start: str, where: str) -> Progress | None:
+def read_last_ledger_progress(run: Run, name: str, start: str, where: str) -> LedgerProgress | None:
     """Returns the last recorded progress of the run ``name``; None before its first release.
 
     ``start`` is the digest of the ledger's budget. ``where`` names the ledger in errors about damage.
@@ -38,16 +38,16 @@ def read_last_progress(run: Run, name: str, start: str, where: str) -> Progress 
     if not rows:
         return None
     releases, turn, digest = rows[0]
-    if digest != compute_digest(start, name, releases, turn):
+    if digest != digest_ledger_values(start, name, releases, turn):
         raise LedgerError(f"{where}: is damaged in the progress of the run {name}; {UNDONE}")
     if not isinstance(releases, int) or releases < 1 or not isinstance(turn, str):
         raise LedgerError(f"{where}: the progress of the run {name} must be a number of releases and a turn; {UNDONE}")
-    return Progress(releases, turn)
+    return LedgerProgress(releases, turn)
 
 
-def append_progress(run: Run, name: str, start: str, now: Progress) -> None:
+def append_ledger_progress(run: Run, name: str, start: str, now: LedgerProgress) -> None:
     """Adds a record of the progress ``now``."""
     run(
         "INSERT INTO tightdp_progress (run, releases, turn, digest) VALUES (:name, :releases, :turn, :digest)",
-        name=name, releases=now.releases, turn=now.turn, digest=compute_digest(start, name, *now),
+        name=name, releases=now.releases, turn=now.turn, digest=digest_ledger_values(start, name, *now),
     )  # fmt: skip

@@ -25,7 +25,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
-class SQLite:
+class SQLiteLedgerStore:
     """A store in a file. Each transaction has a connection of its own, so any thread may use it, also after a fork."""
 
     forbid_changes = tuple(

@@ -15,10 +15,12 @@ UNKNOWN = "it is not known whether the spend was recorded: release nothing, and 
 
 
 class LedgerError(OSError):
-    """An error about a ledger that cannot be read or written, or a file that is no ledger. Release nothing after it."""
+    """An error about a ledger that cannot be read or written, or about a file that does not hold a ledger.
+
+    Release nothing after this error."""
 
 
-class Store(Protocol):
+class LedgerStore(Protocol):
     """A database that holds the tables of a ledger."""
 
     name: str

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .._core import RandomStream
 from .._core import dense as kernels
-from .grid import grid_below
+from .grid import choose_contribution_grid
 
 Array = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
@@ -29,9 +29,10 @@ these digits each (docs/theory/exact-products.md, section 3)."""
 ROW_DIGITS = 20
 """Number of binary digits of the norm of a record's inputs."""
 PRODUCT_DIGITS = 29
-"""Binary digits of the bound of ``add_products``: sums of 448 records' parts stay below 2^31 (section 8)."""
+"""Number of binary digits of the bound of ``add_outer_products``: sums of 448 records' parts stay below 2^31 (section
+8)."""
 SHORT_DIGITS = 15
-"""Number of binary digits of a record's inputs in ``add_products`` for a layer with several errors."""
+"""Number of binary digits of a record's inputs in ``add_outer_products`` for a layer with several errors."""
 MANY = 2.0**24
 """Number of records up to which no sum reaches 2^63. For a larger public number of records, the grid is coarser."""
 CENTER_UNIT = 2.0**22
@@ -50,7 +51,7 @@ class RowUnits(NamedTuple):
     """|q|^2 of each row."""
 
 
-class Layer(NamedTuple):
+class DenseLayer(NamedTuple):
     """A layer's inputs (n, columns) and errors (n, outputs) for the n records of a batch, both of the same dtype."""
 
     inputs: Array
@@ -63,7 +64,7 @@ class Layer(NamedTuple):
         return self.errors.shape[1], self.inputs.shape[1] + self.bias
 
 
-def round_rows_to_units(
+def round_layer_inputs_to_units(
     rows: Array, bias: bool, valid: NDArray[np.bool_] | None = None, digits: int = ROW_DIGITS
 ) -> RowUnits:
     """Returns the integer form q of each row, with 2^(digits - 1) <= |q| < 2^digits. It depends on that row alone.
@@ -84,16 +85,18 @@ def apply_affine_map(inputs: Array, table: Array, bias: Array | None) -> Array:
     return result
 
 
-def grid_for(max_norm: float, center: Vector | None = None, scale: Vector | None = None, records: float = 0.0) -> float:
+def grid_for_outer_products(
+    max_norm: float, center: Vector | None = None, scale: Vector | None = None, records: float = 0.0
+) -> float:
     """Returns the grid of a clipped sum, a power of two that depends on public and released values alone. ``records``
     is the public number of records."""
     largest = max_norm * (1.0 if scale is None else float(np.max(scale)))
     largest += 0.0 if center is None else float(np.max(np.abs(center)))
-    return grid_below(largest * max(1.0, records / MANY), DIGITS)
+    return choose_contribution_grid(largest * max(1.0, records / MANY), DIGITS)
 
 
-def sum_clipped_products(
-    layers: Sequence[Layer],
+def sum_clipped_outer_products(
+    layers: Sequence[DenseLayer],
     max_norm: float,
     center: Vector | None = None,
     scale: Vector | None = None,
@@ -106,27 +109,29 @@ def sum_clipped_products(
     """Returns sum_k m_k modulo 2^64. The integers m_k times the grid are about g_k min(1, max_norm / |g_k|), where g_k
     is the gradient of record k.
 
-    ``grid`` is ``grid_for(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is about
-    (g_k - a) min(1, max_norm / |(g_k - a)/b|), which is not divided by b. The bound |m_k grid / b| <= max_norm holds
-    exactly for every record. With ``normalize``, shorter gradients are also scaled to norm max_norm. ``weights`` in
-    [0, 1] multiply the clipped gradients, so the bound still holds. Records that are not ``taken``, or whose gradient
-    is not finite, add 0.
+    ``grid`` is ``grid_for_outer_products(...)`` or coarser. With ``center`` a or ``scale`` b, m_k times the grid is
+    about (g_k - a) min(1, max_norm / |(g_k - a)/b|), which is not divided by b. The bound |m_k grid / b| <= max_norm
+    holds exactly for every record. With ``normalize``, shorter gradients are also scaled to norm max_norm. ``weights``
+    in [0, 1] multiply the clipped gradients, so the bound still holds. Records that are not ``taken``, or whose
+    gradient is not finite, add 0.
     """
-    grid = grid or grid_for(max_norm, center, scale)
+    grid = grid or grid_for_outer_products(max_norm, center, scale)
     out = np.zeros(sum(math.prod(layer.shape) for layer in layers), np.int64)
     bound, norm, moved = max_norm / grid, 0.0, None
     if center is not None or scale is not None:
-        bound, (norm, moved) = max_norm, _prepare_center_and_scale(layers, grid, center, scale)
-    _run_kernel(layers, moved, bound, 1 / grid, norm, normalize=normalize, taken=taken, weights=weights, out=out)
+        bound, (norm, moved) = max_norm, _prepare_layer_center_and_scale(layers, grid, center, scale)
+    _run_outer_product_kernel(
+        layers, moved, bound, 1 / grid, norm, normalize=normalize, taken=taken, weights=weights, out=out
+    )
     return out
 
 
-def choose_product_grid(max_norm: float) -> float:
-    """Returns the finest grid of ``add_products``, a power of two."""
-    return grid_below(max_norm, PRODUCT_DIGITS)
+def choose_outer_product_grid(max_norm: float) -> float:
+    """Returns the finest grid of ``add_outer_products``, a power of two."""
+    return choose_contribution_grid(max_norm, PRODUCT_DIGITS)
 
 
-def add_products(
+def add_outer_products(
     layers: Sequence[tuple[Array, Array]],
     max_norm: float,
     totals: Sequence[Integers],
@@ -135,19 +140,22 @@ def add_products(
     taken: NDArray[np.bool_] | None = None,
     fresh: bool = False,
 ) -> None:
-    """Adds sum_k m_k modulo 2^64 to ``totals``. The integers m_k have fewer digits than in ``sum_clipped_products``,
-    and m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the gradient of record k.
+    """Adds sum_k m_k modulo 2^64 to ``totals``. The integers m_k have fewer digits than in
+    ``sum_clipped_outer_products``, and m_k times the grid is about g_k min(1, max_norm / |g_k|), where g_k is the
+    gradient of record k.
 
     Layers are (inputs (n, columns), errors (n, outputs)) of one dtype, and the total of each has outputs times columns
     numbers. The bound |m_k grid| <= max_norm holds exactly, over all layers together, for every record. Records that
-    are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is ``choose_product_grid(max_norm)`` or coarser.
-    ``fresh`` totals hold nothing that counts. Source: docs/theory/exact-products.md, section 7.
+    are not ``taken``, or whose gradient is not finite, add 0. ``grid`` is ``choose_outer_product_grid(max_norm)`` or
+    coarser. ``fresh`` totals hold nothing that counts. Source: docs/theory/exact-products.md, section 7.
     """
-    found = _round_products(layers)
-    kernels.add_products(found, max_norm / grid, 1 / grid, _as_mask(taken), _flatten_all(totals), fresh)
+    found = _round_outer_products(layers)
+    kernels.add_products(
+        found, max_norm / grid, 1 / grid, _mask_taken_records(taken), _flatten_layer_arrays(totals), fresh
+    )
 
 
-def release_products(
+def release_outer_products(
     layers: Sequence[tuple[Array, Array]],
     max_norm: float,
     totals: Sequence[Integers],
@@ -165,24 +173,24 @@ def release_products(
 
     The noise are rounded normals of ``deviation`` in units of the grid, from draw ``first`` of each layer on; none
     without a stream. ``totals`` are zero afterwards, so that no record is released twice. They may be an empty list for
-    up to 2^14 records. The rest is as in ``add_products``. Source: docs/theory/exact-products.md, section 8.
+    up to 2^14 records. The rest is as in ``add_outer_products``. Source: docs/theory/exact-products.md, section 8.
     """
     kernels.release_products(
-        _round_products(layers),
+        _round_outer_products(layers),
         max_norm / grid,
         1 / grid,
-        _as_mask(taken),
-        _flatten_all(totals),
+        _mask_taken_records(taken),
+        _flatten_layer_arrays(totals),
         fresh,
         stream,
         deviation,
         grid / divisor,
         list(first),
-        _flatten_all(out),
+        _flatten_layer_arrays(out),
     )
 
 
-def add_integer_product(
+def add_integer_outer_product(
     weights: NDArray[np.int32], inputs: NDArray[np.int16], sums: Integers, *, largest_product: float
 ) -> None:
     """Adds sum_k weights[k, o] inputs[k, j] modulo 2^64 to sums[o, j], for integers that were rounded before.
@@ -193,38 +201,38 @@ def add_integer_product(
     kernels.add_integer_product(weights, inputs, largest_product, sums)
 
 
-def _round_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
-    """Operands of each layer with the integer form of its inputs."""
+def _round_outer_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
+    """Returns each layer's inputs and errors, with the integer form of the inputs, as the kernel reads them."""
     found = []
     for inputs, errors in layers:
         rows = np.ascontiguousarray(inputs)
         digits = 0 if errors.shape[1] == 1 else SHORT_DIGITS
-        found.append((rows, np.ascontiguousarray(errors), *round_rows_to_units(rows, False, digits=digits)))
+        found.append((rows, np.ascontiguousarray(errors), *round_layer_inputs_to_units(rows, False, digits=digits)))
     return found
 
 
-def _as_mask(taken: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
+def _mask_taken_records(taken: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
     return None if taken is None else taken.astype(np.uint8)
 
 
-def _flatten_all(arrays: Sequence[Any]) -> list[Any]:
-    """Views of arrays as vectors."""
+def _flatten_layer_arrays(arrays: Sequence[Any]) -> list[Any]:
+    """Returns views of the arrays as vectors."""
     return [array.reshape(-1) for array in arrays]
 
 
-def compute_norms(layers: Sequence[Layer]) -> Vector:
-    """Returns the norm of each record's gradient, never rounded down. Each depends on its own record alone, and is 0
-    for a record that contributes nothing."""
+def compute_outer_product_norms(layers: Sequence[DenseLayer]) -> Vector:
+    """Returns the norm of each record's gradient, never rounded down. Each norm depends on its own record alone,
+    and is 0 for a record that contributes nothing."""
     out = np.zeros(len(layers[0].errors))
-    _run_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
+    _run_outer_product_kernel(layers, None, 1.0, 1.0, 0.0, found=out)
     return out
 
 
 Moved = list[tuple[Vector, Vector, Vector]]
 
 
-def _prepare_center_and_scale(
-    layers: Sequence[Layer], grid: float, center: Vector | None, scale: Vector | None
+def _prepare_layer_center_and_scale(
+    layers: Sequence[DenseLayer], grid: float, center: Vector | None, scale: Vector | None
 ) -> tuple[float, Moved]:
     """Returns the scaled norm of the centre, and for each layer the arrays that the kernel reads. They are the centre
     in integers, grid / scale rounded up, and the column sums of the squares of grid / scale."""
@@ -244,8 +252,8 @@ def _prepare_center_and_scale(
     return norm, found
 
 
-def _run_kernel(
-    layers: Sequence[Layer],
+def _run_outer_product_kernel(
+    layers: Sequence[DenseLayer],
     moved: Moved | None,
     bound: float,
     inverse_grid: float,
@@ -270,6 +278,7 @@ def _run_kernel(
         )
         for i, layer in enumerate(layers)
     ]
-    mask = None if taken is None else taken.astype(np.uint8)
     shares = None if weights is None else np.ascontiguousarray(weights)
-    kernels.outer_sum(given, bound, inverse_grid, center_norm, normalize, mask, shares, found, out)
+    kernels.outer_sum(
+        given, bound, inverse_grid, center_norm, normalize, _mask_taken_records(taken), shares, found, out
+    )

@@ -30,18 +30,18 @@ FAST = 2.0**32
 normals take its slow path (docs/theory/exact.md, section 2)."""
 
 
-def grid_below(bound: float, bits: int = FINE) -> float:
+def choose_contribution_grid(bound: float, bits: int = FINE) -> float:
     """Returns the largest power of two that is at most ``bound`` 2^-bits."""
     return math.ldexp(1.0, math.frexp(bound)[1] - 1 - bits)
 
 
-def truncate_to_grid(values: npt.NDArray[np.float64], grid: float) -> npt.NDArray[np.int64]:
+def truncate_contributions_to_grid(values: npt.NDArray[np.float64], grid: float) -> npt.NDArray[np.int64]:
     """Returns the values in units of ``grid``, truncated toward zero, so that no vector gets longer."""
     with np.errstate(invalid="ignore"):
         return np.trunc(values / grid).astype(np.int64)
 
 
-def clip_to_grid(
+def clip_contributions_to_grid(
     values: npt.NDArray[np.floating[Any]], bound: float, grid: float, weights: npt.NDArray[np.float64] | None = None
 ) -> npt.NDArray[np.int64]:
     """Returns the values confined to [0, bound] and multiplied by ``weights`` in [0, 1], as multiples of ``grid``.
@@ -55,7 +55,7 @@ def clip_to_grid(
     return scaled.astype(np.int64)
 
 
-def norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def bound_row_norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Returns an upper bound on the exact norm of each row, which is larger by a few parts in 10^5 at most.
 
     The bits of each bound depend on its row alone. Entries are rounded away from zero to so few digits that NumPy adds
@@ -70,13 +70,13 @@ def norms_above(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.asarray(np.ldexp(np.sqrt(squares) * (1 + 2.0**-50), exponent - bits))
 
 
-def row_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
+def row_clip_factors(rows: npt.NDArray[np.float64], max_norm: float) -> npt.NDArray[np.float64]:
     """Returns factors of about min(1, max_norm / |x|) for the rows x, as a column. They are rounded so that the norm of
     the product is at most ``max_norm``."""
-    return compute_clip_factors(norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
+    return compute_clip_factors(bound_row_norms_above(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 
-def clip_rows(
+def clip_rows_to_grid(
     rows: npt.NDArray[np.float64], max_norm: float, grid: float, weights: npt.NDArray[np.float64] | None = None
 ) -> npt.NDArray[np.float64]:
     """Returns each row scaled down to ``max_norm``, times its weight in [0, 1], and truncated to the grid. The entries
@@ -85,7 +85,7 @@ def clip_rows(
     The norm of a returned row times the grid is at most ``max_norm`` in exact arithmetic. The row depends on its own
     entries alone (docs/theory/exact.md). A row whose norm overflows becomes 0.
     """
-    clipped = rows * row_factors(rows, max_norm)
+    clipped = rows * row_clip_factors(rows, max_norm)
     if weights is not None:
         clipped *= weights[:, None]
     return np.trunc(clipped * (1 / grid))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import dense as kernels
-from .dense import Layer, apply_affine_map
+from .dense import DenseLayer, apply_affine_map
 from .model import Gradients, Vector
 from .records import Array, Records
 
@@ -51,11 +51,15 @@ class _CompiledLoss:
     _width = 0.0
 
     def compute_losses(self, z: Array, targets: Targets) -> Vector:
-        values: Vector = kernels.loss_value(self._kind, self._width, np.ascontiguousarray(z), _as_indices(targets))
+        values: Vector = kernels.loss_value(
+            self._kind, self._width, np.ascontiguousarray(z), _convert_targets_to_indices(targets)
+        )
         return values
 
     def differentiate_by_scores(self, z: Array, targets: Targets) -> Array:
-        found: Array = kernels.loss_residual(self._kind, self._width, np.ascontiguousarray(z), _as_indices(targets))
+        found: Array = kernels.loss_residual(
+            self._kind, self._width, np.ascontiguousarray(z), _convert_targets_to_indices(targets)
+        )
         return found
 
 
@@ -151,7 +155,7 @@ class LinearModel:
 
     def compute_gradients(self, w: Vector, records: Records) -> Gradients:
         residual = self.loss.differentiate_by_scores(self._remember_scores(w, records), records.targets)
-        layer = Layer(records.features, residual, records.get_units(self.intercept), self.intercept)
+        layer = DenseLayer(records.features, residual, records.get_units(self.intercept), self.intercept)
         return Gradients([layer], weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Vector:
@@ -177,5 +181,5 @@ class LinearModel:
         return memo[1]
 
 
-def _as_indices(targets: Targets) -> NDArray[np.int64]:
+def _convert_targets_to_indices(targets: Targets) -> NDArray[np.int64]:
     return np.ascontiguousarray(targets, dtype=np.int64)

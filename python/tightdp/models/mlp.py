@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .._core import dense as kernels
-from .dense import Layer, apply_affine_map, round_rows_to_units
+from .dense import DenseLayer, apply_affine_map, round_layer_inputs_to_units
 from .linear import Loss
 from .model import Gradients, Model, Vector
 from .records import Array, Records
 
 
-def _apply_tanh(z: Array) -> Array:
+def _apply_tanh_activation(z: Array) -> Array:
     values: Array = kernels.tanh(np.ascontiguousarray(z))
     return values
 
 
 ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "relu": (lambda z: np.maximum(z, 0), lambda a: np.asarray(a > 0, a.dtype)),
-    "tanh": (_apply_tanh, lambda a: 1 - a * a),
+    "tanh": (_apply_tanh_activation, lambda a: 1 - a * a),
 }
 """Activation functions by name, each with its derivative as a function of the activation's value."""
 
@@ -77,10 +77,10 @@ class Perceptron(Model):
         tables = self.view_layers(w)
         _, slope = ACTIVATIONS[self._activation]
         error = self.head.differentiate_by_scores(z, records.targets)
-        layers: list[Layer] = []
+        layers: list[DenseLayer] = []
         for i in range(len(tables) - 1, -1, -1):
-            units = round_rows_to_units(given[i], True) if i else records.get_units(True)
-            layers.insert(0, Layer(given[i], error, units, True))
+            units = round_layer_inputs_to_units(given[i], True) if i else records.get_units(True)
+            layers.insert(0, DenseLayer(given[i], error, units, True))
             if i:
                 error = apply_affine_map(error, tables[i][:, :-1].T, None) * slope(given[i])
         return Gradients(layers, weights=records.weights)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import dense
-from .dense import Integers, Layer
+from .dense import DenseLayer, Integers
 from .dense import Vector as Vector
 from .records import Array, Records
 
@@ -28,7 +28,7 @@ class Gradients:
     """
 
     def __init__(
-        self, layers: Sequence[Layer], arithmetic: Arithmetic = "exact", weights: Vector | None = None
+        self, layers: Sequence[DenseLayer], arithmetic: Arithmetic = "exact", weights: Vector | None = None
     ) -> None:
         self.arithmetic: Arithmetic = arithmetic
         self._layers, self._weights = layers, weights
@@ -36,7 +36,7 @@ class Gradients:
     def compute_norms(self) -> Vector:
         """Returns |g_k| for each record, of shape (batch,), never rounded down. It is 0 for a record that contributes
         nothing."""
-        return dense.compute_norms(self._layers)
+        return dense.compute_outer_product_norms(self._layers)
 
     def clip_norms(self, max_norm: float) -> Vector:
         """Returns min(|g_k|, max_norm) times the weight of record k, of shape (batch,). It is 0 if the norm
@@ -51,16 +51,16 @@ class Gradients:
         """Returns sum_k weight_k (g_k - center) min(1, max_norm / |(g_k - center) / scale|), modulo 2^64, in units of
         ``grid``.
 
-        The result has shape (size,). The grid must be one that ``dense.grid_for`` returns for the same arguments and
-        any number of records. None stands for the finest one."""
-        return dense.sum_clipped_products(self._layers, max_norm, center, scale, grid=grid, weights=self._weights)
+        The result has shape (size,). The grid must be one that ``dense.grid_for_outer_products`` returns for the same
+        arguments and any number of records. None stands for the finest one."""
+        return dense.sum_clipped_outer_products(self._layers, max_norm, center, scale, grid=grid, weights=self._weights)
 
     def sum_unit_gradients(self, max_norm: float, taken: NDArray[np.bool_], *, grid: float | None = None) -> Integers:
         """Returns the sum of max_norm g_k / |g_k| over the records that are ``taken``, in units of ``grid``.
 
         Weights do not multiply the sum, because the sampling that chose the records has used them (docs/theory/dpis.md,
         section 3)."""
-        return dense.sum_clipped_products(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
+        return dense.sum_clipped_outer_products(self._layers, max_norm, grid=grid, normalize=True, taken=taken)
 
 
 class Model(Protocol):
@@ -95,7 +95,7 @@ def wrap_gradient_matrix(
         matrix = np.where(finite[:, None], matrix, matrix.dtype.type(0))
     ones = np.ones((len(matrix), 1), matrix.dtype)
     return Gradients(
-        [Layer(matrix, ones, dense.round_rows_to_units(matrix, False, finite), False)], arithmetic, weights
+        [DenseLayer(matrix, ones, dense.round_layer_inputs_to_units(matrix, False, finite), False)], arithmetic, weights
     )
 
 
@@ -132,7 +132,7 @@ class CallableModel(Model):
         return np.copy(self._initial)
 
     def compute_gradients(self, w: Vector, records: Records) -> Gradients:
-        matrix = _copy_to_host(self._gradients(w, records.features, records.targets))
+        matrix = _copy_model_output_to_host(self._gradients(w, records.features, records.targets))
         if matrix.shape != (len(records), self.size):
             raise ValueError(f"gradients must return shape ({len(records)}, {self.size}), got {matrix.shape}")
         return wrap_gradient_matrix(matrix, records.valid, weights=records.weights)
@@ -140,13 +140,13 @@ class CallableModel(Model):
     def compute_losses(self, w: Vector, records: Records) -> Array:
         if self._losses is None:
             raise ValueError("losses must be given to this model: the algorithm compares losses")
-        values = _copy_to_host(self._losses(w, records.features, records.targets))
+        values = _copy_model_output_to_host(self._losses(w, records.features, records.targets))
         if values.shape != (len(records),):
             raise ValueError(f"losses must return shape ({len(records)},), got {values.shape}")
         return np.where(records.valid, values, np.nan)
 
 
-def _copy_to_host(array: Any) -> Array:
+def _copy_model_output_to_host(array: Any) -> Array:
     """Returns a NumPy view or copy of an array that a user's function returned."""
     if hasattr(array, "get") and hasattr(array, "__cuda_array_interface__"):
         array = array.get()

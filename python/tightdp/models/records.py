@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dense import Array as Array
-from .dense import RowUnits, round_rows_to_units
+from .dense import RowUnits, round_layer_inputs_to_units
 
 
 class Records:
@@ -53,7 +53,7 @@ class Records:
         of a fit."""
         if bias not in self._units:
             if self._whole is None:
-                self._units[bias] = round_rows_to_units(self.features, bias, self.valid)
+                self._units[bias] = round_layer_inputs_to_units(self.features, bias, self.valid)
             else:
                 records, rows = self._whole
                 self._units[bias] = RowUnits(*(part[rows] for part in records.get_units(bias)))

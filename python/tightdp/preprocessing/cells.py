@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..gate.count_threshold import count_values
-from ..records.cells import as_column, as_table, convert_cell_to_text, convert_cells_to_text
-from ..records.numbers import check_names
+from ..gate.count_threshold import count_values_of_records
+from ..records.cells import as_column_of_cells, as_table_of_cells, convert_cell_to_text, convert_cells_to_text
+from ..records.numbers import check_column_names
 from ..records.sources.arrays import ArrayBlocks
 
 
@@ -35,13 +35,13 @@ def split_columns_to_preprocess(X: Any) -> list[Any]:
         raise TypeError("X must be a dense 2-D array: sparse input is not supported")
     names = get_columns_to_preprocess(X)
     if names is not None:
-        check_names(X)
-        found = [as_column(X[name]) for name in names]
+        check_column_names(X)
+        found = [as_column_of_cells(X[name]) for name in names]
         if len({len(column) for column in found}) > 1:
             raise ValueError("X must have columns of one length")
         return found
     try:
-        array = as_table(X)
+        array = as_table_of_cells(X)
     except ValueError:
         array = np.empty(0)
     if array.ndim != 2:
@@ -92,7 +92,7 @@ def select_columns_to_preprocess(estimator: Any, X: Any) -> Any:
     known, names = getattr(estimator, "feature_names_in_", None), get_columns_to_preprocess(X)
     if known is None or names is None or list(known) == names:
         return X
-    check_names(X)
+    check_column_names(X)
     lacking = [name for name in known if name not in names]
     if lacking:
         raise ValueError(f"X must have the columns of fit: it lacks {', '.join(lacking)}")
@@ -109,7 +109,7 @@ def read_texts_to_preprocess(estimator: Any, X: Any, *, reset: bool) -> list[lis
 def count_categories_of_columns(rows: NDArray[Any], missing: Sequence[str]) -> list[Counter[str]]:
     """Counts, for each column, the rows that have each value. The values are texts, without those of ``missing``."""
     if rows.dtype == object:
-        return [count_values(convert_cells_to_text(column), missing) for column in rows.T]
+        return [count_values_of_records(convert_cells_to_text(column), missing) for column in rows.T]
     found = []
     for column in rows.T:
         counts: Counter[str] = Counter()
@@ -125,5 +125,5 @@ def select_rows_to_preprocess(X: Any, chosen: NDArray[np.bool_]) -> Any:
     """Returns the records of a table for which ``chosen`` is True. Cells are unchanged, and cells of lists keep their
     types."""
     if isinstance(X, Mapping):
-        return {name: as_column(column)[chosen] for name, column in X.items()}
-    return X[chosen] if get_columns_to_preprocess(X) is not None else as_table(X)[chosen]
+        return {name: as_column_of_cells(column)[chosen] for name, column in X.items()}
+    return X[chosen] if get_columns_to_preprocess(X) is not None else as_table_of_cells(X)[chosen]

@@ -15,8 +15,8 @@ from ..estimators.preparation import count_classes_of_block, list_classes_of_blo
 from ..estimators.private_estimator import PrivateEstimator
 from ..estimators.regression import Ridge, validate_regression_block
 from ..estimators.shared.sklearn_interface import validate_data, validate_numbers
-from ..records.blocks import Blocks, resolve_largest_weight
-from ..records.sources.estimator_input import check_numbers
+from ..records.blocks import Blocks, resolve_largest_record_weight
+from ..records.sources.estimator_input import check_blocks_of_numbers
 from ..records.stream import scan_blocks
 from .steps import copy_unfitted
 from .transformer import PrivateTransformer
@@ -61,7 +61,7 @@ def check_targets(last: Any, y: Any, width: int | None = None) -> None:
 def check_weights(last: Any, blocks: Blocks | None) -> None:
     """Raises ValueError if blocks hold weights and the last step declares no largest weight."""
     if isinstance(last, PrivateEstimator) and blocks is not None:
-        resolve_largest_weight(last.max_sample_weight, blocks.weighted)
+        resolve_largest_record_weight(last.max_sample_weight, blocks.weighted)
 
 
 def check_table(steps: Sequence[Any], X: Any) -> None:
@@ -74,6 +74,6 @@ def check_table(steps: Sequence[Any], X: Any) -> None:
     if isinstance(trial, PrivateTransformer):
         trial._prepare_input(few)
     elif isinstance(X, Blocks):
-        check_numbers(X)
+        check_blocks_of_numbers(X)
     elif isinstance(trial, (PrivateEstimator, Ridge, DPPCA)):
         validate_data(trial, few, reset=True)

@@ -15,7 +15,7 @@ from ..estimators.shared.ownership import mark_as_fitted_part
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
-from ..records.sources.estimator_input import check_numbers
+from ..records.sources.estimator_input import check_blocks_of_numbers
 from ..records.views import MappedBlocks
 from .cells import (
     check_shape_to_preprocess,
@@ -207,7 +207,7 @@ def _take_block_columns_to_transform(places: list[int], rows: Any) -> NDArray[An
 
 def _convert_passthrough_to_numbers(part: Any) -> Any:
     if isinstance(part, Blocks):
-        check_numbers(part)
+        check_blocks_of_numbers(part)
         return part
     try:
         return np.asarray(part.astype(np.float64))

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..composition import Composition
-from ..gate.count_threshold import count_values
+from ..gate.count_threshold import count_values_of_records
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..mechanisms import ApproximateDP, Gaussian
 from ..records.blocks import Blocks
-from ..records.columns import Category
-from ..records.stream import Stream
-from ..records.text import NO_VALUE, convert_to_text
-from ..statement.column_words import fact_of_categories
+from ..records.columns import CategoryColumn
+from ..records.stream import RecordStream
+from ..records.text import NO_VALUE, write_cell_as_text
+from ..statement.column_words import state_fact_of_categories
 from .cells import check_width_to_preprocess, count_categories_of_columns, read_texts_to_preprocess
 from .transformer import PrivateTransformer
 
@@ -85,7 +85,7 @@ class OneHotEncoder(PrivateTransformer):
             raise ValueError(f"categories must be one list for each of {size} columns")
         return values
 
-    def _release_and_learn(self, values: list[list[str]] | Stream, gate: Gate, spent: NoiseShare) -> None:
+    def _release_and_learn(self, values: list[list[str]] | RecordStream, gate: Gate, spent: NoiseShare) -> None:
         if self.categories is not None:
             self.categories_: list[tuple[str, ...]] = _read_encoder_categories(self.categories)
             return
@@ -93,10 +93,10 @@ class OneHotEncoder(PrivateTransformer):
             self.n_features_in_, partial(self._count_texts, values), spent
         ).value
 
-    def _count_texts(self, values: list[list[str]] | Stream) -> list[Counter[str]]:
+    def _count_texts(self, values: list[list[str]] | RecordStream) -> list[Counter[str]]:
         """Counts, for each column, the records that have each text."""
-        if not isinstance(values, Stream):
-            return [count_values(column, self.missing) for column in values]
+        if not isinstance(values, RecordStream):
+            return [count_values_of_records(column, self.missing) for column in values]
         counts: list[Counter[str]] = [Counter() for _ in range(self.n_features_in_)]
         for found in values.map_blocks(partial(count_categories_of_columns, missing=tuple(self.missing))):
             for column, more in zip(counts, found, strict=True):
@@ -104,7 +104,7 @@ class OneHotEncoder(PrivateTransformer):
         return counts
 
     def _transform_values(self, values: list[list[str]]) -> NDArray[np.float64]:
-        columns = [Category("", known) for known in self.categories_]
+        columns = [CategoryColumn("", known) for known in self.categories_]
         blocks = [column.encode_values(cells) for column, cells in zip(columns, values, strict=True)]
         return np.column_stack(blocks)
 
@@ -115,7 +115,7 @@ class OneHotEncoder(PrivateTransformer):
         return [f"{name}={one}" for name, known in zip(given, self.categories_, strict=True) for one in known]
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        facts = [fact_of_categories(f"column {j}", known) for j, known in enumerate(self.categories_)]
+        facts = [state_fact_of_categories(f"column {j}", known) for j, known in enumerate(self.categories_)]
         if self.categories is not None:
             return (), {fact.name: fact.declared_text for fact in facts}
         return tuple(fact.describe_release() for fact in facts), {}
@@ -123,7 +123,7 @@ class OneHotEncoder(PrivateTransformer):
 
 def _read_encoder_categories(categories: Any) -> list[tuple[str, ...]]:
     try:
-        found = [tuple(convert_to_text(value).strip() for value in values) for values in categories]
+        found = [tuple(write_cell_as_text(value).strip() for value in values) for values in categories]
         texts = any(isinstance(values, str) for values in categories)
     except TypeError:
         raise TypeError("categories must be None or a list of lists of values, one for each column") from None

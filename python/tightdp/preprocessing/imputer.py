@@ -14,7 +14,7 @@ from ..composition import Composition
 from ..estimators.shared.statements import describe_estimator_bounds
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
-from ..statement.wording import format_exactly, list_values
+from ..statement.wording import format_stated_exactly, list_stated_values
 from . import quantiles
 from .passes import Values, count_columns_to_preprocess
 from .scalers import _count_columns_of_domain
@@ -81,7 +81,7 @@ class SimpleImputer(PrivateTransformer):
         return np.where(np.isnan(values), self.statistics_, values)
 
     def _list_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        shown = list_values([format_exactly(value) for value in self.statistics_])
+        shown = list_stated_values([format_stated_exactly(value) for value in self.statistics_])
         if self.strategy == "constant":
             return (), {"numbers in the place of missing ones": f"declared: {shown}"}
         domain = "any number" if self.domain is None else f"declared: {describe_estimator_bounds(self.domain)}"

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..records.blocks import Blocks
-from ..records.stream import Stream, scan_blocks
+from ..records.stream import RecordStream, scan_blocks
 from ..release.noise import RandomSource
 
 Array = NDArray[np.float64]
-Values = Array | Stream
+Values = Array | RecordStream
 """Array of n rows with d columns, or a stream of such rows."""
 
 
@@ -23,9 +23,9 @@ def count_records_to_preprocess(X: Any) -> Any:
     return scan_blocks(X, None)[0] if isinstance(X, Blocks) else X
 
 
-def stream_features_to_preprocess(blocks: Blocks) -> Stream:
+def stream_features_to_preprocess(blocks: Blocks) -> RecordStream:
     """Returns a stream of the features of blocks, after one pass over the blocks."""
-    return Stream.from_blocks(blocks, _get_features_to_preprocess)
+    return RecordStream.from_blocks(blocks, _get_features_to_preprocess)
 
 
 def _get_features_to_preprocess(features: NDArray[Any], targets: Any) -> Any:
@@ -34,7 +34,7 @@ def _get_features_to_preprocess(features: NDArray[Any], targets: Any) -> Any:
 
 def count_columns_to_preprocess(values: Values) -> int:
     """Returns the number of columns."""
-    return values.width if isinstance(values, Stream) else int(values.shape[1])
+    return values.width if isinstance(values, RecordStream) else int(values.shape[1])
 
 
 def sum_rows_to_preprocess(
@@ -44,7 +44,7 @@ def sum_rows_to_preprocess(
 
     ``part`` maps some rows to ``length`` integers. They are sums over the rows, and each row's term depends on that row
     alone."""
-    if isinstance(values, Stream):
+    if isinstance(values, RecordStream):
         return values.sum_over_batch(_PartOfDoubles(part), length, source)
     return part(values)
 

@@ -18,7 +18,7 @@ from ..composition import Composition
 from ..estimators.shared.all_or_nothing import fit_on_a_copy
 from ..estimators.shared.ownership import check_not_fitted_part
 from ..estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
-from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
+from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.gate import Gate
 from ..gate.shares import FAILURE, NoiseShare
 from ..ledger.payment import LedgerPayment
@@ -26,11 +26,11 @@ from ..mechanisms import Mechanism
 from ..records.blocks import Blocks
 from ..records.cells import list_column_types
 from ..records.decoded_copies import cache_decoded_blocks
-from ..records.sources.estimator_input import check_numbers
+from ..records.sources.estimator_input import check_blocks_of_numbers
 from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement
-from ..statement.wording import AGAIN, list_values
+from ..statement.wording import AGAIN, list_stated_values
 from .cells import check_width_to_preprocess, convert_blocks_to_preprocess
 from .passes import stream_features_to_preprocess
 
@@ -82,7 +82,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         payment = LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         values, charge = self._prepare_input(X), self._charge(spent)
         self._types = (
-            list_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
+            list_stated_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
         )
         self._run(values, spent, source, delta, partial(payment.spend_charge, charge))
         self.statement_ = self._build_statement(
@@ -153,7 +153,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _read_table(self, X: Any, *, reset: bool) -> Any:
         """Checks X, and returns the input of ``_transform_values``. Blocks are returned unchanged."""
         if isinstance(X, Blocks):
-            check_numbers(X)
+            check_blocks_of_numbers(X)
             check_width_to_preprocess(self, X, None, reset=reset)
             return X
         values = validate_data(self, X, reset=reset)
@@ -177,7 +177,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         if not self._charge(NoiseShare(1.0, failure)):
             return NoiseShare(1.0, failure), target.delta
         return NoiseShare(
-            resolve_noise_multiplier(lambda z: self._charge(NoiseShare(z, failure)), own, target), failure
+            resolve_noise_from_budget(lambda z: self._charge(NoiseShare(z, failure)), own, target), failure
         ), target.delta
 
     def _run(

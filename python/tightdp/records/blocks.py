@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from .cells import as_targets
-from .numbers import as_numbers
+from .cells import as_targets_of_records
+from .numbers import as_table_of_numbers
 
 T = TypeVar("T")
 Block = tuple[NDArray[Any], NDArray[Any]]
@@ -125,14 +125,16 @@ class BlockForm:
 
         Raises ValueError for a wrong number of columns, targets or weights.
         """
-        x, y = convert_to_dense(features, self.dtype), as_targets(targets)
+        x, y = convert_block_to_dense(features, self.dtype), as_targets_of_records(targets)
         if x.ndim != 2 or x.shape[1] != self.width:
             raise ValueError(f"X must be blocks of shape (records, {self.width}), got one of shape {x.shape}")
         if y.shape != (len(x),):
             raise ValueError(f"y must have one target for each record: got shape {y.shape} for {len(x)} records")
         if self.weighted != (weights is not None or y.dtype.names is not None):
             raise ValueError("X must be blocks of features, targets and weights where weighted = True, and only there")
-        return x, y if weights is None else join_weights(y, validate_weights(weights, len(x), some=False))
+        return x, y if weights is None else join_weights_of_records(
+            y, validate_weights_of_records(weights, len(x), some=False)
+        )
 
 
 def keep_block(features: NDArray[Any], targets: NDArray[Any]) -> Block:
@@ -146,29 +148,30 @@ def check_block_unchanged(found: int, wanted: int | None) -> None:
         raise RuntimeError(CHANGED)
 
 
-def join_weights(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
+def join_weights_of_records(targets: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[Any]:
     """Returns targets and weights as one array with the fields "target" and "weight"."""
     both = np.empty(len(targets), [("target", targets.dtype), ("weight", np.float64)])
     both["target"], both["weight"] = targets, weights
     return both
 
 
-def split_weights(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """Returns the targets and the weights that ``join_weights`` joined. The weights are None if there are none."""
+def split_weights_of_records(targets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    """Returns the targets and the weights that ``join_weights_of_records`` joined. The weights are None if
+    the records have no weights."""
     return (targets, None) if targets.dtype.names is None else (targets["target"], targets["weight"])
 
 
 @dataclass(frozen=True)
-class Unweighted:
+class UnweightedBlockFunction:
     """A function of a block, which gets the features and the targets, but not the weights."""
 
     function: Callable[[NDArray[Any], NDArray[Any]], Any]
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Any:
-        return self.function(features, split_weights(targets)[0])
+        return self.function(features, split_weights_of_records(targets)[0])
 
 
-def validate_weights(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
+def validate_weights_of_records(given: Any, records: int, *, some: bool = True) -> NDArray[np.float64]:
     """Returns sample weights as an array with one number for each record.
 
     Raises ValueError unless all weights are finite and >= 0 and, if ``some`` is True, one of them is above 0. The
@@ -192,7 +195,7 @@ def validate_weights(given: Any, records: int, *, some: bool = True) -> NDArray[
     return weights
 
 
-def resolve_largest_weight(declared: Any, weighted: bool) -> float:
+def resolve_largest_record_weight(declared: Any, weighted: bool) -> float:
     """Returns the declared largest weight of a record, or 1 if none is declared and records have no weights.
 
     Raises ValueError if records have weights and no largest weight is declared, or if it is not a positive number.
@@ -207,12 +210,12 @@ def resolve_largest_weight(declared: Any, weighted: bool) -> float:
     return 1.0
 
 
-def scale_weights(weights: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
+def scale_weights_of_records(weights: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
     """Returns min(weight, ``largest``) / ``largest`` for each weight. It is in [0, 1] even after rounding."""
     return np.minimum(weights, largest) / largest
 
 
-def convert_to_dense(features: Any, dtype: Any) -> NDArray[Any]:
+def convert_block_to_dense(features: Any, dtype: Any) -> NDArray[Any]:
     """Returns rows of X as a dense array of type ``dtype``, which is a float type or object.
 
     Missing cells of a data frame become NaN.
@@ -221,7 +224,7 @@ def convert_to_dense(features: Any, dtype: Any) -> NDArray[Any]:
         features = features.to_numpy(dtype=dtype, na_value=np.nan)
     if dtype.kind == "O":
         return np.asarray(features, dtype=object)
-    plain = features.toarray() if hasattr(features, "toarray") else as_numbers(features)
+    plain = features.toarray() if hasattr(features, "toarray") else as_table_of_numbers(features)
     return np.ascontiguousarray(plain, dtype=dtype)
 
 
@@ -231,6 +234,6 @@ def count_block_rows(width: int, dtype: np.dtype[Any], rows: int | None) -> int:
     return rows or max(1, BYTES // (max(1, width) * each))
 
 
-def choose_float_type(kind: Any) -> np.dtype[Any]:
+def choose_block_float_type(kind: Any) -> np.dtype[Any]:
     """Returns float32 if ``kind`` is float16 or float32, and float64 otherwise."""
     return np.dtype(np.float32 if np.dtype(kind) in (np.float16, np.float32) else np.float64)

@@ -1,8 +1,8 @@
 """Reading of cells, each of which is converted without regard to the other cells (docs/theory/exact.md, section 6).
 
-NumPy would give a list the type that fits all of its cells. One text would turn all numbers into texts, and one float64
-would change values that were float32. The type of an array or a column is a public fact. A list, a tuple or an array of
-objects has no such type, and each of its cells keeps its own type.
+NumPy would give a list the type that fits all of its cells. A single text would turn all numbers into texts, and a
+single float64 would change values that were float32. The type of an array or a column is a public fact. A list, a tuple
+or an array of objects has no such type, and each of its cells keeps its own type.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .text import convert_to_text
+from .text import write_cell_as_text
 
 NESTED = (list, tuple, dict, set, np.ndarray)
 """Types that a cell never has, because they hold several values."""
@@ -25,22 +25,22 @@ WHOLE = range(-(2**63), 2**63)
 """Whole numbers that an array of 64-bit integers holds."""
 
 
-def as_column(cells: Any) -> NDArray[Any]:
-    """Returns the cells of one column as an array, of its own type if it has one, and otherwise of objects.
+def as_column_of_cells(cells: Any) -> NDArray[Any]:
+    """Returns the cells of one column as an array. Its type is that of the column, or object if the column has no type.
 
-    Missing values of data frames cannot be compared, and become None. TypeError for a text, and for an object without a
-    length.
+    Missing values of data frames become None, because they cannot be compared. Raises TypeError for a text, and for an
+    object without a length.
     """
     if isinstance(cells, np.ndarray):
         return cells
     if hasattr(cells, "to_numpy") and getattr(getattr(cells, "dtype", None), "kind", "O") in NUMERIC:
         plain = np.asarray(cells.to_numpy())
-        if plain.dtype.kind in NUMERIC:  # not so where a column of pandas' own integers lacks one
+        if plain.dtype.kind in NUMERIC:  # a column of pandas' own integers becomes objects if an integer is missing
             return plain
     if hasattr(cells, "to_numpy"):
         try:
             return np.asarray(cells.to_numpy(dtype=object, na_value=None))
-        except TypeError:  # of another library than pandas, which would make floats of integers where one is missing
+        except TypeError:  # not pandas; such a library would turn integers into floats if one is missing
             cells = cells.to_list()
     if hasattr(cells, "__array__"):
         return np.asarray(cells)
@@ -49,22 +49,23 @@ def as_column(cells: Any) -> NDArray[Any]:
     return np.fromiter(cells, dtype=object, count=len(cells))
 
 
-def describe_type(dtype: Any) -> str:
+def describe_cell_type(dtype: Any) -> str:
     """Returns the type of an array or a column, without the width of its texts, which is that of the longest one."""
     kind = getattr(dtype, "kind", "O")
     return str(dtype) if kind in NUMERIC else "each cell's own" if str(dtype) == "object" else "text"
 
 
 def list_column_types(X: Any) -> list[str]:
-    """Returns the types that the columns of a data frame bring, which all records may have decided; an empty list for
+    """Returns the types of the columns of a data frame. Each type may depend on all records. The list is empty for
     other tables."""
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        return [f"{name}: {describe_type(dtype)}" for name, dtype in zip(X.columns, X.dtypes, strict=True)]
+        return [f"{name}: {describe_cell_type(dtype)}" for name, dtype in zip(X.columns, X.dtypes, strict=True)]
     return []
 
 
-def as_table(rows: Any) -> NDArray[Any]:
-    """Returns an array as it is, and a list of rows as an array of objects. ValueError if rows differ in length."""
+def as_table_of_cells(rows: Any) -> NDArray[Any]:
+    """Returns an array as it is, and a list of rows as an array of objects. Raises ValueError if rows
+    differ in length."""
     return rows if isinstance(rows, np.ndarray) else np.array(rows, dtype=object)
 
 
@@ -74,17 +75,17 @@ def match_cells(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
     if kinds <= set(NUMERIC) or (len(kinds) == 1 and "O" not in kinds):
         return np.asarray(one == other, dtype=np.bool_)
     pairs = zip(one.tolist(), other.tolist(), strict=True)
-    return np.fromiter(starmap(_is_equal, pairs), np.bool_, count=len(one))
+    return np.fromiter(starmap(_is_equal_cell, pairs), np.bool_, count=len(one))
 
 
-def _is_equal(one: Any, other: Any) -> bool:
+def _is_equal_cell(one: Any, other: Any) -> bool:
     """Returns whether two cells are equal. Cells that cannot be compared count as different."""
     return bool((found := operator.eq(one, other)) is True or (isinstance(found, np.bool_) and found))
 
 
-def as_label(cell: Any) -> tuple[str, Any]:
-    """Returns the kind of a label, and the label as a plain value of that kind. TypeError for an object that is not a
-    label."""
+def as_label_of_cell(cell: Any) -> tuple[str, Any]:
+    """Returns the kind of a label, and the label as a plain value of that kind. Raises TypeError for an object that is
+    not a label."""
     if isinstance(cell, (bool, np.bool_)):
         return "truth value", bool(cell)
     if isinstance(cell, (int, np.integer)) and int(cell) in WHOLE:
@@ -96,21 +97,22 @@ def as_label(cell: Any) -> tuple[str, Any]:
     raise TypeError("no label")
 
 
-def as_labels_of_one_kind(cells: Iterable[Any]) -> NDArray[Any]:
-    """Returns labels without a type as an array of the one type that each of them has by itself. TypeError if two have
-    different types, or one is not a label: no label is changed to go with the others."""
-    found = [as_label(cell) for cell in cells]
+def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
+    """Returns labels as an array of their type, which each label has by itself. No label is converted to the type of
+    the others. Raises TypeError if two labels have different types, or if a cell is not a label."""
+    found = [as_label_of_cell(cell) for cell in cells]
     if len({kind for kind, _ in found}) > 1:
         raise TypeError("labels of several kinds")
     return np.array([label for _, label in found])
 
 
-def as_targets(cells: Any) -> NDArray[Any]:
-    """Returns targets as an array: lists of one kind of label in the type of that kind, and others as objects."""
+def as_targets_of_records(cells: Any) -> NDArray[Any]:
+    """Returns targets as an array. A list of labels of one kind gets the type of that kind, and any other list becomes
+    an array of objects."""
     if not isinstance(cells, (list, tuple)):
         return np.asarray(cells)
     try:
-        return as_labels_of_one_kind(cells)
+        return as_labels_of_one_cell_kind(cells)
     except TypeError:
         return np.fromiter(cells, dtype=object, count=len(cells))
 
@@ -125,20 +127,21 @@ def convert_cells_to_text(column: Any) -> list[str]:
 
 
 def convert_cell_to_text(cell: Any) -> str:
-    """Returns one cell as text, "" if it is missing. TypeError unless it is a text, a number or missing."""
+    """Returns one cell as text, which is "" for a missing cell. Raises TypeError unless the cell is a text, a number or
+    missing."""
     try:
         missing = cell is None or bool(cell != cell)
     except (TypeError, ValueError):
         if type(cell).__name__ != "NAType":  # pandas' NA, which compares with nothing
             raise TypeError(f"X must hold texts or numbers: a cell is a {type(cell).__name__}") from None
         missing = True
-    return "" if missing else convert_value_to_text(cell).strip()
+    return "" if missing else convert_cell_value_to_text(cell).strip()
 
 
-def convert_value_to_text(cell: Any) -> str:
-    """Returns ``convert_to_text`` of a cell. Its error for a number with more digits than Python writes names no
-    digit."""
+def convert_cell_value_to_text(cell: Any) -> str:
+    """Returns ``write_cell_as_text`` of a cell. If the cell is a number with more digits than Python writes, the
+    error does not quote them."""
     try:
-        return convert_to_text(cell)
+        return write_cell_as_text(cell)
     except ValueError:
         raise ValueError("a cell must be written in fewer digits than that number has") from None

@@ -21,7 +21,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberColumn:
     """A numeric column with its bounds."""
 
     name: str
@@ -49,7 +49,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Category:
+class CategoryColumn:
     """A text column with its categories. A text that is not among them becomes a row of zeros."""
 
     name: str
@@ -73,7 +73,7 @@ class Category:
         return out
 
 
-Column = Number | Category
+Column = NumberColumn | CategoryColumn
 """Type of a column whose encoding is known."""
 LEARN: Final = "learn"
 """Value that stands in a declaration in place of what is to be learned with noise."""
@@ -93,7 +93,7 @@ class LearnedColumn:
     missing: Fill | None = None
 
 
-def run_all_attempts(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
+def run_attempts_for_columns(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
     """Returns the results of all ``attempts``. Raises one ValueError that lists the errors of all attempts.
 
     The caller's user can thus correct all of them at once.
@@ -125,53 +125,64 @@ def plan_columns(
     unless ``every`` is True, which says that every column must be declared.
     """
     fills = fills or {}
-    run_all_attempts(
+    run_attempts_for_columns(
         [partial(rows.get_column, name) for name in dict.fromkeys((label, *categories, *bounds, *dropped, *fills))]
     )
     if label in {*categories, *bounds, *dropped, *fills}:
         raise ValueError(f"column {label!r} is the label and cannot be a feature as well")
 
-    def plan_column(name: str) -> Column | LearnedColumn:
-        """Returns the encoding of one column, which is declared or is to be learned.
-
-        Raises ValueError if the declarations about the column contradict each other.
-        """
-        ways = [name in categories, name in bounds, name in dropped]
-        if sum(ways) > 1:
-            kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
-            raise ValueError(f"column {name!r} is both {' and '.join(kinds)}")
-        if name in fills and (name in categories or name in dropped):
-            raise ValueError(f"column {name!r} holds no numbers, so none can stand for those that are missing")
-        if name in categories:
-            known = categories[name]
-            return LearnedColumn(name, True) if known == LEARN else Category(name, known)
-        if name in bounds:
-            given, fill = bounds[name], fills.get(name)
-            if given == LEARN or fill == LEARN:
-                return LearnedColumn(name, False, given, fill)
-            return Number(name, *given, fill)
-        if every:
-            raise ValueError(f"column {name!r} is not declared: give it bounds or categories, or drop it")
-        if not name:
-            raise ValueError(
-                'a column has no name, as the index that pandas writes: leave it out, --drop "", or declare it, as '
-                "--bounds =LOW:HIGH"
-            )
-        values = rows.read_numbers(name, allow_missing=True)
-        if ((values < 0) | (values > 1)).any():
-            raise ValueError(
-                f"column {name!r} goes beyond [0, 1] and has no bounds: give public ones, "
-                f"--bounds {name}=LOW:HIGH, chosen without looking at the data, or --learn-bounds {name}"
-            )
-        fill = fills.get(name)
-        return LearnedColumn(name, False, (0.0, 1.0), fill) if fill == LEARN else Number(name, 0.0, 1.0, fill)
-
     both = {name for name in dropped if name in categories or name in bounds}
     names = [name for name in rows.columns if name != label and (name not in dropped or name in both)]
-    columns = run_all_attempts([partial(plan_column, name) for name in names])
+    columns = run_attempts_for_columns(
+        [partial(_plan_column, name, rows, categories, bounds, dropped, fills, every) for name in names]
+    )
     if not columns:
         raise ValueError(f"{rows.file}: no column but the label {label!r}")
     return tuple(columns)
+
+
+def _plan_column(
+    name: str,
+    rows: Rows,
+    categories: Mapping[str, tuple[str, ...] | Literal["learn"]],
+    bounds: Mapping[str, Bounds],
+    dropped: Collection[str],
+    fills: Mapping[str, Fill],
+    every: bool,
+) -> Column | LearnedColumn:
+    """Returns the encoding of one column, which is declared or is to be learned.
+
+    Raises ValueError if the declarations about the column contradict each other.
+    """
+    ways = [name in categories, name in bounds, name in dropped]
+    if sum(ways) > 1:
+        kinds = [kind for kind, way in zip(("categorical", "bounded", "dropped"), ways, strict=True) if way]
+        raise ValueError(f"column {name!r} is both {' and '.join(kinds)}")
+    if name in fills and (name in categories or name in dropped):
+        raise ValueError(f"column {name!r} holds no numbers, so none can stand for those that are missing")
+    if name in categories:
+        known = categories[name]
+        return LearnedColumn(name, True) if known == LEARN else CategoryColumn(name, known)
+    if name in bounds:
+        given, fill = bounds[name], fills.get(name)
+        if given == LEARN or fill == LEARN:
+            return LearnedColumn(name, False, given, fill)
+        return NumberColumn(name, *given, fill)
+    if every:
+        raise ValueError(f"column {name!r} is not declared: give it bounds or categories, or drop it")
+    if not name:
+        raise ValueError(
+            'a column has no name, as the index that pandas writes: leave it out, --drop "", or declare it, as '
+            "--bounds =LOW:HIGH"
+        )
+    values = rows.read_numbers(name, allow_missing=True)
+    if ((values < 0) | (values > 1)).any():
+        raise ValueError(
+            f"column {name!r} goes beyond [0, 1] and has no bounds: give public ones, "
+            f"--bounds {name}=LOW:HIGH, chosen without looking at the data, or --learn-bounds {name}"
+        )
+    fill = fills.get(name)
+    return LearnedColumn(name, False, (0.0, 1.0), fill) if fill == LEARN else NumberColumn(name, 0.0, 1.0, fill)
 
 
 def encode_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDArray[np.float64]:
@@ -179,9 +190,9 @@ def encode_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool
 
     def encode_column(column: Column) -> NDArray[np.float64]:
         """Returns the features of one column."""
-        if isinstance(column, Number):
+        if isinstance(column, NumberColumn):
             allowed = allow_missing or column.missing is not None
             return column.encode_values(rows.read_numbers(column.name, allow_missing=allowed))
         return column.encode_values(rows.get_column(column.name))
 
-    return np.column_stack(run_all_attempts([partial(encode_column, column) for column in columns]))
+    return np.column_stack(run_attempts_for_columns([partial(encode_column, column) for column in columns]))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import Block, Blocks
-from .views import View
+from .views import BlockView
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 RESERVE = 2**30
@@ -29,14 +29,16 @@ def cache_decoded_blocks(fit: Fit) -> Fit:
 
     @wraps(fit)
     def run_on_cached_blocks(first: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        with _copy_to_file(X) if isinstance(X, Blocks) and X.copied and not X.texts else nullcontext(X) as blocks:
+        with (
+            _copy_blocks_to_file(X) if isinstance(X, Blocks) and X.copied and not X.texts else nullcontext(X) as blocks
+        ):
             return fit(first, blocks, *args, **kwargs)
 
     return cast(Fit, run_on_cached_blocks)
 
 
 @contextmanager
-def _copy_to_file(blocks: Blocks) -> Iterator[Blocks]:
+def _copy_blocks_to_file(blocks: Blocks) -> Iterator[Blocks]:
     """Yields blocks that copy themselves to a temporary file, or ``blocks`` itself if no file can be created.
 
     The file has no name, so that no other process can open it, and is removed when this process ends.
@@ -44,7 +46,7 @@ def _copy_to_file(blocks: Blocks) -> Iterator[Blocks]:
     file = None
     with suppress(OSError):  # no folder may be writable
         # Only this process can read the file. Without a buffer a failed write raises its error at once.
-        file = tempfile.TemporaryFile(buffering=0, dir=_find_folder())  # noqa: SIM115
+        file = tempfile.TemporaryFile(buffering=0, dir=_find_folder_of_copy())  # noqa: SIM115
     if file is None:
         yield blocks
         return
@@ -52,12 +54,12 @@ def _copy_to_file(blocks: Blocks) -> Iterator[Blocks]:
         yield CopiedBlocks(blocks, file)
 
 
-def _find_folder() -> str:
+def _find_folder_of_copy() -> str:
     """Returns the folder of the copy: TMPDIR if it is set, even if it is not writable, and else Python's choice."""
     return os.environ.get("TMPDIR") or tempfile.gettempdir()
 
 
-class CopiedBlocks(View):
+class CopiedBlocks(BlockView):
     """A view of ``blocks`` that writes them to ``file`` in its first pass, and reads the file in later passes.
 
     If the blocks cannot be written, because the disk is nearly full or the targets are Python objects, every pass reads
@@ -91,7 +93,7 @@ class CopiedBlocks(View):
     def _write_block(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
         """Writes a block, and returns whether this succeeded. If it failed, the file is emptied to free the disk."""
         with suppress(OSError):
-            if not y.dtype.hasobject and shutil.disk_usage(_find_folder()).free - x.nbytes - y.nbytes > RESERVE:
+            if not y.dtype.hasobject and shutil.disk_usage(_find_folder_of_copy()).free - x.nbytes - y.nbytes > RESERVE:
                 for array in (x, y):
                     rest = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                     while len(rest):

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def as_numbers(X: Any) -> NDArray[Any]:
-    """Returns X as float32 if it has that dtype, else as float64. Errors do not quote a cell.
+def as_table_of_numbers(X: Any) -> NDArray[Any]:
+    """Returns X as float32 if it has that dtype, and as float64 otherwise. Errors do not quote a cell.
 
-    Without a dtype X becomes float64 cell by cell: a type that NumPy chose would depend on all cells."""
+    If X has no dtype, each cell becomes a float64 by itself, because a type that NumPy chose would depend on all cells.
+    """
     try:
         array = np.asarray(X) if hasattr(X, "dtype") or hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
         if array.dtype not in (np.float32, np.float64) and array.dtype.kind != "c":
             array = array.astype(np.float64)
-    except TypeError as error:  # names a type, not a value
+    except TypeError as error:  # NumPy's message names a type, and quotes no value
         raise TypeError(f"X must be a 2-D array of numbers: {error}") from None
     except (ValueError, OverflowError):
         raise ValueError("X must be a 2-D array of numbers: a cell is not a number, or rows differ in length") from None
@@ -26,16 +27,16 @@ def as_numbers(X: Any) -> NDArray[Any]:
     return array
 
 
-def convert_targets_to_doubles(y: Any) -> Any:
-    """Returns a list of targets as doubles, each converted by itself; anything else as it is. ValueError if a target is
-    not a number."""
+def convert_record_targets_to_doubles(y: Any) -> Any:
+    """Returns a list of targets as doubles, each of which is converted by itself. Targets that are not in a list are
+    returned unchanged. Raises ValueError if a target is not a number."""
     try:
         return np.asarray(y, dtype=np.float64) if isinstance(y, (list, tuple)) else y
     except (TypeError, ValueError, OverflowError):
         raise ValueError("y must hold numbers, one for each record") from None
 
 
-def check_names(X: Any) -> None:
+def check_column_names(X: Any) -> None:
     """Raises ValueError for a data frame that has columns of the same name."""
     names = [str(name) for name in columns] if (columns := getattr(X, "columns", None)) is not None else []
     twice = sorted(name for name, times in Counter(names).items() if times > 1)

@@ -12,10 +12,16 @@ from typing import Any, Literal
 import numpy as np
 
 from .._support import _check
-from .._support.strict_json import check_entries, check_format, construct_object, read_file, read_value
-from .columns import LEARN, Bounds, Fill, Number, run_all_attempts
+from .._support.strict_json import (
+    check_json_entries,
+    check_json_format,
+    construct_from_json,
+    read_json_file,
+    read_json_value,
+)
+from .columns import LEARN, Bounds, Fill, NumberColumn, run_attempts_for_columns
 from .sources.rows import Rows
-from .text import MISSING, NO_VALUE, join_names, parse_cell_number
+from .text import MISSING, NO_VALUE, join_column_names, parse_cell_number
 
 FORMAT = 1
 """Number of the format of a schema. Files with another number are refused."""
@@ -69,39 +75,39 @@ class Schema:
     @classmethod
     def read(cls, path: Path) -> Schema:
         """Returns the schema in a file. Raises one ValueError, which names the file, for all errors in it."""
-        return read_file(path, cls._from_plain)
+        return read_json_file(path, cls._from_plain)
 
     @classmethod
     def _from_plain(cls, plain: Any) -> Schema:
         """Returns the schema that the values of a file state. Raises one ValueError for all errors in them."""
-        check_format(plain, "tightdp_schema", FORMAT, "`tightdp schema`")
+        check_json_format(plain, "tightdp_schema", FORMAT, "`tightdp schema`")
         if "draft" in plain:
             raise ValueError("is a draft that nobody has reviewed: check each entry, and delete the entry 'draft'")
-        check_entries("text", plain, ("tightdp_schema", "label", "classes", "columns"))
+        check_json_entries("text", plain, ("tightdp_schema", "label", "classes", "columns"))
         if not isinstance(plain["columns"], dict):
             raise ValueError(f"columns must be an object, got {_check.describe_value(plain['columns'])}")
-        reads: list[Any] = [partial(read_value, str, plain["label"], "label")]
-        reads += [partial(_read_values, "classes", plain["classes"], 2)]
-        reads += [partial(_read_column, name, how) for name, how in plain["columns"].items()]
-        label, classes, *columns = run_all_attempts(reads)
+        reads: list[Any] = [partial(read_json_value, str, plain["label"], "label")]
+        reads += [partial(_read_schema_values, "classes", plain["classes"], 2)]
+        reads += [partial(_read_schema_column, name, how) for name, how in plain["columns"].items()]
+        label, classes, *columns = run_attempts_for_columns(reads)
 
-        def select_entry(entry: str) -> dict[str, Any]:
+        def select_schema_entry(entry: str) -> dict[str, Any]:
             """Returns the values of one entry, for the columns that have this entry."""
             return {name: how[entry] for name, how in columns if entry in how}
 
         return cls(
             label,
             classes,
-            select_entry("bounds"),
-            select_entry("categories"),
-            frozenset(select_entry("drop")),
-            select_entry("missing"),
+            select_schema_entry("bounds"),
+            select_schema_entry("categories"),
+            frozenset(select_schema_entry("drop")),
+            select_schema_entry("missing"),
         )
 
 
-def _read_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
+def _read_schema_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
     """Returns the name of a column, and the entries of its declaration."""
-    at = f"columns[{read_value(str, name, 'columns')!r:.100}]"
+    at = f"columns[{read_json_value(str, name, 'columns')!r:.100}]"
     form = next((each for each in _FORMS if isinstance(plain, dict) and each.keys() == plain.keys()), None)
     if form is None:
         raise ValueError(
@@ -109,17 +115,19 @@ def _read_column(name: str, plain: Any) -> tuple[str, Mapping[str, Any]]:
             'categories may be "learn", and numbers may have {"missing": NUMBER} or {"missing": "learn"}'
         )
     if "categories" in form:
-        return name, {"categories": _read_values(f"{at}.categories", plain["categories"], 1)}
-    found = {entry: read_value(hint, plain[entry], f"{at}.{entry}") for entry, hint in form.items()}
+        return name, {"categories": _read_schema_values(f"{at}.categories", plain["categories"], 1)}
+    found = {entry: read_json_value(hint, plain[entry], f"{at}.{entry}") for entry, hint in form.items()}
     if found.get("bounds", LEARN) != LEARN:
         low, high = found["bounds"]
-        construct_object(Number, {"name": name, "low": low, "high": high}, at)  # raises an error for bad bounds
+        construct_from_json(
+            NumberColumn, {"name": name, "low": low, "high": high}, at
+        )  # raises an error for bad bounds
     return name, found
 
 
-def _read_values(name: str, plain: Any, least: int) -> Values:
+def _read_schema_values(name: str, plain: Any, least: int) -> Values:
     """Returns labels or the categories of a column. Raises ValueError unless there are at least ``least``."""
-    values: Values = read_value(Values, plain, name)
+    values: Values = read_json_value(Values, plain, name)
     if values == LEARN:
         return values
     if not least <= len(values) <= MOST or len(set(values)) < len(values):
@@ -135,9 +143,11 @@ def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
     With ``learn`` the draft says what kind each column is, and holds no values of the records.
     """
     labels = sorted(set(rows.get_column(label)).difference(NO_VALUE))
-    names = find_identifiers(rows, label)
-    marked = f" Dropped as identifiers, since their values all differ: {join_names(names)}." if names else ""
-    columns = {name: _draft_column(cells, learn, rows.decimal) for name, cells in rows.columns.items() if name != label}
+    names = find_identifier_columns(rows, label)
+    marked = f" Dropped as identifiers, since their values all differ: {join_column_names(names)}." if names else ""
+    columns = {
+        name: _draft_schema_column(cells, learn, rows.decimal) for name, cells in rows.columns.items() if name != label
+    }
     return {
         "tightdp_schema": FORMAT,
         "draft": (KINDS if learn else DRAFT) + marked,
@@ -147,15 +157,17 @@ def draft_schema(rows: Rows, label: str, learn: bool = False) -> dict[str, Any]:
     }
 
 
-def find_identifiers(rows: Rows, label: str) -> list[str]:
+def find_identifier_columns(rows: Rows, label: str) -> list[str]:
     """Returns the columns of texts or integers in which no value occurs twice, such as patient numbers and names.
 
     Columns of numbers with decimals are taken for measurements, and not for identifiers.
     """
-    return [name for name, cells in rows.columns.items() if name != label and _is_identifier(cells, rows.decimal)]
+    return [
+        name for name, cells in rows.columns.items() if name != label and _is_identifier_column(cells, rows.decimal)
+    ]
 
 
-def _is_identifier(cells: list[str], decimal: str) -> bool:
+def _is_identifier_column(cells: list[str], decimal: str) -> bool:
     """Returns whether a column looks like an identifier: all values differ, and are texts or whole numbers."""
     known = [cell for cell in cells if cell.lower() not in MISSING]
     if len(known) < FEWEST or len(set(known)) < len(known):
@@ -164,7 +176,7 @@ def _is_identifier(cells: list[str], decimal: str) -> bool:
     return any(number is None for number in numbers) or all(DIGITS.fullmatch(cell) for cell in known)
 
 
-def _draft_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
+def _draft_schema_column(cells: list[str], learn: bool, decimal: str) -> dict[str, Any]:
     """Returns the draft for one column: bounds for numbers, categories for few distinct texts, or else "drop".
 
     If some cells of a column of numbers are missing, the draft includes a number that replaces missing ones.

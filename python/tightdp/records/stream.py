@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from .._core import RandomStream, random_integers
 from ..models.records import Records
 from ..release.noise import RandomSource
-from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights, split_weights
-from .views import CountedBlocks, Look, View
+from .blocks import WEIGHTS, Block, Blocks, Lengths, Rows, scale_weights_of_records, split_weights_of_records
+from .views import BlockView, CountedBlocks, Look
 
 AHEAD = 2**28
-"""Bytes of features that are gathered ahead for later steps, so that a pass over files serves many steps."""
+"""Number of bytes of features that one pass over files gathers for later steps."""
 COINS = 2**20
 """Number of coins that are drawn at once."""
 
@@ -35,21 +35,22 @@ Part = Callable[[Records], Integers]
 
 @dataclass(frozen=True)
 class BlockSum:
-    """A function of a block that returns the block's part of a sum. It may be sent to another process, so it holds
-    nothing private."""
+    """A function of a block that returns the block's part of a sum.
+
+    It holds nothing private, because it may be sent to another process."""
 
     prepare: Prepare
     part: Part
     size: int | None
-    """Number of records that are summed together. None for all records of the block."""
+    """Number of records that are summed together. With None, all records of the block are."""
     center: NDArray[np.float64] | None
     largest: float
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> Integers:
-        targets, weights = split_weights(targets)
+        targets, weights = split_weights_of_records(targets)
         records = self.prepare(features, targets)
         if weights is not None and isinstance(records, Records):
-            records = records.multiply_weights(scale_weights(weights, self.largest))
+            records = records.multiply_weights(scale_weights_of_records(weights, self.largest))
         if self.center is not None:
             records = records.center_features(self.center)
         pieces = [records] if self.size is None or not len(records) else records.split_into_pieces(self.size)
@@ -57,14 +58,15 @@ class BlockSum:
         return found[0] if len(found) == 1 else np.sum(found, axis=0, dtype=np.int64)
 
 
-class Stream:
-    """Records in blocks for an oracle: sums over all of them, or over Poisson batches. ``blocks`` have been counted.
+class RecordStream:
+    """Records in blocks, which an oracle sums over all records or over Poisson batches.
 
-    ``largest`` is the declared largest weight, where blocks hold weights.
+    The records of ``blocks`` have been counted. ``largest`` is the declared largest weight, which matters only if the
+    blocks hold weights.
     """
 
     def __init__(
-        self, blocks: View, prepare: Prepare, center: NDArray[np.float64] | None = None, largest: float = 1.0
+        self, blocks: BlockView, prepare: Prepare, center: NDArray[np.float64] | None = None, largest: float = 1.0
     ) -> None:
         self._blocks, self._prepare, self._center, self._largest = blocks, prepare, center, largest
         self.has_weights = blocks.weighted or getattr(prepare, "weights", None) is not None
@@ -74,17 +76,19 @@ class Stream:
         self._gathered: dict[float, Iterator[Block]] = {}
 
     @classmethod
-    def from_blocks(cls, blocks: Blocks, prepare: Prepare, check: Look | None = None, largest: float = 1.0) -> Stream:
-        """Makes a stream after a pass that applies ``check`` to the targets of each block. There is no pass if an
-        earlier one applied the same ``check``."""
+    def from_blocks(
+        cls, blocks: Blocks, prepare: Prepare, check: Look | None = None, largest: float = 1.0
+    ) -> RecordStream:
+        """Makes a stream after a pass that applies ``check`` to the targets of each block. The pass is
+        skipped if an earlier pass applied the same ``check``."""
         return cls(scan_blocks(blocks, check)[0], prepare, largest=largest)
 
     def __len__(self) -> int:
         return int(self._lengths.sum())
 
-    def center_features(self, center: NDArray[np.float64]) -> Stream:
+    def center_features(self, center: NDArray[np.float64]) -> RecordStream:
         """Returns the same records with ``center`` subtracted from their features."""
-        return Stream(self._blocks, self._prepare, center, self._largest)
+        return RecordStream(self._blocks, self._prepare, center, self._largest)
 
     def sum_over_batch(
         self, part: Part, length: int, source: RandomSource, probability: float = 1.0, size: int | None = None
@@ -103,10 +107,11 @@ class Stream:
         return self._blocks.map_each_block(BlockSum(self._prepare, part, None, self._center, self._largest))
 
     def _sum_samples(self, work: BlockSum, source: RandomSource, probability: float) -> Iterable[Integers]:
-        """Yields the sums over a Poisson batch; batches of later steps are gathered in the same pass."""
+        """Yields the parts of the sum over a Poisson batch. The batches of later steps are gathered in the same
+        pass."""
         if self._blocks.remote:
             ends = np.cumsum(self._lengths)
-            rows = draw_rows(source.stream(), probability, len(self))
+            rows = draw_rows_of_batch(source.stream(), probability, len(self))
             parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
             starts = ends - self._lengths
             yield from self._blocks.map_each_block(
@@ -116,39 +121,43 @@ class Stream:
         ready = self._gathered.get(probability)
         if ready is None or (batch := next(ready, None)) is None:
             several = self._count_batches_ahead(probability) if self._blocks.ahead else 1
-            batches = [draw_rows(source.stream(), probability, len(self)) for _ in range(several)]
+            batches = [draw_rows_of_batch(source.stream(), probability, len(self)) for _ in range(several)]
             ready = self._gathered[probability] = self._blocks.gather_batches(batches)
             batch = next(ready)
         yield work(*batch)
 
     def _count_batches_ahead(self, probability: float) -> int:
-        """Returns the number of batches with ``AHEAD`` bytes of features on average, but at most those of one epoch."""
+        """Returns the number of batches that have ``AHEAD`` bytes of features on average, but at most those of an
+        epoch."""
         each = probability * len(self) * self.width * np.dtype(self._blocks.dtype).itemsize
         return math.ceil(min(max(1.0, AHEAD / max(float(each), 1.0)), 1 / probability))
 
 
 @dataclass(frozen=True)
-class _FirstPass:
-    """First pass on a block: returns the number of its records, whether a weight is above 0, and the result of a
-    look."""
+class _FirstPassOverBlock:
+    """A function of a block for the first pass. It returns the number of records, whether a weight is above 0, and the
+    result of ``look``."""
 
     look: Look | None
 
     def __call__(self, features: NDArray[Any], targets: NDArray[Any]) -> tuple[int, bool, Any]:
-        plain, weights = split_weights(targets)
+        plain, weights = split_weights_of_records(targets)
         found = None if self.look is None or not len(plain) else self.look(features, plain)
         return len(plain), weights is None or bool(weights.any()), found
 
 
-def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
-    """Returns the blocks for later passes, and the results of ``look`` for those that have records.
+def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[BlockView, list[Any]]:
+    """Returns the blocks for later passes, and the results of ``look`` for the blocks that have records.
 
-    It takes one pass, or none if all of this is known. ValueError if no block has a record, or no weight is above 0.
+    This takes one pass, or no pass if an earlier one has found all of it. Raises ValueError if no block has a record,
+    or if no weight is above 0.
     """
-    if isinstance(blocks, View) and blocks.block_lengths is not None:
+    if isinstance(blocks, BlockView) and blocks.block_lengths is not None:
         known = [] if look is None else blocks.find_look_results(look)
-        return blocks, [seen for n, _, seen in blocks.map_each_block(_FirstPass(look)) if n] if known is None else known
-    passed = list(blocks.map_each_block(_FirstPass(look)))
+        return blocks, [
+            seen for n, _, seen in blocks.map_each_block(_FirstPassOverBlock(look)) if n
+        ] if known is None else known
+    passed = list(blocks.map_each_block(_FirstPassOverBlock(look)))
     lengths, found = np.array([n for n, _, _ in passed], np.int64), [seen for n, _, seen in passed if n]
     if not lengths.any():
         raise ValueError("X must hold at least one record, got none")
@@ -157,11 +166,11 @@ def scan_blocks(blocks: Blocks, look: Look | None) -> tuple[View, list[Any]]:
     return CountedBlocks(blocks, lengths, look, found), found
 
 
-def draw_rows(stream: RandomStream, probability: float, records: int) -> Rows:
+def draw_rows_of_batch(stream: RandomStream, probability: float, records: int) -> Rows:
     """Returns the ascending row numbers of a Poisson batch.
 
-    They are those of ``RandomSource.bernoulli``, but only ``COINS`` coins are in memory together. Record k has coin k
-    of the stream, for any split into blocks."""
+    The rows are those that ``RandomSource.bernoulli`` draws, but only ``COINS`` coins are in memory at a time. Record k
+    gets coin k of the stream, however the records are divided into blocks."""
     threshold, found = np.uint64(math.floor(Fraction(probability) * 2**64)), [np.zeros(0, np.intp)]
     for first in range(0, records, COINS):
         coins = random_integers(stream, first, min(COINS, records - first))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 EXACT = 2.0**64
-"""Whole floats below this number are spelled as integers, which have 64 bits."""
+"""Bound on the whole floats that are written as integers."""
 MISSING = frozenset({"", "?", "-", ".", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null", "none"})
 """Texts that stand for a missing number, in lower case."""
 NO_VALUE = ("", "?")
@@ -20,17 +20,21 @@ SHOWN = 50
 """Largest number of names that one message lists."""
 
 
-def convert_to_text(cell: Any) -> str:
-    """Returns ``str`` of a cell, but spells whole floats as integers: a column of integers becomes one of floats if a
-    cell is missing, and must keep its categories."""
+def write_cell_as_text(cell: Any) -> str:
+    """Returns ``str`` of a cell, except that whole floats are written as integers.
+
+    A data frame turns a column of integers into floats if a cell is missing, and the column must keep its categories.
+    """
     if isinstance(cell, (float, np.floating)) and abs(float(cell)) < EXACT and cell.is_integer():
         return str(int(cell))
     return str(cell)
 
 
 def parse_cell_number(cell: str, decimal: str = ".") -> float | None:
-    """Returns a cell as a number; None for text, and for 1_0, which only Python reads as a number. If ``decimal`` is a
-    comma, a point would separate thousands or decimals, and a cell that has one counts as text."""
+    """Returns a cell as a number, or None for text. A cell such as 1_0, which only Python reads as a number, is text.
+
+    If ``decimal`` is a comma, a cell with a point is text too, because the point could separate thousands or decimals.
+    """
     if decimal == ",":
         cell = "_" if "." in cell else cell.replace(",", ".")
     try:
@@ -39,23 +43,27 @@ def parse_cell_number(cell: str, decimal: str = ".") -> float | None:
         return None
 
 
-def join_names(names: Iterable[str]) -> str:
-    """Returns the names of columns for an error. If one of them is a number, as in a file without a line of names, they
-    may be the cells of a record, and are not quoted."""
+def join_column_names(names: Iterable[str]) -> str:
+    """Returns the names of columns as one text for an error message.
+
+    If one of the names is a number, the file may have no line of names. Its first line may then be a record, so the
+    names are not quoted."""
     found = list(names)
-    cells = found if len(found) > 1 else re.split(r"[\s;|]+", " ".join(found))  # one name may be a line of many
+    cells = (
+        found if len(found) > 1 else re.split(r"[\s;|]+", " ".join(found))
+    )  # a single name may be a whole line, with another delimiter than was expected
     if any(parse_cell_number(cell) is not None for cell in cells):
         return f"{len(found):,} that are not listed, as the first line holds numbers: it must hold the names"
     more = f", and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
     return ", ".join(name or "''" for name in found[:SHOWN]) + more
 
 
-def find_repeated_names(names: Iterable[str]) -> list[str]:
+def find_repeated_column_names(names: Iterable[str]) -> list[str]:
     """Returns the names that occur more than once, sorted."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
-def is_encoding(name: Any) -> bool:
+def is_text_encoding(name: Any) -> bool:
     """Tells whether the name is that of an encoding of texts."""
     try:
         return bool(codecs.lookup(name)._is_text_encoding)

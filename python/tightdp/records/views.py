@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core import RandomStream, random_integers
-from .blocks import Block, Blocks, Lengths, Rows, convert_to_dense, join_weights, keep_block, validate_weights
+from .blocks import (
+    Block,
+    Blocks,
+    Lengths,
+    Rows,
+    convert_block_to_dense,
+    join_weights_of_records,
+    keep_block,
+    validate_weights_of_records,
+)
 
 T = TypeVar("T")
 Look = Callable[[NDArray[Any], NDArray[Any]], Any]
@@ -23,7 +32,7 @@ Look = Callable[[NDArray[Any], NDArray[Any]], Any]
 fact holds for views too."""
 
 
-class View(Blocks):
+class BlockView(Blocks):
     """Base of blocks that are computed from other blocks."""
 
     def __init__(self, blocks: Blocks) -> None:
@@ -35,14 +44,14 @@ class View(Blocks):
     @property
     def block_lengths(self) -> Lengths | None:
         """The number of records of each block, or None if no pass has counted them yet."""
-        return self._blocks.block_lengths if isinstance(self._blocks, View) else None
+        return self._blocks.block_lengths if isinstance(self._blocks, BlockView) else None
 
     def find_look_results(self, look: Look) -> list[Any] | None:
         """Returns the results that ``look`` had in an earlier pass, or None if no pass has called it."""
-        return self._blocks.find_look_results(look) if isinstance(self._blocks, View) else None
+        return self._blocks.find_look_results(look) if isinstance(self._blocks, BlockView) else None
 
 
-class CountedBlocks(View):
+class CountedBlocks(BlockView):
     """A view of blocks whose records an earlier pass has counted.
 
     Later passes raise RuntimeError if they find other numbers of records.
@@ -74,7 +83,7 @@ class CountedBlocks(View):
         return self._blocks.gather_batches(batches, self._lengths)
 
 
-class MappedBlocks(View):
+class MappedBlocks(BlockView):
     """A view of the same records with new features, which a function computes for each row separately.
 
     The new features are numbers, except for the columns in ``texts``.
@@ -115,7 +124,7 @@ class _MappedFeatures:
     dtype: np.dtype[Any]
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return convert_to_dense(self.function(rows) if len(rows) else np.zeros((0, self.width)), self.dtype)
+        return convert_block_to_dense(self.function(rows) if len(rows) else np.zeros((0, self.width)), self.dtype)
 
 
 @dataclass(frozen=True)
@@ -129,14 +138,14 @@ class _AfterMapping:
         return self.function(self.made(features), targets)
 
 
-class WeightedBlocks(View):
+class WeightedBlocks(BlockView):
     """A view of the same records with weights. There is one weight for each record, in the order of the records."""
 
     def __init__(self, blocks: Blocks, weights: Any) -> None:
         if blocks.weighted or blocks.remote:
             raise ValueError("sample_weight must be left out where blocks have weights, and given to DaskBlocks")
         super().__init__(blocks)
-        self._weights, self.weighted = validate_weights(weights, np.size(weights)), True
+        self._weights, self.weighted = validate_weights_of_records(weights, np.size(weights)), True
 
     def __iter__(self) -> Iterator[Block]:
         start = 0
@@ -146,7 +155,7 @@ class WeightedBlocks(View):
             start += len(x)
             if len(here) < len(x):
                 break
-            yield x, join_weights(y, here)
+            yield x, join_weights_of_records(y, here)
         if start != len(self._weights):
             raise ValueError(
                 f"sample_weight must have one number for each record: got {len(self._weights)}, and there are "
@@ -155,10 +164,10 @@ class WeightedBlocks(View):
 
     def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
         for rows, (x, y) in zip(batches, self._blocks.gather_batches(batches, lengths), strict=True):
-            yield x, join_weights(y, self._weights[rows])
+            yield x, join_weights_of_records(y, self._weights[rows])
 
 
-class RandomSubset(Sequence[Rows]):
+class RandomRecordSubset(Sequence[Rows]):
     """The rows of each block that a random subset of the records has, for blocks of the given ``lengths``.
 
     A coin is drawn for each record: heads with the given ``probability``. The subset consists of the records with heads
@@ -194,10 +203,10 @@ class RandomSubset(Sequence[Rows]):
         return np.concatenate([np.zeros(0, np.intp), *found])
 
 
-class SelectedRows(View):
+class SelectedRows(BlockView):
     """A view of the records of a random subset, which may be empty."""
 
-    def __init__(self, blocks: Blocks, rows: RandomSubset) -> None:
+    def __init__(self, blocks: Blocks, rows: RandomRecordSubset) -> None:
         super().__init__(blocks)
         self._rows = rows
 
@@ -227,9 +236,10 @@ class SelectedRows(View):
 
 @dataclass(frozen=True)
 class _SelectedAgain(Sequence[Rows]):
-    """The rows of each block that are chosen from a random subset: ``chosen[i]`` are numbers in that of block i."""
+    """Some rows of a random subset, for each block. ``chosen[i]`` are numbers among the rows that the subset has in
+    block i."""
 
-    rows: RandomSubset
+    rows: RandomRecordSubset
     chosen: Sequence[Rows]
 
     def __len__(self) -> int:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..records.columns import Category, Column
-from .wording import format_exactly, list_texts
+from ..records.columns import CategoryColumn, Column
+from .wording import format_stated_exactly, list_stated_texts
 
 DECLARED = "declared"
 OCCURRING = "those that occur"
 
 
 @dataclass(frozen=True)
-class ColumnFact:
+class StatedColumnFact:
     """A fact about the labels or a column that a model depends on, with words for each way in which it may be known."""
 
     name: str
@@ -51,38 +51,42 @@ class ColumnFact:
         return line == self.describe_release() or line.startswith(f"{self.describe_release()}; ")
 
 
-def fact_of_labels(labels: Sequence[str]) -> ColumnFact:
+def state_fact_of_labels(labels: Sequence[str]) -> StatedColumnFact:
     """Returns the fact that a classifier knows these labels."""
-    return ColumnFact("labels", list_texts(labels), "labels, by noisy counts")
+    return StatedColumnFact("labels", list_stated_texts(labels), "labels, by noisy counts")
 
 
-def fact_of_categories(name: str, categories: Sequence[str]) -> ColumnFact:
+def state_fact_of_categories(name: str, categories: Sequence[str]) -> StatedColumnFact:
     """Returns the fact that a column has these categories."""
-    shown = list_texts(categories) or "none was frequent, so the column is left out"
-    return ColumnFact(f"categories of {name}", shown, f"categories of {name}, by noisy counts")
+    shown = list_stated_texts(categories) or "none was frequent, so the column is left out"
+    return StatedColumnFact(f"categories of {name}", shown, f"categories of {name}, by noisy counts")
 
 
-def fact_of_bounds(name: str, low: float, high: float) -> ColumnFact:
+def state_fact_of_bounds(name: str, low: float, high: float) -> StatedColumnFact:
     """Returns the fact that a column of numbers has these bounds."""
-    return ColumnFact(
-        f"bounds of {name}", f"{format_exactly(low)} to {format_exactly(high)}", f"bounds of {name}, by noisy quantiles"
+    return StatedColumnFact(
+        f"bounds of {name}",
+        f"{format_stated_exactly(low)} to {format_stated_exactly(high)}",
+        f"bounds of {name}, by noisy quantiles",
     )
 
 
-def fact_of_missing(name: str, missing: float) -> ColumnFact:
+def state_fact_of_missing(name: str, missing: float) -> StatedColumnFact:
     """Returns the fact that the number ``missing`` stands for the missing numbers of a column."""
     release = f"a noisy median of {name}, for missing numbers"
-    return ColumnFact(f"missing numbers of {name}", format_exactly(missing), release, use=" stands for them")
+    return StatedColumnFact(
+        f"missing numbers of {name}", format_stated_exactly(missing), release, use=" stands for them"
+    )
 
 
-def facts_of_columns(columns: Iterable[Column]) -> list[ColumnFact]:
+def state_facts_of_columns(columns: Iterable[Column]) -> list[StatedColumnFact]:
     """Returns the facts about columns that a model depends on."""
     facts = []
     for column in columns:
-        if isinstance(column, Category):
-            facts.append(fact_of_categories(column.name, column.categories))
+        if isinstance(column, CategoryColumn):
+            facts.append(state_fact_of_categories(column.name, column.categories))
             continue
-        facts.append(fact_of_bounds(column.name, column.low, column.high))
+        facts.append(state_fact_of_bounds(column.name, column.low, column.high))
         if column.missing is not None:
-            facts.append(fact_of_missing(column.name, column.missing))
+            facts.append(state_fact_of_missing(column.name, column.missing))
     return facts

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bound import Curve
-from .wording import format_above
+from .wording import format_stated_above
 
 Vector = NDArray[np.float64]
 WIDTH, HEIGHT = 420, 300
@@ -22,7 +22,7 @@ LEAST_DELTA = 1e-12
 """Smallest delta on the axis of delta."""
 
 
-def draw_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
+def draw_statement_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
     """Draws delta, on a logarithmic axis, over epsilon, and marks the (epsilon, delta) of the statement."""
     low, most = math.log10(LEAST_DELTA), float(x[-1])
 
@@ -30,33 +30,34 @@ def draw_profile(x: Vector, curve: Curve, epsilon: float, delta: float) -> str:
     seen = int((curve.upper > LEAST_DELTA).sum())
     x, lower, higher = x[: seen + 1], curve.lower[: seen + 1], curve.upper[: seen + 1]
 
-    def scale_to_axis(values: Vector) -> Vector:
+    def scale_to_profile_axis(values: Vector) -> Vector:
         return np.log10(np.maximum(values, LEAST_DELTA)) - low
 
     ticks = [(k - low, f"10<tspan dy='-4' font-size='8'>{k}</tspan>" if k else "1") for k in range(int(low), 1, 2)]
-    frame = _PlotFrame(most, -low)
+    frame = _StatementFigure(most, -low)
     mark = (epsilon, math.log10(max(delta, LEAST_DELTA)) - low) if epsilon <= most else None
-    return frame.draw_figure("delta (curve) at each epsilon", "epsilon", "delta", x, scale_to_axis(lower),
-                             scale_to_axis(higher), x_ticks=_place_ticks(most), y_ticks=ticks, mark=mark)  # fmt: skip
+    lower, higher, title = scale_to_profile_axis(lower), scale_to_profile_axis(higher), "delta (curve) at each epsilon"
+    return frame.draw_figure(title, "epsilon", "delta", x, lower, higher,
+                             x_ticks=_place_statement_curve_ticks(most), y_ticks=ticks, mark=mark)  # fmt: skip
 
 
-def draw_tradeoff(x: Vector, curve: Curve) -> str:
+def draw_statement_tradeoff(x: Vector, curve: Curve) -> str:
     """Draws the trade-off curve: the least rate of missed records at each rate of false accusations."""
-    ticks = _place_ticks(1.0)
+    ticks = _place_statement_curve_ticks(1.0)
     guessing = (0.0, 1.0), (1.0, 0.0)
-    frame = _PlotFrame(1.0, 1.0)
+    frame = _StatementFigure(1.0, 1.0)
     return frame.draw_figure("least errors of any test", "false accusations", "missed", x, curve.lower, curve.upper,
                              x_ticks=ticks, y_ticks=ticks, reference=guessing)  # fmt: skip
 
 
-def _place_ticks(most: float) -> list[tuple[float, str]]:
+def _place_statement_curve_ticks(most: float) -> list[tuple[float, str]]:
     """Returns round numbers from 0 to ``most``, with their labels."""
     step = 10.0 ** math.floor(math.log10(most))
     step *= next(f for f in (1.0, 0.5, 0.2) if most / (step * f) >= 4 or f == 0.2)
     return [(k * step, f"{k * step:g}") for k in range(int(most / step * (1 + 1e-9)) + 1)]
 
 
-class _PlotFrame:
+class _StatementFigure:
     """A figure with a horizontal axis from 0 to ``right`` and a vertical axis from 0 to ``top``."""
 
     def __init__(self, right: float, top: float) -> None:
@@ -104,7 +105,7 @@ class _PlotFrame:
         return "".join(parts)
 
 
-def choose_epsilons(epsilon: float) -> Vector:
+def choose_statement_epsilons(epsilon: float) -> Vector:
     """Returns the epsilons of the profile, from 0 to twice the ``epsilon`` of the statement."""
     most = 2 * epsilon if 0 < epsilon < 500 else 10.0
-    return np.linspace(0.0, float(format_above(most, 2)), POINTS)
+    return np.linspace(0.0, float(format_stated_above(most, 2)), POINTS)

@@ -19,9 +19,9 @@ from .wording import (
     NOISE,
     OTHERS_CHOSE,
     RELATIONS,
-    format_above,
-    format_below,
-    make_one_line,
+    format_stated_above,
+    format_stated_below,
+    make_statement_line,
 )
 
 Statement = Any
@@ -66,14 +66,15 @@ STYLE = """
 """
 
 
-def render_page(statement: Statement) -> str:
+def render_statement_page(statement: Statement) -> str:
     """Returns the whole page as HTML."""
     title = f"Privacy statement: {statement.subject}"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="{META_NAME}" content="{escape(json.dumps(statement.to_dict()))}">'
-        f"<title>{encode_for_html(title)}</title></head>\n<body>\n{render_body(statement, sign=True)}\n</body></html>\n"
+        f"<title>{encode_text_for_page(title)}</title></head>\n<body>\n"
+        f"{render_statement_body(statement, sign=True)}\n</body></html>\n"
     )
 
 
@@ -83,49 +84,49 @@ def find_statement_in_page(text: str) -> str | None:
     return None if found is None else unescape(found[1])
 
 
-def render_body(statement: Statement, sign: bool = False) -> str:
+def render_statement_body(statement: Statement, sign: bool = False) -> str:
     """Returns the sections of the page as one HTML element. With ``sign`` it ends with lines for a signature."""
     bound, promise = statement.privacy, " ".join([statement.guarantee, *statement.meaning])
     sections = [
         "<h1>Privacy statement</h1>",
-        f'<p class="of">{encode_for_html(statement.subject)}</p>',
-        f'<p class="guarantee">{encode_for_html(promise)}{_state_power_of_tests(statement)}</p>',
-        *(f'<p class="warning"><b>Warning.</b> {encode_for_html(warning)}</p>' for warning in statement.warnings),
+        f'<p class="of">{encode_text_for_page(statement.subject)}</p>',
+        f'<p class="guarantee">{encode_text_for_page(promise)}{_state_power_of_tests(statement)}</p>',
+        *(f'<p class="warning"><b>Warning.</b> {encode_text_for_page(warning)}</p>' for warning in statement.warnings),
         "<h2>The guarantee</h2>",
-        _render_table(
+        _render_statement_table(
             {
                 "Neighbouring data sets": RELATIONS[statement.neighbors],
-                "epsilon, upper end": f"{format_above(bound.upper)}: what is promised",
-                "epsilon, lower end": f"{format_below(bound.lower)}: no smaller epsilon can be claimed",
-                "delta": format_above(statement.delta),
+                "epsilon, upper end": f"{format_stated_above(bound.upper)}: what is promised",
+                "epsilon, lower end": f"{format_stated_below(bound.lower)}: no smaller epsilon can be claimed",
+                "delta": format_stated_above(statement.delta),
                 "Engine": bound.engine,
-                "Charged": _describe_charge(statement),
+                "Charged": _describe_stated_charge(statement),
                 "Charge and settings": CHARGE_NOTE,
                 "Number of records": "not used" if statement.size is None else f"{statement.size:,}",
-                **_discard_missing_rows({"Data": statement.dataset, "Ledger": statement.ledger}),
+                **_discard_missing_page_rows({"Data": statement.dataset, "Ledger": statement.ledger}),
             }
         ),
-        f'<p class="made">{encode_for_html(OTHERS_CHOSE)}</p>',
-        _render_curves(statement),
+        f'<p class="made">{encode_text_for_page(OTHERS_CHOSE)}</p>',
+        _render_statement_curves(statement),
     ]
     if statement.released:
-        sections += ["<h2>What was released</h2>", _render_list(statement.released)]
+        sections += ["<h2>What was released</h2>", _render_statement_list(statement.released)]
     sections += [
         "<h2>What the guarantee rests on</h2>",
         "<p>Each of these must be true, and what is given or declared must be known without the records. Nobody can "
         "check it from the release.</p>",
-        _render_list((*_list_assumptions(statement),), "box"),
+        _render_statement_list((*_list_stated_assumptions(statement),), "box"),
         "<h2>What it does not cover</h2>",
-        _render_list(statement.not_covered),
+        _render_statement_list(statement.not_covered),
     ]
-    sections += ["<h2>What this page is about</h2>", _render_table(_describe_origin(statement))]
+    sections += ["<h2>What this page is about</h2>", _render_statement_table(_describe_statement_origin(statement))]
     if sign:
         fields = "Organisation", "Name and role", "Place, date", "Signature"
         sections.append(f'<div class="sign">{"".join(f"<div>{field}</div>" for field in fields)}</div>')
     return f'<div class="tightdp"><style>{STYLE}</style>\n' + "\n".join(sections) + "\n</div>"
 
 
-def _list_assumptions(statement: Statement) -> Iterable[str]:
+def _list_stated_assumptions(statement: Statement) -> Iterable[str]:
     for name, how in statement.public.items():
         yield f"{name}: {how}"
     yield f"Arithmetic is {ARITHMETIC[statement.arithmetic]}"
@@ -135,7 +136,7 @@ def _list_assumptions(statement: Statement) -> Iterable[str]:
         yield "The ledger is the only one for this data, and everything released from the data was spent from it"
 
 
-def _describe_charge(statement: Statement) -> str:
+def _describe_stated_charge(statement: Statement) -> str:
     parts = statement.charged.parts
     more = (
         f" + {len(parts) - MOST_MECHANISMS:,} more, which the JSON text lists" if len(parts) > MOST_MECHANISMS else ""
@@ -143,9 +144,9 @@ def _describe_charge(statement: Statement) -> str:
     return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in parts[:MOST_MECHANISMS]) + more or "nothing"
 
 
-def _describe_origin(statement: Statement) -> dict[str, str]:
+def _describe_statement_origin(statement: Statement) -> dict[str, str]:
     """Returns the rows that say which release the page is about, and how to check the page and the release."""
-    return _discard_missing_rows(
+    return _discard_missing_page_rows(
         {
             **{f"Setting: {name}": how for name, how in statement.settings.items()},
             "Parameters": statement.parameters,
@@ -156,7 +157,7 @@ def _describe_origin(statement: Statement) -> dict[str, str]:
     )
 
 
-def _discard_missing_rows(rows: dict[str, str | None]) -> dict[str, str]:
+def _discard_missing_page_rows(rows: dict[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in rows.items() if value is not None}
 
 
@@ -175,17 +176,20 @@ def _state_power_of_tests(statement: Statement) -> str:
             )
     except ValueError:
         return ""
-    found = format_above(100 * (1 - missed), 3)
+    found = format_stated_above(100 * (1 - missed), 3)
     return f" By all that was charged it is at most {found} %." if found != "100" else ""
 
 
-def _render_curves(statement: Statement) -> str:
+def _render_statement_curves(statement: Statement) -> str:
     """Returns both curves as figures; an empty text if they cannot be computed or would show nothing new."""
     # Curves that come from Renyi divergences would take half a minute, and would show no more than the bound.
     if "renyi" in statement.privacy.engine:
         return ""
     run, relation = statement.charged, statement.neighbors
-    epsilons, alphas = curves.choose_epsilons(statement.privacy.upper), np.linspace(0.0, 1.0, curves.POINTS) ** 2
+    epsilons, alphas = (
+        curves.choose_statement_epsilons(statement.privacy.upper),
+        np.linspace(0.0, 1.0, curves.POINTS) ** 2,
+    )
     try:
         with Budget(UNITS):
             profile = run.profile(epsilons, neighbors=relation)
@@ -193,9 +197,9 @@ def _render_curves(statement: Statement) -> str:
     except ValueError:
         return ""
     figures = (
-        curves.draw_profile(epsilons, profile, statement.privacy.upper, statement.delta),
+        curves.draw_statement_profile(epsilons, profile, statement.privacy.upper, statement.delta),
         "delta at every epsilon. The band holds the truth, and the dot is the guarantee above.",
-        curves.draw_tradeoff(alphas, errors),
+        curves.draw_statement_tradeoff(alphas, errors),
         "The least errors of any test of whether one record was there. The dashed line is that of guessing.",
     )
     return (
@@ -204,17 +208,19 @@ def _render_curves(statement: Statement) -> str:
     )
 
 
-def _render_table(rows: dict[str, str]) -> str:
+def _render_statement_table(rows: dict[str, str]) -> str:
     return (
         "<table>"
-        + "".join(f"<tr><th>{encode_for_html(k)}</th><td>{encode_for_html(v)}</td></tr>" for k, v in rows.items())
+        + "".join(
+            f"<tr><th>{encode_text_for_page(k)}</th><td>{encode_text_for_page(v)}</td></tr>" for k, v in rows.items()
+        )
         + "</table>"
     )
 
 
-def _render_list(lines: Iterable[str], kind: str = "") -> str:
-    return f'<ul class="{kind}">' + "".join(f"<li>{encode_for_html(line)}</li>" for line in lines) + "</ul>"
+def _render_statement_list(lines: Iterable[str], kind: str = "") -> str:
+    return f'<ul class="{kind}">' + "".join(f"<li>{encode_text_for_page(line)}</li>" for line in lines) + "</ul>"
 
 
-def encode_for_html(text: str) -> str:
-    return escape(make_one_line(text))
+def encode_text_for_page(text: str) -> str:
+    return escape(make_statement_line(text))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from .._support.files import open_file
-from .._support.strict_json import parse_json, read_object
+from .._support.strict_json import parse_json, read_json_object
 
 SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
@@ -47,7 +47,7 @@ class NamedArray(NamedTuple):
     get_bytes: Callable[[], Iterable[Any]]
 
 
-def hash_arrays(arrays: Iterable[NamedArray]) -> str:
+def hash_arrays_for_statement(arrays: Iterable[NamedArray]) -> str:
     """Returns the hash of arrays with distinct names."""
     found = hashlib.sha256()
     for name, dtype, shape, get_bytes in sorted(arrays, key=lambda each: each.name.encode()):
@@ -57,14 +57,14 @@ def hash_arrays(arrays: Iterable[NamedArray]) -> str:
     return f"sha256:{found.hexdigest()}"
 
 
-def hash_state(state: Any) -> str:
+def hash_state_dict_for_statement(state: Any) -> str:
     """Returns the hash of a ``state_dict``. Raises ValueError unless it is a mapping from names to tensors."""
     if not isinstance(state, Mapping) or not state:
         raise ValueError(f"must be a state_dict, tensors by their names, got {type(state).__name__}")
-    return hash_arrays([_describe_tensor(name, tensor) for name, tensor in state.items()])
+    return hash_arrays_for_statement([_describe_parameter_tensor(name, tensor) for name, tensor in state.items()])
 
 
-def _describe_tensor(name: Any, tensor: Any) -> NamedArray:
+def _describe_parameter_tensor(name: Any, tensor: Any) -> NamedArray:
     """Returns a PyTorch tensor as a named array. Raises ValueError unless it is dense and safetensors has its type."""
     import torch
 
@@ -81,7 +81,7 @@ def _describe_tensor(name: Any, tensor: Any) -> NamedArray:
     return NamedArray(name, dtype, list(tensor.shape), get_bytes)
 
 
-def hash_torch_file(path: Path) -> str:
+def hash_torch_file_for_statement(path: Path) -> str:
     """Returns the hash of a ``state_dict`` that ``torch.save`` wrote. Code that the file may contain is not run."""
     with open_file(path) as file:
         try:
@@ -93,12 +93,12 @@ def hash_torch_file(path: Path) -> str:
         except Exception as error:  # a damaged file may make the reader raise any exception
             raise ValueError(f"{path}: cannot be read by torch.load(weights_only=True): {str(error)[:200]}") from None
     try:
-        return hash_state(state)
+        return hash_state_dict_for_statement(state)
     except Exception as error:  # missing numbers, or numbers of a wrong size, raise other exceptions
         raise ValueError(f"{path}: {str(error)[:500]}") from None
 
 
-def hash_safetensors(path: Path) -> str:
+def hash_safetensors_for_statement(path: Path) -> str:
     """Returns the hash of the arrays of a safetensors file. Raises ValueError for any other file.
 
     Such a file consists of the header's length in eight bytes, a header of JSON, and numbers without gaps.
@@ -110,7 +110,7 @@ def hash_safetensors(path: Path) -> str:
             if length > min(size - 8, LONGEST_HEADER):
                 raise ValueError("is no safetensors file: its header is longer than it may be")
             header = parse_json(file.read(length).decode())
-            return hash_arrays(_read_header(header, file, 8 + length, size))
+            return hash_arrays_for_statement(_read_safetensors_header(header, file, 8 + length, size))
         except ValueError as error:
             raise ValueError(f"{path}: {str(error)[:500]}") from None
 
@@ -124,7 +124,7 @@ class _ArrayEntry:
     data_offsets: tuple[int, int]
 
 
-def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[NamedArray]:
+def _read_safetensors_header(header: Any, file: BinaryIO, start: int, size: int) -> list[NamedArray]:
     """Returns the arrays of a file. Their numbers begin at byte ``start``, and must fill the rest of ``size`` bytes."""
     if not isinstance(header, dict):
         raise ValueError("is no safetensors file: its header is no object")
@@ -132,7 +132,7 @@ def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[Nam
     for name, plain in header.items():
         if name == "__metadata__":
             continue
-        entry = read_object(_ArrayEntry, plain, f"header[{name!r}]")
+        entry = read_json_object(_ArrayEntry, plain, f"header[{name!r}]")
         first, last = entry.data_offsets
         bytes_each = SIZES.get(entry.dtype)
         if bytes_each is None or not 0 <= first <= last or min(entry.shape, default=0) < 0:
@@ -141,7 +141,9 @@ def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[Nam
             raise ValueError(f"header[{name!r:.100}] must have as many bytes as its shape has numbers")
         ends.append((start + first, start + last))
         found.append(
-            NamedArray(name, entry.dtype, list(entry.shape), partial(_read_pieces, file, start + first, last - first))
+            NamedArray(
+                name, entry.dtype, list(entry.shape), partial(_read_parameter_bytes, file, start + first, last - first)
+            )
         )
     ends.sort()
     if ends[-1][1] != size or any(one[1] != other[0] for one, other in pairwise(ends)):
@@ -149,7 +151,7 @@ def _read_header(header: Any, file: BinaryIO, start: int, size: int) -> list[Nam
     return found
 
 
-def _read_pieces(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
+def _read_parameter_bytes(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
     file.seek(at)
     while length > 0:
         piece = file.read(min(length, _CHUNK))
@@ -160,8 +162,8 @@ def _read_pieces(file: BinaryIO, at: int, length: int) -> Iterator[bytes]:
 
 
 READERS: Mapping[str, Callable[[Path], str]] = {
-    ".safetensors": hash_safetensors,
-    ".pt": hash_torch_file,
-    ".pth": hash_torch_file,
+    ".safetensors": hash_safetensors_for_statement,
+    ".pt": hash_torch_file_for_statement,
+    ".pth": hash_torch_file_for_statement,
 }
 """Functions that return the hash of a file of parameters, by the suffix of the file's name."""

@@ -12,7 +12,7 @@ from ..bound import Bound
 from ..composition import Composition
 from ..mechanisms import Gaussian, PoissonSampled
 from ..options import Neighbors
-from .wording import format_above, format_below
+from .wording import format_stated_above, format_stated_below
 
 MOST_VALUES = 100_000
 """Largest number of values in an account, such as the atoms of a distribution. Reading so many takes a third of a
@@ -43,20 +43,20 @@ TOLERANCE_ABOVE = 1e-3
 come from an engine that has become tighter since."""
 
 
-def read_account_within_limits(plain: Any, patient: bool = False) -> Accountant:
+def read_stated_account(plain: Any, patient: bool = False) -> Accountant:
     """Returns the account for the plain values that ``Accountant.to_json`` wrote. Raises ValueError for anything else.
 
     Unless ``patient``, it also raises ValueError for an account whose bounds may take seconds to compute.
     """
     if not patient:
-        _check_size(plain)
+        _check_stated_account_size(plain)
     account = Accountant._from_plain(plain, "account")
     if not patient:
-        _check_distinct(account.composition)
+        _check_distinct_stated_mechanisms(account.composition)
     return account
 
 
-def _check_size(account: Any) -> None:
+def _check_stated_account_size(account: Any) -> None:
     """Raises ValueError for plain values from which it would take long to build an account."""
     values = mechanisms = 0
     waiting = [account]
@@ -75,7 +75,7 @@ def _check_size(account: Any) -> None:
             )
 
 
-def _check_distinct(charged: Composition) -> None:
+def _check_distinct_stated_mechanisms(charged: Composition) -> None:
     """Raises ValueError for an account with many different mechanisms whose bounds take time."""
     others = [mechanism for mechanism, _ in charged.parts if not isinstance(mechanism, Gaussian)]
     slow = [each for each in others if not (isinstance(each, PoissonSampled) and isinstance(each.mechanism, Gaussian))]
@@ -86,7 +86,7 @@ def _check_distinct(charged: Composition) -> None:
         )
 
 
-def certify_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
+def certify_stated_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
     """Returns the claimed bound with a lower end that the account proves at this delta and relation.
 
     Raises ValueError if the claimed interval and the interval computed from the account have no point in common,
@@ -94,12 +94,12 @@ def certify_bound(claimed: Bound, charged: Composition, delta: float, neighbors:
     to the computed one if it is above that.
     """
     for units in (FEW_UNITS, UNITS):
-        found = _bound_within(units, charged, delta, neighbors)
+        found = _bound_stated_charge(units, charged, delta, neighbors)
         if claimed.upper < found.lower or claimed.lower > found.upper:
             raise ValueError(
-                f"privacy must bound epsilon of what was charged at delta {format_above(delta)}, neighbors "
-                f"{neighbors}, which is from {format_below(found.lower)} to {format_above(found.upper)}, got "
-                f"{format_below(claimed.lower)} to {format_above(claimed.upper)}"
+                f"privacy must bound epsilon of what was charged at delta {format_stated_above(delta)}, neighbors "
+                f"{neighbors}, which is from {format_stated_below(found.lower)} to {format_stated_above(found.upper)}, "
+                f"got {format_stated_below(claimed.lower)} to {format_stated_above(claimed.upper)}"
             )
         if claimed.lower <= found.lower:
             return claimed
@@ -107,13 +107,15 @@ def certify_bound(claimed: Bound, charged: Composition, delta: float, neighbors:
 
 
 @lru_cache(16)
-def _bound_within(units: int, charged: Composition, delta: float, neighbors: Neighbors, engine: str = "auto") -> Bound:
+def _bound_stated_charge(
+    units: int, charged: Composition, delta: float, neighbors: Neighbors, engine: str = "auto"
+) -> Bound:
     """Returns the bound that ``units`` of work give. It is cached, because reading a statement computes it twice."""
     with Budget(units):
         return charged.epsilon(delta, neighbors=neighbors, engine=engine)
 
 
-def verify_claimed_bound(
+def verify_stated_bound(
     claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors, *, ours: bool, patient: bool
 ) -> Bound:
     """Returns the bound that a statement may go on claiming. Raises ValueError if its account gives another bound.
@@ -122,15 +124,15 @@ def verify_claimed_bound(
     the computed one, up to the tolerance.
     """
 
-    def bound_charged_epsilon(engine: str = "auto") -> Bound:
+    def bound_stated_epsilon(engine: str = "auto") -> Bound:
         if patient:
             return charged.epsilon(delta, neighbors=neighbors, engine=engine)
-        return _bound_within(UNITS, charged, delta, neighbors, engine)
+        return _bound_stated_charge(UNITS, charged, delta, neighbors, engine)
 
-    found = bound_charged_epsilon()
+    found = bound_stated_epsilon()
     loosest = found.upper
     if ours and claimed.upper > found.upper * (1 + TOLERANCE_ABOVE) and claimed.engine in ("grid", "prv", "renyi"):
-        own = bound_charged_epsilon(claimed.engine)
+        own = bound_stated_epsilon(claimed.engine)
         found = replace(found, lower=min(max(found.lower, own.lower), found.upper))
         loosest = max(loosest, own.upper)
     # If both bounds are right, the true epsilon is in both intervals. So an upper end below our lower end is wrong.
@@ -140,8 +142,8 @@ def verify_claimed_bound(
     if too_low or too_high or crossed:
         hint = "" if patient else f" (where that takes more than a second of work, {PATIENT})"
         raise ValueError(
-            f"epsilon is said to be from {format_below(claimed.lower)} to {format_above(claimed.upper)} at delta "
-            f"{format_above(delta)}, and what was charged gives {format_below(found.lower)} to "
-            f"{format_above(found.upper)}{hint}"
+            f"epsilon is said to be from {format_stated_below(claimed.lower)} to {format_stated_above(claimed.upper)} "
+            f"at delta {format_stated_above(delta)}, and what was charged gives {format_stated_below(found.lower)} to "
+            f"{format_stated_above(found.upper)}{hint}"
         )
     return Bound(min(claimed.lower, found.lower), max(claimed.upper, found.upper), claimed.engine)

@@ -16,30 +16,30 @@ from typing import Any, Literal
 from .._core import __version__
 from .._support import _check
 from .._support.strict_json import (
-    check_entries,
-    check_format,
-    check_same,
-    construct_object,
+    check_json_entries,
+    check_json_format,
+    check_same_json,
+    construct_from_json,
     parse_json,
-    read_arguments,
-    read_value,
+    read_json_arguments,
+    read_json_value,
 )
 from ..accounting.engines.auto import ANSWERED
 from ..accounting.running_accounts.accountant import Accountant
 from ..bound import Bound
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .recomputation import certify_bound, read_account_within_limits, verify_claimed_bound
+from .recomputation import certify_stated_bound, read_stated_account, verify_stated_bound
 from .wording import (
     ARITHMETIC,
     NEVER_COVERED,
     NOISE,
     RELATIONS,
     explain_guarantee,
-    format_above,
-    format_below,
-    list_record_counts,
-    make_one_line,
+    format_stated_above,
+    format_stated_below,
+    list_stated_record_counts,
+    make_statement_line,
 )
 
 FORMAT = 1
@@ -65,11 +65,11 @@ def warn_of_large_delta(delta: float, size: int) -> str:
     """Returns a warning if delta is too large for ``size`` records; otherwise an empty text."""
     if delta * size < 1:
         return ""
-    least = format_above(delta)
+    least = format_stated_above(delta)
     return f"delta is {least}, which is at least 1/{size}: publishing a whole record at random would meet it."
 
 
-def _get_todays_date() -> str:
+def _get_statement_date() -> str:
     return datetime.now(timezone.utc).date().isoformat()
 
 
@@ -131,7 +131,7 @@ class Statement:
     settings: Mapping[str, str] = field(default_factory=dict)
     parameters: str | None = None
     dataset: str | None = None
-    date: str = field(default_factory=_get_todays_date, compare=False)
+    date: str = field(default_factory=_get_statement_date, compare=False)
 
     __hash__ = None  # type: ignore[assignment]  # its mappings cannot be hashed
 
@@ -147,8 +147,8 @@ class Statement:
             raise TypeError(f"seeded must be True or False, got {self.seeded!r}")
         values = {
             "delta": _check.open_unit("delta", self.delta),
-            "public": _check_texts("public", self.public),
-            "settings": _check_texts("settings", self.settings),
+            "public": _check_statement_texts("public", self.public),
+            "settings": _check_statement_texts("settings", self.settings),
         }
         _check_statement_text("version", self.version)
         for name in ("ledger", "parameters", "dataset"):
@@ -156,7 +156,7 @@ class Statement:
                 _check_statement_text(name, getattr(self, name))
         if self.parameters is not None and not HASH.fullmatch(self.parameters):
             raise ValueError(f"parameters must be sha256: and 64 hexadecimal digits, got {self.parameters!r}")
-        if not _is_date(_check_statement_text("date", self.date)):
+        if not _is_statement_date(_check_statement_text("date", self.date)):
             raise ValueError(
                 f"date must be YYYY-MM-DD, or empty where it is not known, got {_check.describe_value(self.date)}"
             )
@@ -167,10 +167,10 @@ class Statement:
             if isinstance(given, str):
                 raise TypeError(f"{name} must be a sequence of strings, got {given!r}")
             values[name] = tuple(_check_statement_text(name, line) for line in given)
-        values["privacy"] = certify_bound(self.privacy, self.charged, self.delta, self.neighbors)
+        values["privacy"] = certify_stated_bound(self.privacy, self.charged, self.delta, self.neighbors)
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        known = list_record_counts(self.public, self.released)
+        known = list_stated_record_counts(self.public, self.released)
         if known and self.size not in known:
             listed = " or ".join(f"{each:,}" for each in dict.fromkeys(known))
             raise ValueError(
@@ -183,9 +183,9 @@ class Statement:
     def guarantee(self) -> str:
         """The promise in one line."""
         return (
-            f"({format_above(self.privacy.upper)}, {format_above(self.delta)})-differentially private, "
-            f"{RELATIONS[self.neighbors]}; the bound is certified from {format_below(self.privacy.lower)} to "
-            f"{format_above(self.privacy.upper)} ({self.privacy.engine})."
+            f"({format_stated_above(self.privacy.upper)}, {format_stated_above(self.delta)})-differentially private, "
+            f"{RELATIONS[self.neighbors]}; the bound is certified from {format_stated_below(self.privacy.lower)} to "
+            f"{format_stated_above(self.privacy.upper)} ({self.privacy.engine})."
         )
 
     @property
@@ -206,7 +206,7 @@ class Statement:
             found.append(large)
         if self.privacy.upper > LARGE:
             found.append(
-                f"epsilon is {format_above(self.privacy.upper)}, above {LARGE:g}: by itself it excludes next to "
+                f"epsilon is {format_stated_above(self.privacy.upper)}, above {LARGE:g}: by itself it excludes next to "
                 "nothing. Look at the trade-off between errors."
             )
         if self.arithmetic == "idealised":
@@ -242,7 +242,7 @@ class Statement:
         )
         lines.append(f"Check with: {CHECKED_BY}")
         lines += [f"Warning: {warning}" for warning in self.warnings]
-        return "\n".join(map(make_one_line, lines))
+        return "\n".join(map(make_statement_line, lines))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON: strings, numbers, lists and dicts. An infinite bound becomes None."""
@@ -301,30 +301,30 @@ class Statement:
     @classmethod
     def from_dict(cls, plain: Any, *, patient: bool = False) -> Statement:
         """Returns the statement that ``to_dict`` wrote, checked as by ``from_json``."""
-        check_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
-        check_entries("text", plain, ENTRIES)
-        given = read_arguments(cls, plain, "", only=_VALUES)
-        least, most, engine = (read_value(hint, plain[name], name) for name, hint in _CLAIMED_VALUES.items())
-        claimed = _read_claimed_bound(math.inf if least is None else least, math.inf if most is None else most, engine)
-        account = read_account_within_limits(plain["account"], patient)
+        check_json_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
+        check_json_entries("text", plain, ENTRIES)
+        given = read_json_arguments(cls, plain, "", only=_VALUES)
+        least, most, engine = (read_json_value(hint, plain[name], name) for name, hint in _CLAIMED_VALUES.items())
+        claimed = _read_stated_bound(math.inf if least is None else least, math.inf if most is None else most, engine)
+        account = read_stated_account(plain["account"], patient)
         if account.neighbors != given["neighbors"]:
             raise ValueError("neighbors must be those of the account")
         charged, ours = account.composition, given["version"] == __version__
         delta = _check.open_unit("delta", given["delta"])
-        found = verify_claimed_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
-        made: Statement = construct_object(cls, {**given, "privacy": found, "charged": charged}, "")
+        found = verify_stated_bound(claimed, charged, delta, account.neighbors, ours=ours, patient=patient)
+        made: Statement = construct_from_json(cls, {**given, "privacy": found, "charged": charged}, "")
         said = copy(made)
         object.__setattr__(said, "privacy", claimed)  # the words state these ends, which may be a millionth off
         words = () if ours else WORDS  # another version may use other words
         written = {name: value for name, value in said.to_dict().items() if name not in words}
-        check_same({name: plain[name] for name in written}, written)
+        check_same_json({name: plain[name] for name in written}, written)
         return made
 
     def to_html(self) -> str:
         """Returns a page that stands alone, for a browser or a printer."""
-        from .page import render_page  # imported here because only pages need the curves
+        from .page import render_statement_page  # imported here because only pages need the curves
 
-        return render_page(self)
+        return render_statement_page(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes ``to_html()`` to a file."""
@@ -332,12 +332,12 @@ class Statement:
 
     def _repr_html_(self) -> str:
         """Returns the content of the page as HTML for notebooks."""
-        from .page import render_body
+        from .page import render_statement_body
 
-        return render_body(self)
+        return render_statement_body(self)
 
 
-def _read_claimed_bound(least: float, most: float, engine: str) -> Bound:
+def _read_stated_bound(least: float, most: float, engine: str) -> Bound:
     """Returns the interval that a file claims. Raises ValueError if its ends cross or its engine does not exist."""
     if least > most or least < 0:
         raise ValueError(f"epsilon is said to be from {least!r} to {most!r}, and must be at least epsilon_lower")
@@ -346,14 +346,14 @@ def _read_claimed_bound(least: float, most: float, engine: str) -> Bound:
     return Bound(least, most, engine)
 
 
-def _is_date(text: str) -> bool:
+def _is_statement_date(text: str) -> bool:
     try:
         return not text or datetime.strptime(text, "%Y-%m-%d").strftime("%Y-%m-%d") == text
     except ValueError:
         return False
 
 
-def _check_texts(name: str, given: Any) -> dict[str, str]:
+def _check_statement_texts(name: str, given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} must be a mapping from names to texts, got {_check.describe_value(given)}")
     return {_check_statement_text(name, key): _check_statement_text(name, value) for key, value in given.items()}

@@ -39,7 +39,7 @@ UNSEEN = {
 }
 
 
-class Verdict(NamedTuple):
+class StatementVerdict(NamedTuple):
     """The findings on the entries of a file, by an entry's place in the file.
 
     An entry may be in two mappings, if its words were compared with other entries but no file can show that it is true.
@@ -52,9 +52,9 @@ class Verdict(NamedTuple):
     unseen: dict[str, str]
     """Entries of which something cannot be checked from a file, and what this is."""
 
-    def place_under(self, name: str) -> Verdict:
+    def place_under(self, name: str) -> StatementVerdict:
         """Returns the verdict on a file that holds the statement of this verdict as its entry ``name``."""
-        return Verdict(*({f"{name}.{entry}": how for entry, how in part.items()} for part in self))
+        return StatementVerdict(*({f"{name}.{entry}": how for entry, how in part.items()} for part in self))
 
     def record_comparison(self, entry: str, how: str) -> None:
         """Moves an entry from the unseen ones to the compared ones. ``how`` is the result of the comparison."""
@@ -62,7 +62,7 @@ class Verdict(NamedTuple):
         self.compared[entry] = how
 
 
-def build_verdict(statement: Statement) -> Verdict:
+def build_statement_verdict(statement: Statement) -> StatementVerdict:
     """Returns the verdict on a statement that was read, because reading makes these checks.
 
     The words of a statement that another version wrote count as unseen, because reading does not compare them.
@@ -72,4 +72,4 @@ def build_verdict(statement: Statement) -> Verdict:
         for name in WORDS:
             unseen[name] = f"whether version {statement.version} wrote it: the first line is this version's"
             del compared[name]
-    return Verdict(dict(RECOMPUTED), compared, unseen)
+    return StatementVerdict(dict(RECOMPUTED), compared, unseen)

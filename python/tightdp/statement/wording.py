@@ -84,24 +84,24 @@ def explain_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tup
     found = min(alpha * factor + delta, 1 - (1 - delta - alpha) / factor, 1.0) * (1 + 1e-12)
     others = "with any other record in its place" if neighbors == "replace" else "without it"
     return (
-        f"Whatever outcome one looks for was at most {format_above(factor, 3)} times as likely with a person's record "
-        f"as {others}, plus a probability of {format_above(delta)}.",
+        f"Whatever outcome one looks for was at most {format_stated_above(factor, 3)} times as likely with a person's "
+        f"record as {others}, plus a probability of {format_stated_above(delta)}.",
         f"An attacker who knows every other record and wrongly accuses {rate} of absent people can identify at most "
-        f"{format_above(100 * found, 3)} % of those present; guessing identifies {rate}.",
+        f"{format_stated_above(100 * found, 3)} % of those present; guessing identifies {rate}.",
     )
 
 
-def format_above(x: float, digits: int = 6) -> str:
+def format_stated_above(x: float, digits: int = 6) -> str:
     """Returns ``x`` as text with ``digits`` significant digits, rounded up."""
-    return _round_to_text(x, digits, ROUND_CEILING)
+    return _round_stated_number(x, digits, ROUND_CEILING)
 
 
-def format_below(x: float, digits: int = 6) -> str:
+def format_stated_below(x: float, digits: int = 6) -> str:
     """Returns ``x`` as text with ``digits`` significant digits, rounded down."""
-    return _round_to_text(x, digits, ROUND_FLOOR)
+    return _round_stated_number(x, digits, ROUND_FLOOR)
 
 
-def _round_to_text(x: float, digits: int, rounding: str) -> str:
+def _round_stated_number(x: float, digits: int, rounding: str) -> str:
     if not math.isfinite(x):
         return str(x)
     rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(repr(float(x))))
@@ -117,20 +117,21 @@ _COUNTS = (
     re.compile(r"\bgiven: (\d[\d,]*?)(?=$|[,;] )"),
     re.compile(rf"(?:.*: )?the {RECORDS} with noise, (\d[\d,]*?)(?=$|, )"),
 )
-"""Patterns that find the number of records in the words of ``describe_given_count`` and ``describe_noisy_count``."""
+"""Patterns that find the number of records in the words of ``state_public_record_count`` and
+``state_noisy_record_count``."""
 
 
-def describe_given_count(records: int) -> str:
+def state_public_record_count(records: int) -> str:
     """Returns the text of the public fact on a number of records that was given."""
     return f"given: {records:,}"
 
 
-def describe_noisy_count(records: int) -> str:
+def state_noisy_record_count(records: int) -> str:
     """Returns the line among the releases about a number of records that was released with noise."""
     return f"the {RECORDS} with noise, {records:,}"
 
 
-def list_record_counts(public: Mapping[str, str], released: Sequence[str]) -> list[int]:
+def list_stated_record_counts(public: Mapping[str, str], released: Sequence[str]) -> list[int]:
     """Returns the numbers of records that the public facts and the releases of a statement name."""
     facts = [how for name, how in public.items() if name == RECORDS or name.endswith(f": {RECORDS}")]
     found = [each for how in facts for each in _COUNTS[0].findall(how)]
@@ -138,12 +139,12 @@ def list_record_counts(public: Mapping[str, str], released: Sequence[str]) -> li
     return [int(each.replace(",", "")) for each in found]
 
 
-def format_exactly(x: float) -> str:
+def format_stated_exactly(x: float) -> str:
     """Returns the shortest text that reads back as the same double. A whole number ends without ".0"."""
     return repr(float(x)).removesuffix(".0")
 
 
-def make_one_line(text: str) -> str:
+def make_statement_line(text: str) -> str:
     """Returns ``text`` with escapes for characters that do not print, such as ends of lines.
 
     Without escapes, a category with an end of line in it could look like a further line of the statement.
@@ -151,7 +152,7 @@ def make_one_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def list_texts(texts: Sequence[str]) -> str:
+def list_stated_texts(texts: Sequence[str]) -> str:
     """Returns texts in one line, such that no two sequences of texts give the same line.
 
     Empty texts, and texts with a comma or a quotation mark, are quoted as in JSON. If there are too many texts to list,
@@ -160,10 +161,10 @@ def list_texts(texts: Sequence[str]) -> str:
     quoted = [json.dumps(text, ensure_ascii=False) if not text or set(text) & set(',"') else text for text in texts]
     whole = json.dumps(list(texts)).encode()
     digest = f" (sha256 {hashlib.sha256(whole).hexdigest()})" if len(texts) > MOST_LISTED else ""
-    return list_values(quoted) + digest
+    return list_stated_values(quoted) + digest
 
 
-def list_values(values: Sequence[str]) -> str:
+def list_stated_values(values: Sequence[str]) -> str:
     """Returns the first ``MOST_LISTED`` values in one line, and the number of the values that are left out."""
     more = f", and {len(values) - MOST_LISTED:,} more" if len(values) > MOST_LISTED else ""
     return ", ".join(values[:MOST_LISTED]) + more

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from .._support.strict_json import (
-    check_entries,
-    check_format,
-    check_same,
-    construct_object,
-    read_file,
-    read_object,
-    read_value,
+    check_json_entries,
+    check_json_format,
+    check_same_json,
+    construct_from_json,
+    read_json_file,
+    read_json_object,
+    read_json_value,
 )
-from ..records.columns import Category, Column, Number, encode_columns
+from ..records.columns import CategoryColumn, Column, NumberColumn, encode_columns
 from ..records.sources.rows import Rows
 from ..statement import Statement
-from ..statement.column_words import OCCURRING, ColumnFact, fact_of_labels, facts_of_columns
+from ..statement.column_words import OCCURRING, StatedColumnFact, state_fact_of_labels, state_facts_of_columns
 
 FORMAT = 1
 MODELS = ("logistic", "svm", "ridge")
@@ -73,8 +73,8 @@ class TableModel:
                              f"{self.intercept.shape}")  # fmt: skip
         if not all((np.abs(weights) <= LARGEST).all() for weights in (self.coef, self.intercept)):
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
-        labels = [] if self.model == REGRESSION else [fact_of_labels(self.classes)]
-        _check_facts(self.statement, [*labels, *facts_of_columns(self.columns)])
+        labels = [] if self.model == REGRESSION else [state_fact_of_labels(self.classes)]
+        _check_facts_of_table_model(self.statement, [*labels, *state_facts_of_columns(self.columns)])
         hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
             raise ValueError(
@@ -174,9 +174,9 @@ class TableModel:
         """
         if self.model == REGRESSION:
             raise ValueError(f"model must be a classifier to have a graph, got {self.model!r}")
-        from .onnx import build_graph
+        from .onnx import build_onnx_graph
 
-        return build_graph(self)
+        return build_onnx_graph(self)
 
     @property
     def parameters_hash(self) -> str:
@@ -194,7 +194,7 @@ class TableModel:
             "model": self.model,
             "label": self.label,
             "classes": list(self.classes),
-            "columns": [_to_plain_column(column) for column in self.columns],
+            "columns": [_dump_table_column(column) for column in self.columns],
             "features": self.features,
             "coef": self.coef.tolist(),
             "intercept": self.intercept.tolist(),
@@ -214,23 +214,25 @@ class TableModel:
 
         The statement is checked as in ``Statement.from_json``. The hash in it must be the hash of the parameters.
         """
-        check_format(plain, "tightdp_model", FORMAT, "TableModel.save")
-        check_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
-        given = {name: read_value(hint, plain[name], name, _read_column) for name, hint in _ENTRY_TYPES.items()}
+        check_json_format(plain, "tightdp_model", FORMAT, "TableModel.save")
+        check_json_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
+        given = {
+            name: read_json_value(hint, plain[name], name, _read_table_column) for name, hint in _ENTRY_TYPES.items()
+        }
         try:
             statement = Statement.from_dict(plain["statement"], patient=patient)
         except ValueError as error:
             raise ValueError(f"statement: {error}") from None
         if statement.parameters is None:
             raise ValueError("statement must have the hash of the parameters, which was taken out of it")
-        weights = {name: _to_array(name, given[name]) for name in ("coef", "intercept")}
-        made = construct_object(cls, {**given, **weights, "statement": statement}, "")
+        weights = {name: _convert_table_weights(name, given[name]) for name in ("coef", "intercept")}
+        made = construct_from_json(cls, {**given, **weights, "statement": statement}, "")
         written = made._list_file_entries()
-        check_same({name: plain[name] for name in written}, written)
+        check_same_json({name: plain[name] for name in written}, written)
         return made
 
 
-def _check_facts(statement: Statement, facts: Sequence[ColumnFact]) -> None:
+def _check_facts_of_table_model(statement: Statement, facts: Sequence[StatedColumnFact]) -> None:
     """Raises ValueError unless statement and model agree about the labels and about each column.
 
     The statement must name each of the model's ``facts``, as a public fact or as one that was learned with noise.
@@ -264,14 +266,14 @@ _ENTRY_TYPES: Mapping[str, Any] = {
 }
 
 
-def _to_array(name: str, rows: Any) -> NDArray[np.float64]:
+def _convert_table_weights(name: str, rows: Any) -> NDArray[np.float64]:
     if len(set(map(len, rows)) if name == "coef" else ()) > 1:
         raise ValueError("coef must have rows of one length")
     return np.array(rows, dtype=np.float64)
 
 
-def _to_plain_column(column: Column) -> dict[str, Any]:
-    if isinstance(column, Category):
+def _dump_table_column(column: Column) -> dict[str, Any]:
+    if isinstance(column, CategoryColumn):
         return {"kind": "category", "name": column.name, "categories": list(column.categories)}
     plain = {"kind": "number", **asdict(column)}
     if column.missing is None:
@@ -279,16 +281,16 @@ def _to_plain_column(column: Column) -> dict[str, Any]:
     return plain
 
 
-def _read_column(hint: Any, plain: Any, name: str) -> Column:
-    """Returns the column that ``_to_plain_column`` wrote."""
-    kinds: dict[Any, Callable[..., Column]] = {"number": Number, "category": Category}
+def _read_table_column(hint: Any, plain: Any, name: str) -> Column:
+    """Returns the column that ``_dump_table_column`` wrote."""
+    kinds: dict[Any, Callable[..., Column]] = {"number": NumberColumn, "category": CategoryColumn}
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise ValueError(f"{name} must be an object of kind number or category, got {_check.describe_value(plain)}")
     given = {entry: value for entry, value in plain.items() if entry != "kind"}
     if kind == "number" and "missing" not in given:
         given["missing"] = None
-    return read_object(kinds[kind], given, name)
+    return read_json_object(kinds[kind], given, name)
 
 
 def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
@@ -304,4 +306,4 @@ def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
     >>> model.predict({"age": [30, 70], "clinic": ["north", "south"]})  # doctest: +SKIP
     array(['low', 'high'], dtype='<U4')
     """
-    return read_file(Path(path), lambda plain: TableModel.from_dict(plain, patient=patient))
+    return read_json_file(Path(path), lambda plain: TableModel.from_dict(plain, patient=patient))

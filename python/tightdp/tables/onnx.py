@@ -13,7 +13,7 @@ OPSET = 17
 """Version of the ONNX operators. It is from 2022, so that older runtimes can read the graph."""
 
 
-def build_graph(model: Any) -> Any:
+def build_onnx_graph(model: Any) -> Any:
     """Returns a ``TableModel`` as an ``onnx.ModelProto``, which ``TableModel.to_onnx`` describes."""
     try:
         onnx: Any = import_module("onnx")

@@ -14,7 +14,7 @@ from ..algorithms.dpis import DPIS
 from ..algorithms.driver import make_algorithm_source
 from ..composition import Composition
 from ..ledger import Ledger
-from ..ledger.ledger import name_of
+from ..ledger.ledger import name_ledger
 from ..ledger.payment import open_ledger
 from .adam import tell_noise
 from .batches import poisson_loader
@@ -167,7 +167,7 @@ def make_private(
         # This refuses bad options before the number of records is released.
         poisson_loader.PoissonLoader(dataset, 1.0, **_list_reader_options(batches))
     about = {
-        "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_of(book)
+        "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_ledger(book)
     }  # fmt: skip
     size = sum(p.numel() for p in parameters.values())
 

@@ -57,7 +57,7 @@ def epsilon_batch(
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = _check.count("threads", threads)
     asked = Question.from_options(Composition(), width=width)
-    number = device_probe.parse_device_number(device)
+    number = device_probe.parse_cuda_device_number(device)
     shape, (sigma, q, count, target) = _broadcast_settings(sigma, q, count, target)
     safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
     lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)

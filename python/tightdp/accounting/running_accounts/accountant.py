@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..._support import _check
-from ..._support.strict_json import check_format, construct_object, parse_json, read_object
+from ..._support.strict_json import check_json_format, construct_from_json, parse_json, read_json_object
 from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism
@@ -151,12 +151,12 @@ class Accountant:
     @classmethod
     def _from_plain(cls, plain: Any, name: str) -> Accountant:
         """Returns the account from its parsed JSON. ``name`` tells error messages where in the file the account is."""
-        check_format(plain, "tightdp_accountant", _VERSION, "Accountant.to_json")
-        found = read_object(_File, plain, name, _read_part)
+        check_json_format(plain, "tightdp_accountant", _VERSION, "Accountant.to_json")
+        found = read_json_object(_File, plain, name, _read_part)
         account = cls(neighbors=found.neighbors)
         for k, entry in enumerate(found.history):
             at = {"mechanism": entry.mechanism, "count": entry.count}
-            construct_object(account.compose, at, f"{name}.history[{k}]")
+            construct_from_json(account.compose, at, f"{name}.history[{k}]")
         return account
 
 
@@ -178,7 +178,7 @@ class _File:
 
 
 def _read_part(hint: Any, plain: Any, name: str) -> Any:
-    return read_object(hint, plain, name, _read_part) if hint is _Entry else from_plain(hint, plain, name)
+    return read_json_object(hint, plain, name, _read_part) if hint is _Entry else from_plain(hint, plain, name)
 
 
 def _restore_accountant(

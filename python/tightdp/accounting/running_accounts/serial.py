@@ -9,7 +9,7 @@ from typing import Any
 from ... import mechanisms as m
 from ... import selections_and_groups as d
 from ..._support import _check
-from ..._support.strict_json import check_entries, construct_object, read_object, read_value
+from ..._support.strict_json import check_json_entries, construct_from_json, read_json_object, read_json_value
 from ...composition import Composable, Composition
 from ...losses import PrivacyLoss
 from ...mechanisms import Mechanism
@@ -54,10 +54,10 @@ def from_plain(hint: Any, plain: Any, name: str, depth: int = 0) -> Any:
         raise ValueError(f"{name} must be at most {DEEPEST} mechanisms inside of one another")
     inner = partial(from_plain, depth=depth + 1)
     if kind == "Composition":
-        check_entries(name, plain, ("type", "parts"))
-        parts = read_value(tuple[tuple[Mechanism, int], ...], plain["parts"], f"{name}.parts", inner)
-        return construct_object(Composition, {"parts": parts}, name)
-    made = read_object(TYPES[kind], {key: value for key, value in plain.items() if key != "type"}, name, inner)
+        check_json_entries(name, plain, ("type", "parts"))
+        parts = read_json_value(tuple[tuple[Mechanism, int], ...], plain["parts"], f"{name}.parts", inner)
+        return construct_from_json(Composition, {"parts": parts}, name)
+    made = read_json_object(TYPES[kind], {key: value for key, value in plain.items() if key != "type"}, name, inner)
     if not isinstance(made, hint):
         raise ValueError(f"{name} must be a {hint.__name__}, got a {kind}")
     return made

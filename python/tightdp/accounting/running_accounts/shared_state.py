@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from ..._core import check_arithmetic
-from ..._support.process_owner import Owner
+from ..._support.process_owner import ProcessOwner
 from ...mechanisms import Mechanism
 
 State = TypeVar("State")
@@ -44,7 +44,7 @@ class SharedState(Generic[State]):
         check_arithmetic()
         self.state = state
         self._advice = advice
-        self._owner = Owner()
+        self._owner = ProcessOwner()
         self._lock = threading.RLock()
 
     def update_state(self, step: Callable[[State], State]) -> None:

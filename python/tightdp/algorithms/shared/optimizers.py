@@ -37,8 +37,8 @@ class SGD:
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, _check.positive, "learning_rate")
-        _check.replace_fields(self, _check.below_one, "momentum")
+        _check.replace_checked_fields(self, _check.positive, "learning_rate")
+        _check.replace_checked_fields(self, _check.below_one, "momentum")
 
     def make_stepper(self, size: int) -> Stepper:
         m = np.zeros(size)
@@ -60,8 +60,8 @@ class Adam:
     damping: float = 1e-8
 
     def __post_init__(self) -> None:
-        _check.replace_fields(self, _check.positive, "learning_rate", "damping")
-        _check.replace_fields(self, _check.below_one, "beta1", "beta2")
+        _check.replace_checked_fields(self, _check.positive, "learning_rate", "damping")
+        _check.replace_checked_fields(self, _check.below_one, "beta1", "beta2")
 
     def make_stepper(self, size: int) -> Stepper:
         """Returns Adam's step, which keeps the moments of the gradients it has seen."""

@@ -20,8 +20,8 @@ from ...bound import Bound
 from ...composition import Composition
 from ...mechanisms import Gaussian, PoissonSampled
 from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH
-from .expression import parse_composition
-from .number import parse_integer, parse_real
+from .expression import parse_composition_text
+from .number import parse_integer_argument, parse_real_argument
 
 DIGITS = ".12g"
 """Format in which the ends of bounds are printed. They are rounded outward."""
@@ -30,7 +30,7 @@ DIGITS = ".12g"
 NEIGHBORS_HELP = "what one record more or less is: which pairs of data sets must look alike (default: %(default)s)"
 
 
-def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
+def add_training_arguments(parser: argparse.ArgumentParser, noise: bool = True) -> None:
     """Adds the options that describe DP-SGD: the sampling probability and the number of steps.
 
     With ``noise``, it also adds the noise multiplier and, as an alternative to these options, any other composition.
@@ -39,7 +39,7 @@ def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument(
             "--noise-multiplier",
-            type=parse_real,
+            type=parse_real_argument,
             metavar="SIGMA",
             help="standard deviation of the Gaussian noise over the L2 norm, > 0 (default: none)",
         )
@@ -50,22 +50,22 @@ def add_training(parser: argparse.ArgumentParser, noise: bool = True) -> None:
         )
     parser.add_argument(
         "--sampling-probability",
-        type=parse_real,
+        type=parse_real_argument,
         metavar="Q",
         help="probability of each record to be in a Poisson batch, in (0, 1] (default: 1)",
     )
     parser.add_argument(
-        "--steps", type=parse_integer, metavar="K", help="number of releases, an integer >= 1 (default: 1)"
+        "--steps", type=parse_integer_argument, metavar="K", help="number of releases, an integer >= 1 (default: 1)"
     )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_bound_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the bound, and --json."""
-    add_query(parser)
+    add_question_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON; an infinite bound is null")
 
 
-def add_query(parser: argparse.ArgumentParser) -> None:
+def add_question_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the bound."""
     parser.add_argument(
         "--neighbors",
@@ -77,33 +77,39 @@ def add_query(parser: argparse.ArgumentParser) -> None:
         "--engine", choices=("auto", *NAMES), default="auto", help="what computes the bound (default: %(default)s)"
     )
     parser.add_argument(
-        "--width", type=parse_real, default=WIDTH, help="relative width aimed at (default: %(default)s)"
+        "--width", type=parse_real_argument, default=WIDTH, help="relative width aimed at (default: %(default)s)"
     )
     prv = parser.add_argument_group("of --engine prv alone")
     prv.add_argument(
-        "--eps-error", type=parse_real, default=EPS_ERROR, help="largest error in epsilon, > 0 (default: %(default)s)"
+        "--eps-error",
+        type=parse_real_argument,
+        default=EPS_ERROR,
+        help="largest error in epsilon, > 0 (default: %(default)s)",
     )
     prv.add_argument(
-        "--delta-error", type=parse_real, default=DELTA_ERROR, help="largest error in delta, > 0 (default: %(default)s)"
+        "--delta-error",
+        type=parse_real_argument,
+        default=DELTA_ERROR,
+        help="largest error in delta, > 0 (default: %(default)s)",
     )
 
 
-def build_composition(arguments: argparse.Namespace) -> Composition:
+def build_composition_from_arguments(arguments: argparse.Namespace) -> Composition:
     """Returns the composition that the arguments describe."""
     if arguments.composition is not None:
         if arguments.sampling_probability is not None or arguments.steps is not None:
             raise ValueError("--composition: write the sampling probability and the number of steps into it")
-        return parse_composition(arguments.composition)
-    return build_training(arguments, arguments.noise_multiplier)
+        return parse_composition_text(arguments.composition)
+    return build_training_from_arguments(arguments, arguments.noise_multiplier)
 
 
-def build_training(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
+def build_training_from_arguments(arguments: argparse.Namespace, noise_multiplier: float) -> Composition:
     """Returns the composition of DP-SGD with this noise multiplier."""
-    q, steps = get_sampling(arguments)
+    q, steps = get_sampling_arguments(arguments)
     return PoissonSampled(Gaussian(noise_multiplier), q) * _check.count("steps", steps)
 
 
-def get_sampling(arguments: argparse.Namespace) -> tuple[float, int]:
+def get_sampling_arguments(arguments: argparse.Namespace) -> tuple[float, int]:
     """Returns the sampling probability and the number of steps."""
     q, steps = arguments.sampling_probability, arguments.steps
     return 1.0 if q is None else q, 1 if steps is None else steps
@@ -112,38 +118,38 @@ def get_sampling(arguments: argparse.Namespace) -> tuple[float, int]:
 def make_bound_command(
     quantity: str, at: str
 ) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], int]]:
-    """Returns the functions ``add_arguments`` and ``run`` of a command that bounds ``quantity`` at a value of ``at``.
+    """Returns the functions ``add_command_arguments`` and ``run_command`` of a command that bounds ``quantity`` at a
+    value of ``at``.
 
     One of the two is "epsilon" and the other is "delta".
     """
 
-    def add_arguments(p: argparse.ArgumentParser) -> None:
+    def add_command_arguments(p: argparse.ArgumentParser) -> None:
         """Adds the options of the command."""
-        add_training(p)
-        p.add_argument(f"--{at}", type=parse_real, required=True, help=_GIVEN_HELP[at])
-        add_options(p)
+        add_training_arguments(p)
+        p.add_argument(f"--{at}", type=parse_real_argument, required=True, help=_GIVEN_HELP[at])
+        add_bound_arguments(p)
 
-    def run(arguments: argparse.Namespace) -> int:
-        asked, given = build_composition(arguments), getattr(arguments, at)
-        print_bound(
-            arguments, getattr(asked, quantity)(given, **get_question_options(arguments)), quantity, {at: given}, asked
-        )
+    def run_command(arguments: argparse.Namespace) -> int:
+        asked, given = build_composition_from_arguments(arguments), getattr(arguments, at)
+        bound = getattr(asked, quantity)(given, **get_question_arguments(arguments))
+        print_bound_of_command(arguments, bound, quantity, {at: given}, asked)
         return 0
 
-    return add_arguments, run
+    return add_command_arguments, run_command
 
 
 # Help texts of the option for the value at which the other quantity is bounded.
 _GIVEN_HELP = {"delta": "in (0, 1), as 1e-5", "epsilon": "any number, as 2"}
 
 
-def get_question_options(arguments: argparse.Namespace) -> dict[str, Any]:
+def get_question_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the options of the bound as keyword arguments."""
     names = ("neighbors", "engine", "width", "eps_error", "delta_error")
     return {name: getattr(arguments, name) for name in names}
 
 
-def print_bound(
+def print_bound_of_command(
     arguments: argparse.Namespace, bound: Bound, quantity: str, given: dict[str, float], run: object
 ) -> None:
     """Prints the bound on ``quantity`` for the composition ``run`` at the ``given`` values, as text or as JSON."""
@@ -162,7 +168,7 @@ def print_bound(
         print("No finite upper bound is known, or affordable. --json prints it as null.")
 
 
-def check_writable(name: str, out: Path) -> None:
+def check_output_writable(name: str, out: Path) -> None:
     """Raises ValueError, before any work and any release, if ``out`` cannot be written."""
     if not out.parent.is_dir():
         raise ValueError(f"{name} {out}: there is no folder {str(out.parent)!r}")

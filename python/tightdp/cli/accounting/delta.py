@@ -2,4 +2,4 @@
 
 from .composition import make_bound_command
 
-add_arguments, run = make_bound_command("delta", at="epsilon")
+add_command_arguments, run_command = make_bound_command("delta", at="epsilon")

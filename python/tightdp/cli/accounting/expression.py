@@ -19,14 +19,14 @@ _CONSTRUCTORS: dict[str, Any] = {
 } | {"banded_factorization": mechanisms.banded_factorization}
 
 
-def parse_composition(text: str) -> Composition:
+def parse_composition_text(text: str) -> Composition:
     """Returns the composition that ``text`` describes. Raises ValueError with a message of one line for other text.
 
-    >>> parse_composition("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
+    >>> parse_composition_text("PoissonSampled(Gaussian(1.0), 0.01) * 1000 + 2 * Laplace(20.0)").parts[0]
     (Laplace(noise_multiplier=20.0), 2)
     """
     try:
-        value = _evaluate_node(ast.parse(text, mode="eval").body)
+        value = _evaluate_expression_node(ast.parse(text, mode="eval").body)
     except SyntaxError:
         raise ValueError(f"composition must be written as in 'Gaussian(2.0) * 10', got {text!r}") from None
     except (RecursionError, MemoryError):  # the parser raises MemoryError for too many brackets
@@ -36,7 +36,7 @@ def parse_composition(text: str) -> Composition:
     return value._to_composition()
 
 
-def _evaluate_node(node: ast.expr) -> Any:
+def _evaluate_expression_node(node: ast.expr) -> Any:
     """Returns the value of a node of the syntax tree. Raises ValueError for a node that is not accepted."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
@@ -44,17 +44,19 @@ def _evaluate_node(node: ast.expr) -> Any:
         case ast.Constant(value=str() as word) if word == POISSON:
             return word
         case ast.Tuple(elts=items) | ast.List(elts=items):
-            return tuple(_evaluate_node(item) for item in items)
+            return tuple(_evaluate_expression_node(item) for item in items)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluate_node(operand)
+            return -_evaluate_expression_node(operand)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _evaluate_node(left) + _evaluate_node(right)
+            return _evaluate_expression_node(left) + _evaluate_expression_node(right)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return _evaluate_node(left) * _evaluate_node(right)
+            return _evaluate_expression_node(left) * _evaluate_expression_node(right)
         case ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=int() | float() as below)) if below:
-            return _evaluate_node(left) / below
+            return _evaluate_expression_node(left) / below
         case ast.Call(func=ast.Name(id=name), args=positional, keywords=named) if name in _CONSTRUCTORS:
-            keywords = {keyword.arg: _evaluate_node(keyword.value) for keyword in named if keyword.arg is not None}
-            return _CONSTRUCTORS[name](*(_evaluate_node(argument) for argument in positional), **keywords)
+            keywords = {
+                keyword.arg: _evaluate_expression_node(keyword.value) for keyword in named if keyword.arg is not None
+            }
+            return _CONSTRUCTORS[name](*(_evaluate_expression_node(argument) for argument in positional), **keywords)
     known = ", ".join(sorted(_CONSTRUCTORS))
     raise ValueError(f"composition must consist of numbers, +, *, / and {known}, got {ast.unparse(node)!r}")

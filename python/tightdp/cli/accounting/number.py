@@ -11,7 +11,7 @@ MOST_IN_RANGE = 100_000
 """Largest number of values in a range. A table with more rows is better written by a program."""
 
 
-def parse_real(text: str) -> float:
+def parse_real_argument(text: str) -> float:
     """Returns a decimal number, or a fraction ``a/b`` rounded to the nearest double."""
     top, slash, bottom = text.partition("/")
     try:
@@ -20,30 +20,34 @@ def parse_real(text: str) -> float:
         raise argparse.ArgumentTypeError(f"expected a number or a fraction such as 256/60000, got {text!r}") from None
 
 
-def parse_integer(text: str) -> int:
+def parse_integer_argument(text: str) -> int:
     """Returns an integer, which may be written as ``1e4`` or ``20/2``."""
     try:
         return int(text)
     except ValueError:
-        value = parse_real(text)
+        value = parse_real_argument(text)
     if not value.is_integer():
         raise argparse.ArgumentTypeError(f"expected an integer, got {text!r}")
     return int(value)
 
 
-def parse_numbers(text: str) -> list[float]:
+def parse_numbers_argument(text: str) -> list[float]:
     """Returns the values of numbers and ranges that commas separate.
 
     Examples are ``1,2,4``, the range ``.6:2:.1`` with steps of .1 and both ends included, and the range
     ``10:1000:x10`` with factors of 10.
 
-    >>> parse_numbers(".6:.9:.1"), parse_numbers("1,256/60000"), parse_numbers("10:1000:x10")
+    >>> parse_numbers_argument(".6:.9:.1"), parse_numbers_argument("1,256/60000"), parse_numbers_argument("10:1000:x10")
     ([0.6, 0.7, 0.8, 0.9], [1.0, 0.004266666666666667], [10.0, 100.0, 1000.0])
     """
-    return [value for item in text.split(",") for value in (_parse_range(item) if ":" in item else [parse_real(item)])]
+    return [
+        value
+        for item in text.split(",")
+        for value in (_parse_range_argument(item) if ":" in item else [parse_real_argument(item)])
+    ]
 
 
-def _parse_range(text: str) -> list[float]:
+def _parse_range_argument(text: str) -> list[float]:
     """Returns the values of a range. It is computed in decimal arithmetic, in which 0.6 + 4 * 0.1 is exactly 1."""
     expected = argparse.ArgumentTypeError(
         f"expected start:stop:step or start:stop:xfactor, upwards and with at most {MOST_IN_RANGE} values, got {text!r}"

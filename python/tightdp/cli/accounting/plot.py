@@ -13,13 +13,13 @@ from pathlib import Path
 from ... import plots
 from ..progress import ProgressBar
 from . import composition as shared
-from .expression import parse_composition
-from .number import parse_integer, parse_real
+from .expression import parse_composition_text
+from .number import parse_integer_argument, parse_real_argument
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    shared.add_training(p)
+    shared.add_training_arguments(p)
     p.add_argument(
         "--and",
         dest="others",
@@ -32,26 +32,29 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     p.add_argument("--out", type=Path, required=True, help="image file, of a kind that matplotlib writes")
     p.add_argument(
-        "--least-delta", type=parse_real, default=1e-12, help="where the profile ends (default: %(default)s)"
+        "--least-delta", type=parse_real_argument, default=1e-12, help="where the profile ends (default: %(default)s)"
     )
     p.add_argument(
-        "--points", type=parse_integer, default=plots.POINTS, help="points of each curve (default: %(default)s)"
+        "--points",
+        type=parse_integer_argument,
+        default=plots.POINTS,
+        help="points of each curve (default: %(default)s)",
     )
     p.add_argument("--dark", action="store_true", help="draw for a dark page; the ground is transparent either way")
-    shared.add_options(p)
+    shared.add_bound_arguments(p)
     p.set_defaults(width=plots.WIDTH)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Draws the curves of all runs, and writes the image."""
-    runs = [shared.build_composition(arguments), *map(parse_composition, arguments.others)]
+    runs = [shared.build_composition_from_arguments(arguments), *map(parse_composition_text, arguments.others)]
     labels = arguments.label or ([""] if len(runs) == 1 else [plots.write_caption(run) for run in runs])
     if len(labels) != len(runs) or len(set(labels)) != len(labels):
         raise ValueError(f"--label must be given once for each of the {len(runs)} runs, each time another")
     suffixes = plots.list_suffixes()
     if arguments.out.suffix[1:] not in suffixes:
         raise ValueError(f"--out {arguments.out}: must end in .{', .'.join(suffixes)}")
-    shared.check_writable("--out", arguments.out)
+    shared.check_output_writable("--out", arguments.out)
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json), unit="pieces")
     figure = plots.privacy(
         dict(zip(labels, runs, strict=True)),
@@ -59,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         points=arguments.points,
         dark=arguments.dark,
         progress=progress,
-        **shared.get_question_options(arguments),
+        **shared.get_question_arguments(arguments),
     )
     progress.close()
     figure.savefig(arguments.out)

@@ -19,7 +19,7 @@ from ...mechanisms import Gaussian, PoissonSampled
 from .. import files
 from ..progress import ProgressBar
 from . import composition as shared
-from .number import parse_numbers
+from .number import parse_numbers_argument
 
 SETTINGS = ("noise_multiplier", "sampling_probability", "steps")
 """Settings of DP-SGD, each of which has a column, in this order."""
@@ -27,29 +27,29 @@ MOST_ROWS = 1_000_000
 """Largest number of rows, about as many as a spreadsheet can hold. A longer table is better written by a program."""
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument(
         "--noise-multiplier",
-        type=parse_numbers,
+        type=parse_numbers_argument,
         metavar="SIGMA",
         required=True,
         help="noise over the L2 norm: a number, a list or FROM:TO:STEP",
     )
     p.add_argument(
-        "--sampling-probability", type=parse_numbers, metavar="Q", default=[1.0], help="the same (default: 1)"
+        "--sampling-probability", type=parse_numbers_argument, metavar="Q", default=[1.0], help="the same (default: 1)"
     )
-    p.add_argument("--steps", type=parse_numbers, metavar="K", default=[1.0], help="the same (default: 1)")
+    p.add_argument("--steps", type=parse_numbers_argument, metavar="K", default=[1.0], help="the same (default: 1)")
     at = p.add_mutually_exclusive_group(required=True)
-    at.add_argument("--delta", type=parse_numbers, help="bound epsilon at this delta (default: none)")
-    at.add_argument("--epsilon", type=parse_numbers, help="bound delta at this epsilon (default: none)")
+    at.add_argument("--delta", type=parse_numbers_argument, help="bound epsilon at this delta (default: none)")
+    at.add_argument("--epsilon", type=parse_numbers_argument, help="bound delta at this epsilon (default: none)")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
     p.add_argument("--force", action="store_true", help="replace that file if there is one")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
-    shared.add_query(p)
+    shared.add_question_arguments(p)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Writes a row for each combination of settings."""
     at, quantity = ("delta", "epsilon") if arguments.delta is not None else ("epsilon", "delta")
     names = (*SETTINGS, at)
@@ -63,12 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise ValueError(f"steps must be integers, got {steps!r}")
         rows.append((PoissonSampled(Gaussian(sigma), q) * int(steps), (sigma, q, int(steps), given)))
     if arguments.out is not None:
-        files.keep_existing("--out", arguments.out, arguments.force)
-        shared.check_writable("--out", arguments.out)
+        files.keep_existing_output("--out", arguments.out, arguments.force)
+        shared.check_output_writable("--out", arguments.out)
     # No bar is needed if the rows themselves appear on a terminal.
     to_terminal = arguments.out is None and sys.stdout.isatty()
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not to_terminal), unit="rows")
-    asked = shared.get_question_options(arguments)
+    asked = shared.get_question_arguments(arguments)
     to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
     with to as out:
         writer = csv.writer(out, lineterminator="\n")

@@ -74,7 +74,7 @@ OPTIONS = ("label", "classes", "categories", "categorical", "bounds", "drop", "p
 """Names of the options that a schema replaces."""
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_declaration_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options that declare facts about the table."""
     p.add_argument(
         "--schema", type=Path, metavar="JSON", help="a file that declares all of these (tightdp schema; default: none)"
@@ -147,10 +147,10 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
         column, equals, text = option.partition("=")
         if not (column and equals) or column in given:
             raise ValueError(f"--categories {option}: must be COLUMN=VALUE,VALUE,..., once a column")
-        given[column] = _parse_values(f"--categories {option}", text)
-    bounds: dict[str, Bounds] = {**_parse_bounds(arguments.bounds)}
+        given[column] = _parse_declared_values(f"--categories {option}", text)
+    bounds: dict[str, Bounds] = {**_parse_declared_bounds(arguments.bounds)}
     for option, taken in (("--learn-bounds", bounds), ("--learn-categories", given)):
-        for column in _split_names(getattr(arguments, option[2:].replace("-", "_"))):
+        for column in _split_declared_names(getattr(arguments, option[2:].replace("-", "_"))):
             if column in taken:
                 raise ValueError(f"{option} {column}: is declared as well, and learned only where it is not")
             taken[column] = LEARN
@@ -172,22 +172,22 @@ def read_declarations(arguments: argparse.Namespace) -> Declarations:
     if regression:
         labels = ()
     if classes is not None:
-        labels = _parse_values(f"--classes {classes}", classes)
+        labels = _parse_declared_values(f"--classes {classes}", classes)
         if len(labels) < 2:
             raise ValueError(f"--classes {classes}: must be at least two classes")
-    dropped = frozenset(_split_names(arguments.drop))
-    return Declarations(labels, given, arguments.label, bounds, dropped, _parse_fills(arguments.fill))
+    dropped = frozenset(_split_declared_names(arguments.drop))
+    return Declarations(labels, given, arguments.label, bounds, dropped, _parse_declared_fills(arguments.fill))
 
 
-def _split_names(given: list[str]) -> list[str]:
+def _split_declared_names(given: list[str]) -> list[str]:
     """Returns the names that commas separate in the options. An empty option names the column with an empty name."""
     return [name for option in given for name in option.split(",") if name or not option]
 
 
-def _parse_fills(given: list[str]) -> dict[str, Fill]:
+def _parse_declared_fills(given: list[str]) -> dict[str, Fill]:
     """Returns the numbers that replace missing ones, by column."""
     found: dict[str, Fill] = {}
-    for part in _split_names(given):
+    for part in _split_declared_names(given):
         name, equals, text = part.rpartition("=")
         value = parse_cell_number(text) if text != LEARN else None
         if not equals or name in found or (text != LEARN and (value is None or not np.isfinite(value))):
@@ -196,7 +196,7 @@ def _parse_fills(given: list[str]) -> dict[str, Fill]:
     return found
 
 
-def _parse_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
+def _parse_declared_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
     """Returns the bounds by column. Raises ValueError unless bounds are finite and the lower is below the upper one."""
     bounds = {}
     for part in ",".join(given).split(","):
@@ -214,7 +214,7 @@ def _parse_bounds(given: list[str]) -> dict[str, tuple[float, float]]:
     return bounds
 
 
-def _parse_values(option: str, text: str) -> tuple[str, ...]:
+def _parse_declared_values(option: str, text: str) -> tuple[str, ...]:
     """Returns the values that commas separate. For example, a,b,"c,d" has three values."""
     values = tuple(value.strip() for value in next(csv.reader([text], skipinitialspace=True), []))
     if not values or not all(values) or len(set(values)) < len(values):
@@ -225,7 +225,8 @@ def _parse_values(option: str, text: str) -> tuple[str, ...]:
 
 
 def _list_occurring_values(rows: Rows, column: str, option: str) -> tuple[str, ...]:
-    """Returns all values of a column. Raises ValueError, which names ``option``, if there is no value or too many."""
+    """Returns all values of a column. Raises ValueError, which names ``option``, if the column has no value or too
+    many."""
     found = set(rows.get_column(column)).difference(NO_VALUE)
     without = f", or leave the column out, --drop {column}" if option.startswith("--categories") else ""
     if not found:

@@ -12,26 +12,26 @@ from pathlib import Path
 from ...frequent import frequent_values
 from ...records.sources.rows import Rows
 from .. import files
-from ..accounting.number import parse_real
+from ..accounting.number import parse_real_argument
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--column", required=True, help="name of the column")
-    p.add_argument("--epsilon", type=parse_real, required=True, help="of the guarantee, > 0, as 1")
-    p.add_argument("--delta", type=parse_real, required=True, help="in (0, 1), as 1e-6")
+    p.add_argument("--epsilon", type=parse_real_argument, required=True, help="of the guarantee, > 0, as 1")
+    p.add_argument("--delta", type=parse_real_argument, required=True, help="in (0, 1), as 1e-6")
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger; default: none)")
-    files.add_arguments(p)
+    files.add_csv_format_arguments(p)
     p.add_argument("--json", action="store_true", help="print the values and the statement as JSON")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Prints the statement, and then the values in the form of an option of tightdp train."""
-    cells = Rows.read(arguments.data, files.read_format(arguments)).get_column(arguments.column)
+    cells = Rows.read(arguments.data, files.read_csv_format_arguments(arguments)).get_column(arguments.column)
     note = f"frequent values of {arguments.column}"
     budget = {"epsilon": arguments.epsilon, "delta": arguments.delta}
-    files.check_output()
+    files.check_standard_output()
     found = frequent_values(cells, **budget, ledger=arguments.ledger, note=note)
     if arguments.json:
         files.print_release(json.dumps({"statement": found.statement.to_dict(), "values": found.values}))

@@ -16,16 +16,16 @@ from ...gate.shares import NoiseShare
 from ...pipeline import PrivatePipeline
 from ...preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, PrivateTransformer, SimpleImputer
 from ...preprocessing.quantiles import count_records_for_quantiles
-from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, run_all_attempts
+from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, run_attempts_for_columns
 from ...records.sources.rows import Rows
-from ...records.text import join_names
+from ...records.text import join_column_names
 from ...statement import Statement
-from ...statement.column_words import fact_of_bounds, fact_of_categories, fact_of_missing
+from ...statement.column_words import state_fact_of_bounds, state_fact_of_categories, state_fact_of_missing
 
 Group = tuple[bool, bool, bool | None]
 """Three facts about a column, by which columns are grouped. The first is whether the column holds categories. The
 second is whether its categories or bounds are learned. The third is whether the number that replaces missing ones is
-learned, or None if there is no such number."""
+learned. It is None if nothing replaces them."""
 
 
 class FittedColumns(NamedTuple):
@@ -37,7 +37,7 @@ class FittedColumns(NamedTuple):
     statement: Statement
 
 
-def plan_pipeline(
+def plan_table_pipeline(
     columns: Sequence[Column | LearnedColumn], classifier: Any, arguments: argparse.Namespace
 ) -> PrivatePipeline:
     """Returns the pipeline of a table, which learns its columns and trains its classifier under one budget."""
@@ -45,9 +45,9 @@ def plan_pipeline(
         raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
     groups: dict[Group, list[Any]] = {}
     for column in columns:
-        groups.setdefault(_group_of_column(column), []).append(column)
+        groups.setdefault(_choose_transformer_group(column), []).append(column)
     parts = [
-        (f"part {i}", _build_transformer(group, members), [column.name for column in members])
+        (f"part {i}", _build_transformer_of_group(group, members), [column.name for column in members])
         for i, (group, members) in enumerate(groups.items())
     ]
     classifier.set_params(epsilon=None, delta=None, random_state=None)  # the pipeline sets these
@@ -60,7 +60,7 @@ def plan_pipeline(
     )
 
 
-def count_classes(classifier: Any) -> int:
+def count_declared_classes(classifier: Any) -> int:
     """Returns the number of declared labels, or 2 if labels are to be learned or the model is a regression."""
     classes = getattr(classifier, "classes", "")
     return 2 if isinstance(classes, str) else len(classes)
@@ -75,31 +75,31 @@ def fit_learned_columns(
     arguments: argparse.Namespace,
 ) -> FittedColumns:
     """Learns the columns and trains on the records that are ``kept``, under one budget."""
-    model = plan_pipeline(columns, classifier, arguments)
+    model = plan_table_pipeline(columns, classifier, arguments)
 
-    def read_cells(column: Column | LearnedColumn) -> Any:
+    def read_cells_of_column(column: Column | LearnedColumn) -> Any:
         """Returns a column's texts or numbers for the records that are ``kept``."""
-        if _group_of_column(column)[0]:
+        if _choose_transformer_group(column)[0]:
             return np.array(rows.get_column(column.name), dtype=object)[kept]
         allowed = arguments.allow_missing or getattr(column, "missing", None) is not None
         return rows.read_numbers(column.name, allow_missing=allowed)[kept]
 
-    read = run_all_attempts([lambda c=c: read_cells(c) for c in columns])  # type: ignore[misc]
+    read = run_attempts_for_columns([lambda c=c: read_cells_of_column(c) for c in columns])  # type: ignore[misc]
     table = dict(zip([c.name for c in columns], read, strict=True))
     records = int(kept.sum()) if arguments.public_size is None else arguments.public_size
-    warn_of_bounds(model, len(columns), classifier, records)
+    warn_of_doubtful_bounds(model, len(columns), classifier, records)
     model.fit(table, labels[kept])
-    doubtful = find_doubtful_bounds(model.steps_[0][1], model.steps_[-1][1].public_size_)
+    doubtful = find_doubtful_learned_bounds(model.steps_[0][1], model.steps_[-1][1].public_size_)
     (_, transformer), (_, trained) = model.steps_
     found = [_read_fitted_columns(member, names) for _, member, names in transformer.transformers_]
     made = [column for part in found for column in part]
-    whole = tuple(column for column in made if isinstance(column, Number) or column.categories)
+    whole = tuple(column for column in made if isinstance(column, NumberColumn) or column.categories)
     return FittedColumns(
         whole, trained, _name_columns_in_statement(model.statement_, trained.statement_, columns, made, doubtful)
     )
 
 
-def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
+def find_doubtful_learned_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
     """Returns the columns whose learned bounds cannot be right, with the reason for each.
 
     The reason is that there is too much noise for the number of records.
@@ -121,16 +121,16 @@ def find_doubtful_bounds(transformer: ColumnTransformer, records: int) -> dict[s
     return found
 
 
-def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
+def warn_of_doubtful_bounds(model: PrivatePipeline, columns: int, classifier: Any, records: int) -> None:
     """Warns whoever holds the records, before anything is spent, of learned bounds that cannot be right.
 
     The warning may depend on a private number of records, so it must not be published. The statement has the same
     warning, computed from a number of records that is public or was released.
     """
-    plan = model._plan(columns, count_classes(classifier))
-    doubtful = find_doubtful_bounds(plan.steps[0][1], records)
+    plan = model._plan(columns, count_declared_classes(classifier))
+    doubtful = find_doubtful_learned_bounds(plan.steps[0][1], records)
     for why in dict.fromkeys(doubtful.values()):
-        names = join_names(name for name, each in doubtful.items() if each == why)
+        names = join_column_names(name for name, each in doubtful.items() if each == why)
         print(
             f"tightdp: warning, not to be published: bounds of {names} cannot be right: {why}. Declare them, or spend "
             "more",
@@ -138,15 +138,15 @@ def warn_of_bounds(model: PrivatePipeline, columns: int, classifier: Any, record
         )
 
 
-def _group_of_column(column: Column | LearnedColumn) -> Group:
+def _choose_transformer_group(column: Column | LearnedColumn) -> Group:
     """Returns the group of a column. All columns of a group share a transformer."""
-    if isinstance(column, Category) or (isinstance(column, LearnedColumn) and column.categories):
+    if isinstance(column, CategoryColumn) or (isinstance(column, LearnedColumn) and column.categories):
         return True, isinstance(column, LearnedColumn), None
     fill = None if column.missing is None else column.missing == LEARN
     return False, isinstance(column, LearnedColumn) and column.bounds == LEARN, fill
 
 
-def _build_transformer(group: Group, columns: list[Any]) -> PrivateTransformer:
+def _build_transformer_of_group(group: Group, columns: list[Any]) -> PrivateTransformer:
     """Returns the transformer of all columns of a group."""
     categories, learns, fills = group
     if categories:
@@ -166,11 +166,11 @@ def _read_fitted_columns(member: Any, names: list[str]) -> list[Column]:
     A text column may have no categories, if none was frequent.
     """
     if isinstance(member, OneHotEncoder):
-        return [Category(name, known) for name, known in zip(names, member.categories_, strict=True)]
+        return [CategoryColumn(name, known) for name, known in zip(names, member.categories_, strict=True)]
     filler, scaler = (None, member) if isinstance(member, MinMaxScaler) else (step for _, step in member.transformers_)
     fills = [None] * len(names) if filler is None else filler.statistics_.tolist()
     low, high = (ends.tolist() for ends in scaler.bounds_)
-    return [Number(*each) for each in zip(names, low, high, fills, strict=True)]
+    return [NumberColumn(*each) for each in zip(names, low, high, fills, strict=True)]
 
 
 def _name_columns_in_statement(
@@ -187,14 +187,14 @@ def _name_columns_in_statement(
         if not isinstance(column, LearnedColumn):
             continue
         known = found[column.name]
-        if isinstance(known, Category):
-            released.append(fact_of_categories(known.name, known.categories).describe_release())
+        if isinstance(known, CategoryColumn):
+            released.append(state_fact_of_categories(known.name, known.categories).describe_release())
             continue
         if column.bounds == LEARN:
             doubt = f"these cannot be right: {doubtful[column.name]}" if column.name in doubtful else ""
-            released.append(fact_of_bounds(known.name, known.low, known.high).describe_release(doubt))
+            released.append(state_fact_of_bounds(known.name, known.low, known.high).describe_release(doubt))
         if column.missing == LEARN and known.missing is not None:
-            released.append(fact_of_missing(known.name, known.missing).describe_release())
+            released.append(state_fact_of_missing(known.name, known.missing).describe_release())
     return dataclasses.replace(
         whole,
         subject=f"{trained.subject}, with columns as they were learned",

@@ -11,37 +11,38 @@ import json
 import math
 from typing import Any
 
-from ... import mechanisms
 from ..._support.number_texts import format_up
 from ...accounting.running_accounts.filters import FAMILIES
 from ...gate.shares import FAILURE
 from ...ledger import Ledger
 from ...options import NEIGHBORS
-from ...statement.wording import make_one_line
+from ...statement.wording import make_statement_line
 from ..accounting import composition as shared
-from ..accounting.expression import parse_composition
-from ..accounting.number import parse_real
+from ..accounting.expression import parse_composition_text
+from ..accounting.number import parse_real_argument
 
 EPILOG = """\
 A spend that the budget does not cover is refused, with exit code 3, and charges nothing. Release only after exit code
 0. A ledger knows what was charged to it, and not what was released past it. """
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     actions = p.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(p))
 
-    def add_action(name: str, summary: str) -> argparse.ArgumentParser:
+    def add_ledger_action(name: str, summary: str) -> argparse.ArgumentParser:
         """Adds an action with its ledger, and returns its parser."""
         one = actions.add_parser(name, help=summary, description=summary)
         one.add_argument("ledger", help="a file, or an address as in postgresql://user@host/database")
         one.add_argument("--json", action="store_true", help="print JSON")
         return one
 
-    create = add_action("create", "make a ledger, whose budget, relation and data set are then fixed")
+    create = add_ledger_action("create", "make a ledger, whose budget, relation and data set are then fixed")
     create.add_argument("--dataset", required=True, metavar="TEXT", help="which data the budget is about")
-    create.add_argument("--epsilon", type=parse_real, required=True, help="budget for everything together, > 0, as 2")
-    create.add_argument("--delta", type=parse_real, required=True, help="in (0, 1), as 1e-6")
+    create.add_argument(
+        "--epsilon", type=parse_real_argument, required=True, help="budget for everything together, > 0, as 2"
+    )
+    create.add_argument("--delta", type=parse_real_argument, required=True, help="in (0, 1), as 1e-6")
     create.add_argument("--neighbors", choices=NEIGHBORS, default="add_or_remove", help=shared.NEIGHBORS_HELP)
     create.add_argument("--family", choices=FAMILIES, default="renyi", help="what is added up (default: %(default)s)")
     create.add_argument(
@@ -51,20 +52,20 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
     create.add_argument(
         "--failure",
-        type=parse_real,
+        type=parse_real_argument,
         help="part of delta for what may fail, as learned labels and frequent values (default: a tenth of delta)",
     )
-    spend = add_action("spend", "charge releases, before they are made")
-    shared.add_training(spend)
+    spend = add_ledger_action("spend", "charge releases, before they are made")
+    shared.add_training_arguments(spend)
     spend.add_argument("--note", default="", metavar="TEXT", help="what it is for (default: no note)")
-    add_action("show", "the budget, and how much of it is spent")
-    add_action("report", "everything that was spent")
+    add_ledger_action("show", "the budget, and how much of it is spent")
+    add_ledger_action("report", "everything that was spent")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Performs one of the four actions, and then prints the state of the ledger."""
     if arguments.action == "create":
-        expected = None if arguments.expected is None else parse_composition(arguments.expected)
+        expected = None if arguments.expected is None else parse_composition_text(arguments.expected)
         names = ("dataset", "epsilon", "delta", "neighbors", "family", "failure")
         budget = {name: getattr(arguments, name) for name in names}
         if arguments.failure is None:
@@ -73,13 +74,13 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         ledger = Ledger(arguments.ledger)
     if arguments.action == "spend":
-        ledger.spend(shared.build_composition(arguments), note=arguments.note)
-    plain = _to_plain_values(ledger, arguments.action == "report")
+        ledger.spend(shared.build_composition_from_arguments(arguments), note=arguments.note)
+    plain = _dump_ledger_values(ledger, arguments.action == "report")
     print(json.dumps(plain, allow_nan=False) if arguments.json else "\n".join(_describe_ledger(ledger, plain)))
     return 0
 
 
-def _to_plain_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
+def _dump_ledger_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
     """Returns the budget and the spent share as plain values for JSON. With ``entries`` it adds the history."""
     history, spent = ledger.history, ledger.spent
     plain: dict[str, Any] = {
@@ -98,16 +99,11 @@ def _to_plain_values(ledger: Ledger, entries: bool) -> dict[str, Any]:
                 "time": e.time,
                 "note": e.note,
                 "release": e.release,
-                "releases": _write_releases(e.releases),
+                "releases": " + ".join(f"{mechanism!r} * {count}" for mechanism, count in e.releases),
             }
             for e in history
         ]
     return plain
-
-
-def _write_releases(releases: tuple[tuple[mechanisms.Mechanism, int], ...]) -> str:
-    """Returns releases as the text of a composition."""
-    return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in releases)
 
 
 def _describe_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
@@ -115,11 +111,11 @@ def _describe_ledger(ledger: Ledger, plain: dict[str, Any]) -> list[str]:
     share = "more than all" if plain["spent"] is None else format_up(plain["spent"], ".1%")
     count = plain["entries"]
     lines = [
-        make_one_line(" ".join(plain["dataset"].split())),
+        make_statement_line(" ".join(plain["dataset"].split())),
         f"({ledger.epsilon:g}, {ledger.delta:g})-differentially private in all, neighbors {ledger.neighbors}",
         f"spent: {share} of the budget ({ledger.family}), in {count} {'entry' if count == 1 else 'entries'}",
     ]
     for entry in plain.get("history", ()):
-        note = make_one_line(" ".join(entry["note"].split()))
+        note = make_statement_line(" ".join(entry["note"].split()))
         lines.append(f"{entry['number']}  {entry['time']}  {entry['releases']}{'  ' + note if note else ''}")
     return lines

@@ -16,13 +16,13 @@ from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...tables.model import load
 from .. import files
-from ..accounting.composition import check_writable
+from ..accounting.composition import check_output_writable
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """Characters that begin a formula in a spreadsheet, and white space that may stand before such a character."""
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("model", type=Path, help="model file")
     p.add_argument(
@@ -33,33 +33,35 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--raw", action="store_true", help="write labels as they are, even if a spreadsheet would run them")
     p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
     p.add_argument("--force", action="store_true", help="replace that file if there is one")
-    files.add_arguments(p)
+    files.add_csv_format_arguments(p)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Writes one line for each record, in the order of the records."""
     if arguments.out is not None:
         for given in (arguments.data, arguments.model):
-            files.forbid_overwriting_input("--out", arguments.out, given)
-        files.keep_budget(arguments.out)
-        files.keep_existing("--out", arguments.out, arguments.force)
-        check_writable("--out", arguments.out)
+            files.forbid_output_over_input("--out", arguments.out, given)
+        files.keep_budgeted_output(arguments.out)
+        files.keep_existing_output("--out", arguments.out, arguments.force)
+        check_output_writable("--out", arguments.out)
     model = load(arguments.model)
     if arguments.probabilities and model.model != "logistic":
         raise ValueError(f"--probabilities: a model of kind {model.model!r} has none")
-    rows = Rows.read(arguments.data, files.read_format(arguments))
+    rows = Rows.read(arguments.data, files.read_csv_format_arguments(arguments))
     predicted = model.rows(rows, allow_missing=arguments.allow_missing, probabilities=arguments.probabilities)
     to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
     header = [model.label, *(f"{model.label}={each}" for each in model.classes * arguments.probabilities)]
     with to as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerows(
-            [header, *predicted] if arguments.raw else (map(_mark_formula, row) for row in (header, *predicted))
+            [header, *predicted]
+            if arguments.raw
+            else (map(_mark_spreadsheet_formula, row) for row in (header, *predicted))
         )
     return 0
 
 
-def _mark_formula(cell: str) -> str:
+def _mark_spreadsheet_formula(cell: str) -> str:
     """Returns a cell that no spreadsheet runs as a formula.
 
     A text that begins like a formula gets a quotation mark before it. Labels come from a model file, which others may

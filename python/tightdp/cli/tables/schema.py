@@ -19,41 +19,45 @@ from typing import Any
 from ...records.schema import draft_schema
 from ...records.sources.rows import Rows
 from .. import files
-from ..accounting.composition import check_writable
+from ..accounting.composition import check_output_writable
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
     p.add_argument("--out", type=Path, help="the schema (default: DATA.schema.json)")
     p.add_argument("--learn", action="store_true", help="bounds and categories are to be learned with noise")
-    files.add_arguments(p)
+    files.add_csv_format_arguments(p)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Writes the draft, and prints a line that says what it is."""
-    out = arguments.out or files.make_sibling_path(arguments.data, ".schema.json")
-    files.forbid_overwriting_input("--out", out, arguments.data)
+    out = arguments.out or files.make_output_path_near_data(arguments.data, ".schema.json")
+    files.forbid_output_over_input("--out", out, arguments.data)
     if out.exists():
         raise ValueError(f"--out {out}: exists already, and may have been reviewed")
-    check_writable("--out", out)
-    rows = Rows.read(arguments.data, files.read_format(arguments))
+    check_output_writable("--out", out)
+    rows = Rows.read(arguments.data, files.read_csv_format_arguments(arguments))
     drafted = draft_schema(rows, arguments.label, arguments.learn)
-    text = _write_schema(drafted)
+    text = _write_schema_draft(drafted)
     out.touch(mode=0o600)  # only the holder of the data may read the draft
     out.write_text(text, encoding="utf-8")
     print(f"tightdp: wrote {out}: {drafted['draft']}", file=sys.stderr)
     return 0
 
 
-def _write_schema(schema: dict[str, Any]) -> str:
+def _write_schema_draft(schema: dict[str, Any]) -> str:
     """Returns JSON text with one line for each column, which is easy to review."""
 
-    def dump_value(value: Any) -> str:
+    def dump_schema_value(value: Any) -> str:
         """Returns a value as JSON, in which letters that are not ASCII stay as they are."""
         return json.dumps(value, ensure_ascii=False)
 
-    columns = ",\n".join(f"  {dump_value(name)}: {dump_value(how)}" for name, how in schema["columns"].items())
-    entries = [f" {dump_value(name)}: {dump_value(value)}" for name, value in schema.items() if name != "columns"]
+    columns = ",\n".join(
+        f"  {dump_schema_value(name)}: {dump_schema_value(how)}" for name, how in schema["columns"].items()
+    )
+    entries = [
+        f" {dump_schema_value(name)}: {dump_schema_value(value)}" for name, value in schema.items() if name != "columns"
+    ]
     return "{\n" + ",\n".join([*entries, f' "columns": {{\n{columns}\n }}']) + "\n}\n"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from ...tables.model import load
 from .. import files
-from ..accounting.composition import check_writable
+from ..accounting.composition import check_output_writable
 
 PAGE = b"<!DOCTYPE html>"
 """The first bytes of a statement's page."""
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("model", type=Path, help="model file that tightdp train wrote")
     p.add_argument(
@@ -26,13 +26,13 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Prints the statement, and writes its page if a file for it is named."""
     if arguments.out is not None:
-        files.forbid_overwriting_input("--out", arguments.out, arguments.model)
-        files.keep_budget(arguments.out)
-        files.keep_existing("--out", arguments.out, arguments.force, PAGE)
-        check_writable("--out", arguments.out)
+        files.forbid_output_over_input("--out", arguments.out, arguments.model)
+        files.keep_budgeted_output(arguments.out)
+        files.keep_existing_output("--out", arguments.out, arguments.force, PAGE)
+        check_output_writable("--out", arguments.out)
     statement = load(arguments.model).statement
     if arguments.out is not None:
         statement.save(arguments.out)

@@ -23,21 +23,27 @@ from ...accounting.running_accounts.filters import BudgetExceeded
 from ...estimators.catalog import ALGORITHMS, MODELS
 from ...estimators.regression import Ridge
 from ...ledger import Ledger, LedgerError
-from ...ledger.payment import list_releases
-from ...records.columns import LEARN, Category, Column, LearnedColumn, Number, encode_columns, plan_columns
+from ...ledger.payment import list_ledger_releases
+from ...records.columns import LEARN, CategoryColumn, Column, LearnedColumn, NumberColumn, encode_columns, plan_columns
 from ...records.schema import MOST
 from ...records.sources.rows import Rows
 from ...records.text import parse_cell_number
 from ...statement import Statement
-from ...statement.column_words import ColumnFact, fact_of_bounds, fact_of_categories, fact_of_labels, fact_of_missing
-from ...statement.wording import AGAIN, RECORDS, list_values, make_one_line
+from ...statement.column_words import (
+    StatedColumnFact,
+    state_fact_of_bounds,
+    state_fact_of_categories,
+    state_fact_of_labels,
+    state_fact_of_missing,
+)
+from ...statement.wording import AGAIN, RECORDS, list_stated_values, make_statement_line
 from ...tables.model import REGRESSION, TableModel
 from .. import files
-from ..accounting.composition import check_writable
-from ..accounting.number import parse_integer, parse_real
+from ..accounting.composition import check_output_writable
+from ..accounting.number import parse_integer_argument, parse_real_argument
 from ..progress import ProgressBar
 from . import declarations
-from .learned_columns import count_classes, fit_learned_columns, plan_pipeline, warn_of_bounds
+from .learned_columns import count_declared_classes, fit_learned_columns, plan_table_pipeline, warn_of_doubtful_bounds
 
 KEPT_FACTS = (RECORDS, "bounds of the target")
 """Names of public facts that the statement of a table's model takes over from the statement of the fit."""
@@ -64,10 +70,10 @@ and bounds, and --public-size (without it, a noisy count of the records is relea
 not printed, because it is not private. What is printed on standard error is for those who hold the data. """
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
-    declarations.add_arguments(p)
+    declarations.add_declaration_arguments(p)
     p.add_argument(
         "--model",
         choices=[*MODELS, REGRESSION],
@@ -86,16 +92,21 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the algorithm (default: its own)"
     )
-    p.add_argument("--epsilon", type=parse_real, help="target, > 0 (default: the noise_multiplier of --set)")
+    p.add_argument("--epsilon", type=parse_real_argument, help="target, > 0 (default: the noise_multiplier of --set)")
     p.add_argument(
-        "--delta", type=parse_real, required=True, help="of the guarantee; below one over the number of records"
+        "--delta",
+        type=parse_real_argument,
+        required=True,
+        help="of the guarantee; below one over the number of records",
     )
     p.add_argument(
-        "--public-size", type=parse_integer, help="a public number of records (default: a noisy count is released)"
+        "--public-size",
+        type=parse_integer_argument,
+        help="a public number of records (default: a noisy count is released)",
     )
     p.add_argument(
         "--regularization",
-        type=parse_real,
+        type=parse_real_argument,
         help="strength of the penalty on weights, >= 0 (default: 0, and for --model ridge what the noise takes)",
     )
     p.add_argument("--allow-missing", action="store_true", help="records with missing numbers contribute nothing")
@@ -103,7 +114,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         "--test", type=Path, metavar="CSV", help="also print the accuracy on this file, not private (default: none)"
     )
     p.add_argument(
-        "--seed", type=parse_integer, help="reproducible noise, NOT for releases (default: the secure generator)"
+        "--seed",
+        type=parse_integer_argument,
+        help="reproducible noise, NOT for releases (default: the secure generator)",
     )
     p.add_argument("--ledger", metavar="LEDGER", help="spend from this ledger first (tightdp ledger; default: none)")
     p.add_argument(
@@ -111,25 +124,25 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
     p.add_argument("--force", action="store_true", help="replace the model file if there is one, which cost budget")
-    files.add_arguments(p)
+    files.add_csv_format_arguments(p)
     p.add_argument("--progress", action="store_true", help="draw the progress bar even when not on a terminal")
     p.add_argument("--json", action="store_true", help="print the statement as JSON")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Trains a model and writes it to a file. Raises ValueError, TypeError or OSError with one line for bad input."""
-    out = arguments.out or files.make_sibling_path(arguments.data, ".model.json")
+    out = arguments.out or files.make_output_path_near_data(arguments.data, ".model.json")
     for given in (arguments.data, arguments.test, arguments.schema):
-        files.forbid_overwriting_input("--out", out, given)
+        files.forbid_output_over_input("--out", out, given)
     if arguments.dry_run:
-        return _train_and_write(arguments, out, None)
-    check_writable("--out", out)
-    files.keep_model(out, arguments.force)
-    with files.reserve_file("--out", out) as place:
-        return _train_and_write(arguments, out, place)
+        return _train_and_write_model(arguments, out, None)
+    check_output_writable("--out", out)
+    files.keep_existing_model(out, arguments.force)
+    with files.reserve_output_file("--out", out) as place:
+        return _train_and_write_model(arguments, out, place)
 
 
-def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
+def _train_and_write_model(arguments: argparse.Namespace, out: Path, place: Path | None) -> int:
     """Reads the table, trains a model on it under one budget, writes the model and prints the statement.
 
     Everything that can be wrong with the files and settings is reported before anything is spent. The model is written
@@ -138,9 +151,9 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     """
     arguments.ledger = None if arguments.ledger is None else Ledger(arguments.ledger)
     regressor, values, written = (
-        _make_regressor(arguments),
+        _make_command_regressor(arguments),
         declarations.read_declarations(arguments),
-        files.read_format(arguments),
+        files.read_csv_format_arguments(arguments),
     )
     rows = Rows.read(arguments.data, written)
     labels = () if regressor is not None else values.list_labels(rows)
@@ -152,15 +165,18 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
     if X is None and regressor is not None:
         raise ValueError(f"--model {REGRESSION}: takes declared columns alone, not --learn-bounds and the like")
     y: Any
-    y, kept = _read_known_labels(rows, values.label, labels) if regressor is None else _read_targets(rows, values.label)
-    _note_undeclared(rows, columns)
+    if regressor is None:
+        y, kept = _read_known_labels(rows, values.label, labels)
+    else:
+        y, kept = _read_command_targets(rows, values.label)
+    _note_undeclared_columns(rows, columns)
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # errors in the test file are reported before anything is spent
-        encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
+        encode_columns(test, columns, allow_missing=False), _read_test_truth(test, values.label, regressor)
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not arguments.json))
-    classifier: Any = regressor or _make_classifier(arguments, labels, progress)
+    classifier: Any = regressor or _make_command_classifier(arguments, labels, progress)
     if place is None:
-        return _print_charge(arguments, planned, classifier, X, int(kept.sum()))
+        return _print_training_charge(arguments, planned, classifier, X, int(kept.sum()))
     try:
         if X is None:
             columns, classifier, statement = fit_learned_columns(rows, kept, y, planned, classifier, arguments)
@@ -171,29 +187,24 @@ def _train_and_write(arguments: argparse.Namespace, out: Path, place: Path | Non
         progress.close()
     dataset = arguments.data.name if arguments.ledger is None else arguments.ledger.dataset
     classes = () if regressor is not None else tuple(classifier.classes_.tolist())
-    statement = dataclasses.replace(_describe_columns(values, classes, columns, planned, statement), dataset=dataset)
+    statement = _describe_trained_columns(values, classes, columns, planned, statement)
     weights = np.atleast_2d(classifier.coef_), np.atleast_1d(classifier.intercept_)
+    statement = dataclasses.replace(statement, dataset=dataset)
     model = TableModel(arguments.model, values.label, classes, columns, *weights, statement)
-    statement = model.statement
-    _save_model(model, place, out)
+    _save_trained_model(model, place, out)
     if arguments.ledger is not None:
-        _record_parameters(arguments.ledger, statement)
-    files.put_in_place(place, out, arguments.force)
+        _record_parameters_in_ledger(arguments.ledger, model.statement)
+    files.put_output_in_place(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
-        score = classifier.score(
-            encode_columns(test, columns, allow_missing=False), _read_truth(test, values.label, regressor)
-        )
+        features = encode_columns(test, columns, allow_missing=False)
+        score = classifier.score(features, _read_test_truth(test, values.label, regressor))
         private["test_accuracy_not_private" if regressor is None else "test_r2_not_private"] = round(float(score), 6)
-    print(
-        json.dumps({"statement": statement.to_dict(), **private})
-        if arguments.json
-        else _describe_result(statement, private)
-    )
+    _print_training_result(model.statement, private, arguments.json)
     return 0
 
 
-def _save_model(model: TableModel, place: Path, out: Path) -> None:
+def _save_trained_model(model: TableModel, place: Path, out: Path) -> None:
     """Writes the model to ``place``.
 
     If that fails, the model is printed on standard output, because its budget is spent. This raises OSError.
@@ -207,16 +218,16 @@ def _save_model(model: TableModel, place: Path, out: Path) -> None:
         ) from error
 
 
-def _record_parameters(ledger: Ledger, statement: Statement) -> None:
+def _record_parameters_in_ledger(ledger: Ledger, statement: Statement) -> None:
     """Records the hash of the model in the ledger that paid for it. Prints a note if that fails."""
     try:
-        for release in list_releases(ledger, statement.ledger or ""):
+        for release in list_ledger_releases(ledger, statement.ledger or ""):
             ledger.record_parameters(release, str(statement.parameters))
     except (LedgerError, BudgetExceeded) as error:  # the model is kept all the same, since it cost budget
-        _print_note(f"the ledger was charged, and does not know which parameters were released: {error}")
+        _print_private_note(f"the ledger was charged, and does not know which parameters were released: {error}")
 
 
-def _print_charge(
+def _print_training_charge(
     arguments: argparse.Namespace,
     planned: tuple[Column | LearnedColumn, ...],
     classifier: Any,
@@ -230,9 +241,9 @@ def _print_charge(
     model: Any = classifier
     width = len(planned) if X is None else X.shape[1]
     if X is None:
-        model = plan_pipeline(planned, classifier, arguments)
-        warn_of_bounds(model, width, classifier, arguments.public_size or records)
-    classes, ledger = count_classes(classifier), arguments.ledger
+        model = plan_table_pipeline(planned, classifier, arguments)
+        warn_of_doubtful_bounds(model, width, classifier, arguments.public_size or records)
+    classes, ledger = count_declared_classes(classifier), arguments.ledger
     model._rehearse_for(width, classes)
     charge = model.charge_for(width, classes)
     bound = charge.epsilon(arguments.delta)
@@ -247,7 +258,7 @@ def _print_charge(
         covered = math.isfinite(after)
         plain |= {"spent": before, "spent_after": after if covered else None}
         share = f"then {format_up(after, '.1%')}" if covered else "which does not cover this run"
-        lines.append(f"Ledger of {make_one_line(ledger.dataset)}: {format_up(before, '.1%')} spent, {share}")
+        lines.append(f"Ledger of {make_statement_line(ledger.dataset)}: {format_up(before, '.1%')} spent, {share}")
     print(json.dumps(plain) if arguments.json else "\n".join(lines))
     return 0 if covered else 3
 
@@ -263,20 +274,20 @@ def _read_known_labels(
         cells = np.array(rows.get_column(label))
         return cells, np.ones(len(cells), dtype=bool)
     undeclared = rows.mark_undeclared(label, labels)
-    _check_some(rows, label, labels, undeclared)
+    _check_some_declared_value(rows, label, labels, undeclared)
     _note_undeclared_values(rows, label, undeclared, "contribute nothing")
     for name in sorted(set(labels) - set(rows.get_column(label))):
-        _print_note(f"no record has the label {name!r}")
+        _print_private_note(f"no record has the label {name!r}")
     known = np.array([labels[0] if skip else y for y, skip in zip(rows.get_column(label), undeclared, strict=True)])
     return known, ~undeclared
 
 
-def _make_classifier(
+def _make_command_classifier(
     arguments: argparse.Namespace, labels: tuple[str, ...] | Literal["learn"], progress: ProgressBar
 ) -> Any:
     """Returns the classifier that the options describe. It draws its progress by ``progress``."""
     return MODELS[arguments.model](
-        _build_algorithm(arguments.algorithm, arguments.set),
+        _build_command_algorithm(arguments.algorithm, arguments.set),
         epsilon=arguments.epsilon,
         delta=arguments.delta,
         classes=labels if labels == LEARN else np.array(labels),
@@ -287,7 +298,7 @@ def _make_classifier(
     )
 
 
-def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
+def _make_command_regressor(arguments: argparse.Namespace) -> Ridge | None:
     """Returns the regression that the options describe, for features in [0, 1]; None for a classifier."""
     text = arguments.target_bounds
     if arguments.model != REGRESSION:
@@ -314,7 +325,7 @@ def _make_regressor(arguments: argparse.Namespace) -> Ridge | None:
     )
 
 
-def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _read_command_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Returns the numbers to predict, and a mask of the records that have one.
 
     Records outside of the mask are to contribute nothing.
@@ -322,38 +333,42 @@ def _read_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], NDArray[
     values = rows.read_numbers(label, allow_missing=True)
     missing = np.isnan(values)
     if missing.any():
-        _print_note(f"{missing.sum():,} of {len(values):,} records have no number {label!r}, and contribute nothing")
+        _print_private_note(
+            f"{missing.sum():,} of {len(values):,} records have no number {label!r}, and contribute nothing"
+        )
     return np.where(missing, 0.0, values), ~missing
 
 
-def _read_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
+def _read_test_truth(test: Rows, label: str, regressor: Ridge | None) -> Any:
     """Returns the true labels of the test file, or for a regression the true numbers."""
     return test.get_column(label) if regressor is None else test.read_numbers(label, allow_missing=False)
 
 
-def _note_undeclared(rows: Rows, columns: tuple[Column, ...]) -> None:
+def _note_undeclared_columns(rows: Rows, columns: tuple[Column, ...]) -> None:
     """Prints notes on undeclared categories, and on bounds beyond which most numbers are.
 
     Raises ValueError if no record has a declared category.
     """
     for column in columns:
-        if isinstance(column, Category):
+        if isinstance(column, CategoryColumn):
             undeclared = rows.mark_undeclared(column.name, column.categories)
-            _check_some(rows, column.name, column.categories, undeclared)
+            _check_some_declared_value(rows, column.name, column.categories, undeclared)
             _note_undeclared_values(rows, column.name, undeclared, "have a row of zeros there")
-        elif isinstance(column, Number):
+        elif isinstance(column, NumberColumn):
             values = rows.read_numbers(column.name, allow_missing=True)
             beyond = (values < column.low) | (values > column.high)
             if beyond.mean() > DOUBTFUL_SHARE:
-                _print_note(f"{beyond.sum():,} of {len(rows):,} records are beyond the bounds of {column.name!r}")
+                _print_private_note(
+                    f"{beyond.sum():,} of {len(rows):,} records are beyond the bounds of {column.name!r}"
+                )
 
 
-def _check_some(rows: Rows, column: str, values: Sequence[str], undeclared: NDArray[np.bool_]) -> None:
+def _check_some_declared_value(rows: Rows, column: str, values: Sequence[str], undeclared: NDArray[np.bool_]) -> None:
     """Raises ValueError, before anything is spent, if no record has any of the declared values."""
     if undeclared.all():
         raise ValueError(
-            f"{rows.file}: no record has a value of {column!r} that is declared ({list_values(values)}): nothing could "
-            "be learned, and nothing was spent. Values are compared letter by letter"
+            f"{rows.file}: no record has a value of {column!r} that is declared ({list_stated_values(values)}): "
+            "nothing could be learned, and nothing was spent. Values are compared letter by letter"
         )
 
 
@@ -363,17 +378,17 @@ def _note_undeclared_values(rows: Rows, column: str, undeclared: NDArray[np.bool
     The note is for whoever holds the data. The model file does not mention it.
     """
     if undeclared.any():
-        _print_note(
+        _print_private_note(
             f"{undeclared.sum():,} of {len(undeclared):,} records have no declared value of {column!r}, and {what}"
         )
 
 
-def _print_note(note: str) -> None:
+def _print_private_note(note: str) -> None:
     """Prints a note for whoever holds the data on standard error."""
     print(f"tightdp: note, not to be published: {note}", file=sys.stderr)
 
 
-def _build_algorithm(name: str, settings: list[str]) -> Any:
+def _build_command_algorithm(name: str, settings: list[str]) -> Any:
     """Returns the algorithm ``name`` with the settings that --set gives, each as a text NAME=VALUE."""
     kind = ALGORITHMS[name]
     known = {field.name for field in dataclasses.fields(kind)}
@@ -389,7 +404,7 @@ def _build_algorithm(name: str, settings: list[str]) -> Any:
     return kind(**values)
 
 
-def _describe_columns(
+def _describe_trained_columns(
     values: declarations.Declarations,
     classes: tuple[str, ...],
     columns: tuple[Column, ...],
@@ -399,34 +414,37 @@ def _describe_columns(
     """Returns the statement ``made`` of the fit, with the declarations of labels and columns as its public facts."""
     learned = {column.name: column for column in planned if isinstance(column, LearnedColumn)}
     public = {name: how for name, how in made.public.items() if name in KEPT_FACTS}
-    labels = [fact_of_labels(classes)] if classes and values.classes != LEARN else []
+    labels = [state_fact_of_labels(classes)] if classes and values.classes != LEARN else []
     facts = []
     for column in columns:  # a learned fact is not an assumption
         known = learned.get(column.name)
-        if isinstance(column, Category):
+        if isinstance(column, CategoryColumn):
             if known is None:
-                facts.append(fact_of_categories(column.name, column.categories))
+                facts.append(state_fact_of_categories(column.name, column.categories))
             continue
         if column.missing is not None and (known is None or known.missing != LEARN):
-            facts.append(fact_of_missing(column.name, column.missing))
+            facts.append(state_fact_of_missing(column.name, column.missing))
         if known is None or known.bounds != LEARN:
-            facts.append(fact_of_bounds(column.name, column.low, column.high))
+            facts.append(state_fact_of_bounds(column.name, column.low, column.high))
     given = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 
-    def describe_facts(assumed: list[ColumnFact]) -> dict[str, str]:
+    def describe_column_facts(assumed: list[StatedColumnFact]) -> dict[str, str]:
         """Returns the texts of facts by name, which say whether a fact was declared or read off the records."""
         return {fact.name: fact.occurring_text if fact.name in taken else fact.declared_text for fact in assumed}
 
-    public |= {**describe_facts(labels), "columns": "their names", **describe_facts(facts)}
+    public |= {**describe_column_facts(labels), "columns": "their names", **describe_column_facts(facts)}
     return dataclasses.replace(made, public=public, taken=taken, outside=(AGAIN,))
 
 
-def _describe_result(statement: Statement, private: dict[str, Any]) -> str:
-    """Returns the statement as text, followed by the score on the test file. This score is written to no file."""
-    lines = [str(statement)]
+def _print_training_result(statement: Statement, private: dict[str, Any], as_json: bool) -> None:
+    """Prints the statement, and the score on the test file, which is written to no file."""
+    if as_json:
+        print(json.dumps({"statement": statement.to_dict(), **private}))
+        return
+    print(statement)
     if "test_accuracy_not_private" in private:
-        lines.append(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")
+        print(f"Accuracy on the test file (not private): {private['test_accuracy_not_private']:.4f}")
     if "test_r2_not_private" in private:
-        lines.append(f"R^2 on the test file (not private): {private['test_r2_not_private']:.4f}")
-    return "\n".join([*lines, f"Model: {private['model_file']}"])
+        print(f"R^2 on the test file (not private): {private['test_r2_not_private']:.4f}")
+    print(f"Model: {private['model_file']}")

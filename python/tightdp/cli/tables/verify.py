@@ -17,21 +17,21 @@ from typing import Any
 
 from ..._core import __version__
 from ..._support.files import read_text
-from ..._support.strict_json import MOST_BYTES, read_file
+from ..._support.strict_json import MOST_BYTES, read_json_file
 from ...certificates import FORMAT as CERTIFICATE
 from ...composition import Composition
 from ...ledger import Entry, Ledger
-from ...ledger.ledger import name_of
-from ...ledger.payment import list_releases
+from ...ledger.ledger import name_ledger
+from ...ledger.payment import list_ledger_releases
 from ...statement import Statement
 from ...statement.page import find_statement_in_page
 from ...statement.parameters import READERS
-from ...statement.verdict import Verdict, build_verdict
-from ...statement.wording import make_one_line
+from ...statement.verdict import StatementVerdict, build_statement_verdict
+from ...statement.wording import make_statement_line
 from ...tables.model import TableModel
 
 
-def add_arguments(p: argparse.ArgumentParser) -> None:
+def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument(
         "file",
@@ -53,18 +53,18 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Prints the verdict on the file. Raises ValueError, with a message of one line, if something differs."""
-    if (certificate := _find_certificate(arguments.file)) is not None:
-        return _verify_certificate(arguments.file, certificate, arguments.json)
-    statement, verdict, at = _check_document(arguments.file, arguments.patient)
+    if (certificate := _find_certificate_in_file(arguments.file)) is not None:
+        return _print_certificate_verdict(arguments.file, certificate, arguments.json)
+    statement, verdict, at = _verify_document(arguments.file, arguments.patient)
     if arguments.model is not None:
-        hashed = _hash_parameters(arguments.model, arguments.patient)
+        hashed = _hash_parameters_of_model(arguments.model, arguments.patient)
         if statement.parameters != hashed:
             raise ValueError(f"{arguments.file}: is about {statement.parameters}, and {arguments.model} is {hashed}")
         verdict.record_comparison(f"{at}parameters", f"is the hash of {arguments.model}")
     if arguments.ledger is not None:
-        how = _check_ledger_entry(arguments.file, statement, Ledger(arguments.ledger))
+        how = _verify_ledger_entry(arguments.file, statement, Ledger(arguments.ledger))
         verdict.record_comparison(f"{at}ledger", how)
         verdict.unseen[f"{at}ledger"] = "that no other release has this statement's identifier, which can be copied"
     parts = {"recomputed": verdict.recomputed, "compared": verdict.compared, "no file can show": verdict.unseen}
@@ -74,11 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
         lines = [f"{arguments.file}: {statement.guarantee}"]
         for title, entries in parts.items():
             lines += [f"{title}:", *(f"  {entry}: {how}" for entry, how in entries.items())]
-        print("\n".join(map(make_one_line, lines)))  # files may have any name
+        print("\n".join(map(make_statement_line, lines)))  # files may have any name
     return 0 if statement.version == __version__ else 3
 
 
-def _find_certificate(file: Path) -> str | None:
+def _find_certificate_in_file(file: Path) -> str | None:
     """Returns the text of a file that is a certificate; None if it is anything else."""
     try:
         text = read_text(file, MOST_BYTES)
@@ -87,7 +87,7 @@ def _find_certificate(file: Path) -> str | None:
     return text if text.startswith("{") and CERTIFICATE in text[:100] else None
 
 
-def _verify_certificate(file: Path, text: str, as_json: bool) -> int:
+def _print_certificate_verdict(file: Path, text: str, as_json: bool) -> int:
     """Prints the steps of the checker's proof. Returns 0 if both ends are verified, and 2 if they are not."""
     try:
         from ... import verify
@@ -99,24 +99,24 @@ def _verify_certificate(file: Path, text: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"file": str(file), "verified": good, "steps": words.split("\n")}))
     else:
-        print("\n".join(map(make_one_line, f"{file}: {words}".split("\n"))))
+        print("\n".join(map(make_statement_line, f"{file}: {words}".split("\n"))))
     return 0 if good else 2
 
 
-def _hash_parameters(model: Path, patient: bool) -> str:
+def _hash_parameters_of_model(model: Path, patient: bool) -> str:
     """Returns the hash of the parameters in a model's file, which is read according to its suffix."""
     if model.suffix in READERS:
         return READERS[model.suffix](model)
-    return read_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
+    return read_json_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
 
 
 RESULTS = {"model_file", "values", "accuracy", "matrix"}
 """Entries beside the statement by which the --json output of a command is recognised. Each output has one of them."""
-_CheckedFile = tuple[Statement, Verdict, str]
+_CheckedFile = tuple[Statement, StatementVerdict, str]
 """The statement of a file, the verdict on the file, and the prefix of the statement's entries in the verdict."""
 
 
-def _check_document(file: Path, patient: bool) -> _CheckedFile:
+def _verify_document(file: Path, patient: bool) -> _CheckedFile:
     """Reads and checks a file: a model, a statement or its page."""
     try:
         text = read_text(file, MOST_BYTES)
@@ -124,15 +124,15 @@ def _check_document(file: Path, patient: bool) -> _CheckedFile:
         raise ValueError(f"{file}: must be a model, a statement or its page, and is no text in UTF-8") from None
     kept = find_statement_in_page(text) if text.startswith("<!DOCTYPE html>") else None
     if kept is not None:
-        return _check_page(file, text, kept, patient)
-    return read_file(file, lambda plain: _check_plain_values(plain, patient))
+        return _verify_statement_page(file, text, kept, patient)
+    return read_json_file(file, lambda plain: _verify_plain_document(plain, patient))
 
 
-def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
+def _verify_plain_document(plain: Any, patient: bool) -> _CheckedFile:
     """Checks a model or a statement that is given as plain values."""
     if isinstance(plain, dict) and "tightdp_model" in plain:
         model = TableModel.from_dict(plain, patient=patient)
-        verdict = build_verdict(model.statement).place_under("statement")
+        verdict = build_statement_verdict(model.statement).place_under("statement")
         for entry in (each for each in plain if each != "statement"):
             verdict.record_comparison(entry, "is a part of what has the hash in statement.parameters")
         verdict.record_comparison(
@@ -142,19 +142,19 @@ def _check_plain_values(plain: Any, patient: bool) -> _CheckedFile:
         return model.statement, verdict, "statement."
     if isinstance(plain, dict) and "tightdp_statement" in plain:
         statement = Statement.from_dict(plain, patient=patient)
-        return statement, build_verdict(statement), ""
+        return statement, build_statement_verdict(statement), ""
     if isinstance(plain, dict) and "statement" in plain and RESULTS & plain.keys():
         try:
             statement = Statement.from_dict(plain["statement"], patient=patient)
         except ValueError as error:
             raise ValueError(f"statement: {error}") from None
-        verdict = build_verdict(statement).place_under("statement")
+        verdict = build_statement_verdict(statement).place_under("statement")
         verdict.unseen.update({entry: "that this is what was released" for entry in plain if entry != "statement"})
         return statement, verdict, "statement."
     raise ValueError("must be a model or a statement that tightdp wrote, or the page of a statement")
 
 
-def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile:
+def _verify_statement_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile:
     """Checks a page against the statement ``kept`` that it holds."""
     try:
         statement = Statement.from_json(kept, patient=patient)
@@ -162,12 +162,12 @@ def _check_page(file: Path, text: str, kept: str, patient: bool) -> _CheckedFile
         raise ValueError(f"{file}: {error}") from None
     if statement.to_html() != text:
         raise ValueError(f"{file}: must be the page of the statement that it holds, and shows something else")
-    verdict = build_verdict(statement)
+    verdict = build_statement_verdict(statement)
     verdict.record_comparison("page", "is that of the statement, to the last character (line ends aside)")
     return statement, verdict, ""
 
 
-def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
+def _verify_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str:
     """Returns a line that names the ledger's entries for the release that a statement is about.
 
     Raises ValueError if the ledger has no such entry, has another charge for the release, or paid for other parameters.
@@ -175,12 +175,12 @@ def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str
     """
     if statement.ledger is None or ledger.identity not in statement.ledger:
         raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
-    named = list_releases(ledger, statement.ledger)
-    if not named and statement.ledger != name_of(ledger):
-        raise ValueError(f"{file}: says that the ledger is {statement.ledger}, and it is {name_of(ledger)}")
+    named = list_ledger_releases(ledger, statement.ledger)
+    if not named and statement.ledger != name_ledger(ledger):
+        raise ValueError(f"{file}: says that the ledger is {statement.ledger}, and it is {name_ledger(ledger)}")
     entries = [entry for entry in ledger.history if (entry.release in named if named else entry.release is None)]
     if not named:
-        found = [entry.number for entry in entries if _sum_releases([entry]) == statement.charged]
+        found = [entry.number for entry in entries if _sum_ledger_releases([entry]) == statement.charged]
         if not found:
             raise ValueError(
                 f"{file}: the ledger has no entry without an identifier of what the statement says was charged"
@@ -189,7 +189,7 @@ def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str
         return f"the amount is that of entry {numbers} of {ledger.dataset!r}, which does not say what it was for"
     if sorted(named) != sorted(str(entry.release) for entry in entries):
         raise ValueError(f"{file}: the ledger has no entry of this release, {', '.join(named)}")
-    if _sum_releases(entries) != statement.charged:
+    if _sum_ledger_releases(entries) != statement.charged:
         raise ValueError(f"{file}: the ledger has no entry of what the statement says was charged")
     recorded = ledger.read_parameters(named[-1])
     if recorded not in (None, statement.parameters):
@@ -199,6 +199,6 @@ def _check_ledger_entry(file: Path, statement: Statement, ledger: Ledger) -> str
     return f"entry {numbers} of {ledger.dataset!r} is what was charged for this release; the ledger {which}"
 
 
-def _sum_releases(entries: Sequence[Entry]) -> Composition:
+def _sum_ledger_releases(entries: Sequence[Entry]) -> Composition:
     """Returns all charges of these entries of a ledger as one composition."""
     return sum((m * k for entry in entries for m, k in entry.releases), start=Composition())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records.numbers import as_numbers, check_names, convert_targets_to_doubles
+from ...records.numbers import as_table_of_numbers, check_column_names, convert_record_targets_to_doubles
 
 if TYPE_CHECKING:
 
@@ -43,14 +43,14 @@ else:
 
         def validate_data(estimator, X, *, reset):
             """Returns X as a 2-D float32 or float64 array. NaN and infinity are accepted."""
-            check_names(X)
+            check_column_names(X)
             try:
                 return _validate(
                     estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, order="C"
                 )
             except (TypeError, ValueError, OverflowError) as error:
                 if not hasattr(X, "tocsr"):  # scikit-learn's own message about a sparse matrix is clear
-                    shape = as_numbers(X).shape
+                    shape = as_table_of_numbers(X).shape
                     if len(shape) != 2:
                         raise ValueError(f"X must be a 2-D array, got shape {shape}. Reshape your data") from None
                 # Only the first line is kept: in the next one scikit-learn may quote X.
@@ -65,7 +65,7 @@ else:
 
         def validate_numbers(y):
             """Returns y as a 1-D array of doubles; NaN and inf pass. Errors do not quote a number."""
-            y = column_or_1d(convert_targets_to_doubles(y), warn=True)
+            y = column_or_1d(convert_record_targets_to_doubles(y), warn=True)
             try:
                 return y.astype(np.float64)
             except (TypeError, ValueError, OverflowError):
@@ -120,8 +120,8 @@ else:
 
         def validate_data(estimator, X, *, reset):
             """Returns X as a 2-D float32 or float64 array. NaN and infinity are accepted."""
-            check_names(X)
-            X = as_numbers(X)
+            check_column_names(X)
+            X = as_table_of_numbers(X)
             if X.ndim != 2 or 0 in X.shape:
                 raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")
             if reset:
@@ -145,7 +145,7 @@ else:
         def validate_numbers(y):
             """Returns y as a 1-D array of doubles; NaN and inf pass. Errors do not quote a number."""
             try:
-                y = np.asarray(convert_targets_to_doubles(y)).astype(np.float64)
+                y = np.asarray(convert_record_targets_to_doubles(y)).astype(np.float64)
             except (TypeError, ValueError, OverflowError):
                 raise ValueError("y must hold numbers") from None
             if y.ndim != 1:

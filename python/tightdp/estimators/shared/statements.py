@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from ...bound import Bound
 from ...composition import Composition
 from ...ledger.payment import LedgerPayment
-from ...records.cells import describe_type
+from ...records.cells import describe_cell_type
 from ...statement import Statement
-from ...statement.column_words import OCCURRING, fact_of_labels
+from ...statement.column_words import OCCURRING, state_fact_of_labels
 from ...statement.wording import (
     AGAIN,
     RECORDS,
-    describe_given_count,
-    describe_noisy_count,
-    format_exactly,
-    list_values,
+    format_stated_exactly,
+    list_stated_values,
+    state_noisy_record_count,
+    state_public_record_count,
 )
 
 # A sentence for statements of fits whose features have no declared bounds.
@@ -47,14 +47,14 @@ def describe_classifier_labels(classes: NDArray[Any], how: str, weights: Mapping
 
     ``how`` the labels are known is "declared", "those that occur" or "learned".
     """
-    fact = fact_of_labels([str(label) for label in classes])
+    fact = state_fact_of_labels([str(label) for label in classes])
     public = {fact.name: fact.occurring_text if how == OCCURRING else fact.declared_text}
     if how == "learned":
-        public = {"type of the labels": f"assumed, as y brings it: {describe_type(classes.dtype)}"}
+        public = {"type of the labels": f"assumed, as y brings it: {describe_cell_type(classes.dtype)}"}
     if weights is not None:
         others = "" if all(label in weights for label in classes.tolist()) else "; 1 for the others"
         public["weights of labels"] = (
-            f"declared: {list_values([f'{k}: {format_exactly(v)}' for k, v in weights.items()])}{others}"
+            f"declared: {list_stated_values([f'{k}: {format_stated_exactly(v)}' for k, v in weights.items()])}{others}"
         )
     shown = fact.describe_release("records with any other label contribute nothing")
     return TargetFacts(public, (fact.name,) if how == OCCURRING else (), (shown,) if how == "learned" else ())
@@ -77,7 +77,7 @@ def build_estimator_statement(
     counted = model.public_size is None
     by_weight = largest_weight is not None or "weights of labels" in facts.public
     each = ", each counted by its weight over the largest" if by_weight else ""
-    number = "private, and a noisy count was released" if counted else describe_given_count(model.public_size)
+    number = "private, and a noisy count was released" if counted else state_public_record_count(model.public_size)
     public = {
         RECORDS: number + each,
         "columns": f"their number, {model.n_features_in_}, and their order",
@@ -95,7 +95,7 @@ def build_estimator_statement(
         public["runs"] = f"{runs:,}, each from where the last one ended{alone}"
     released = [*facts.released, f"the fitted parameters, {parameters:,} numbers"]
     if counted:
-        released.append(f"{describe_noisy_count(size)}{each}")
+        released.append(f"{state_noisy_record_count(size)}{each}")
     return Statement(
         subject,
         privacy,
@@ -168,4 +168,6 @@ def describe_estimator_bounds(given: Any) -> str:
     """Returns public bounds as text, one interval or one for each column."""
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)
-    return list_values([f"[{format_exactly(a)}, {format_exactly(b)}]" for a, b in zip(low, high, strict=True)])
+    return list_stated_values(
+        [f"[{format_stated_exactly(a)}, {format_stated_exactly(b)}]" for a, b in zip(low, high, strict=True)]
+    )

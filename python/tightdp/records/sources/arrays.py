@@ -9,9 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._support import _check
-from ..blocks import Block, Blocks, Lengths, Rows, choose_float_type, count_block_rows, join_weights, validate_weights
-from ..cells import as_targets
-from ..numbers import as_numbers
+from ..blocks import (
+    Block,
+    Blocks,
+    Lengths,
+    Rows,
+    choose_block_float_type,
+    count_block_rows,
+    join_weights_of_records,
+    validate_weights_of_records,
+)
+from ..cells import as_targets_of_records
+from ..numbers import as_table_of_numbers
 
 
 class ArrayBlocks(Blocks):
@@ -45,18 +54,18 @@ class ArrayBlocks(Blocks):
         if hasattr(X, "tocsr"):
             X = X.tocsr()
         elif not isinstance(X, np.ndarray):
-            X = as_numbers(X)
-        y = as_targets(y)
+            X = as_table_of_numbers(X)
+        y = as_targets_of_records(y)
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")
         if X.dtype.kind not in "bfiu":
-            X = as_numbers(X)
+            X = as_table_of_numbers(X)
         if y.shape != (X.shape[0],):
             raise ValueError(f"y must have one target for each record: got shape {y.shape} for {X.shape[0]} records")
-        self._x, self._y, self.width, self.dtype = X, y, X.shape[1], choose_float_type(X.dtype)
+        self._x, self._y, self.width, self.dtype = X, y, X.shape[1], choose_block_float_type(X.dtype)
         self.weighted = sample_weight is not None
         if self.weighted:
-            self._y = join_weights(y, validate_weights(sample_weight, len(y)))
+            self._y = join_weights_of_records(y, validate_weights_of_records(sample_weight, len(y)))
         given = None if rows is None else _check.count("rows", rows)
         self._rows = count_block_rows(self.width, self.dtype, given)
 

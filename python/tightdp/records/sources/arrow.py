@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._support.files import open_file
-from ..text import convert_to_text, find_repeated_names, join_names
+from ..text import find_repeated_column_names, join_column_names, write_cell_as_text
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 """First bytes of Parquet files and of Arrow files."""
@@ -18,7 +18,7 @@ def is_column_file(start: bytes) -> bool:
     return start.startswith((PARQUET, ARROW))
 
 
-def read_columns(file: Path) -> dict[str, list[str]]:
+def read_cells_of_column_file(file: Path) -> dict[str, list[str]]:
     """Returns the cells of each column as text. The text of a missing cell is empty.
 
     Raises ValueError, which names the file, if the file is damaged or its columns hold neither numbers nor text.
@@ -36,12 +36,13 @@ def read_columns(file: Path) -> dict[str, list[str]]:
         raise ValueError(f"{file}: is damaged: {str(error).partition(chr(10))[0]}") from None
     nested = [field.name for field in table.schema if arrow.types.is_nested(field.type)]
     if nested:
-        raise ValueError(f"{file}: columns must hold numbers or text, and these hold neither: {join_names(nested)}")
-    twice = find_repeated_names(table.column_names)
+        raise ValueError(
+            f"{file}: columns must hold numbers or text, and these hold neither: {join_column_names(nested)}"
+        )
+    twice = find_repeated_column_names(table.column_names)
     if twice:
-        raise ValueError(f"{file}: columns named twice: {join_names(twice)}")
-    return {name: [_convert_cell(cell) for cell in table[name].to_pylist()] for name in table.column_names}
-
-
-def _convert_cell(cell: Any) -> str:
-    return "" if cell is None else convert_to_text(cell).strip()
+        raise ValueError(f"{file}: columns named twice: {join_column_names(twice)}")
+    return {
+        name: ["" if cell is None else write_cell_as_text(cell).strip() for cell in table[name].to_pylist()]
+        for name in table.column_names
+    }

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..blocks import Block, BlockForm, Blocks, Lengths, Rows, check_block_unchanged, choose_float_type
+from ..blocks import Block, BlockForm, Blocks, Lengths, Rows, check_block_unchanged, choose_block_float_type
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class DaskBlocks(Blocks):
         framed, weight = hasattr(X, "partitions") and hasattr(X, "columns"), sample_weight
         if weight is not None and not (hasattr(weight, "__dask_graph__") or (framed and isinstance(weight, str))):
             raise TypeError("sample_weight must be a collection of Dask, or the name of a column of X")
-        parts, targets, weights = _split_frame(X, y, weight) if framed else _split_array(X, y, weight)
+        parts, targets, weights = _split_dask_frame(X, y, weight) if framed else _split_dask_array(X, y, weight)
         self.width, self.dtype, self.columns = parts.width, parts.dtype, parts.columns
         self.texts = parts.texts
         self._parts = list(parts.delayed)
@@ -117,7 +117,7 @@ class _DaskParts:
     texts: Mapping[int, Any] = field(default_factory=dict)
 
 
-def _split_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
+def _split_dask_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
     """Splits Dask arrays into parts. Part i of each array has the same rows, and part i of X has all columns."""
     if getattr(X, "ndim", 0) != 2 or getattr(y, "ndim", 0) != 1:
         raise ValueError("X must be a 2-D array of Dask, or a data frame, and y a 1-D one")
@@ -132,13 +132,13 @@ def _split_array(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
     ]
     targets, *others = (each.to_delayed().ravel() for each in beside)
     return (
-        _DaskParts(whole.to_delayed().ravel(), X.shape[1], choose_float_type(X.dtype)),
+        _DaskParts(whole.to_delayed().ravel(), X.shape[1], choose_block_float_type(X.dtype)),
         targets,
         others[0] if others else None,
     )
 
 
-def _split_frame(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
+def _split_dask_frame(X: Any, y: Any, weights: Any) -> tuple[_DaskParts, Any, Any]:
     """Splits a Dask data frame into partitions, with targets and weights that are None if they are named columns."""
     given = [(what, name) for what, name in (("y", y), ("sample_weight", weights)) if isinstance(name, str)]
     for what, name in given:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._support import _check
-from ..blocks import Blocks, choose_float_type, count_block_rows
+from ..blocks import Blocks, choose_block_float_type, count_block_rows
 from ..views import WeightedBlocks
 from .arrays import ArrayBlocks
 from .dask import DaskBlocks
@@ -35,14 +35,14 @@ def as_blocks(
         if np.dtype(X.dtype) not in (np.float32, np.float64) and not X.texts:
             raise ValueError(f"dtype must be float32 or float64, got {X.dtype!r}")
         if not texts:
-            check_numbers(X)
+            check_blocks_of_numbers(X)
         return X if sample_weight is None else WeightedBlocks(X, sample_weight)
-    if y is None or in_memory or not (isinstance(X, np.memmap) or is_sparse(X)):
+    if y is None or in_memory or not (isinstance(X, np.memmap) or is_sparse_matrix(X)):
         return None
     return ArrayBlocks(X, y, sample_weight=sample_weight)
 
 
-def check_numbers(X: Blocks) -> None:
+def check_blocks_of_numbers(X: Blocks) -> None:
     """Raises ValueError if columns hold text. The message names these columns."""
     if X.texts:
         raise ValueError(
@@ -51,7 +51,7 @@ def check_numbers(X: Blocks) -> None:
         )
 
 
-def refuse_weights(blocks: Blocks | None, estimator: str) -> None:
+def refuse_weighted_blocks(blocks: Blocks | None, estimator: str) -> None:
     """Raises ValueError for blocks with weights, if the named estimator does not use weights."""
     if blocks is not None and blocks.weighted:
         raise ValueError(f"sample_weight must be left out with {estimator}: X must be blocks without weights")
@@ -59,12 +59,12 @@ def refuse_weights(blocks: Blocks | None, estimator: str) -> None:
 
 def as_blocks_without_targets(X: Any) -> Blocks | None:
     """Returns what ``as_blocks`` returns, for an estimator that uses no targets."""
-    if isinstance(X, Blocks) or not (isinstance(X, np.memmap) or is_sparse(X)):
+    if isinstance(X, Blocks) or not (isinstance(X, np.memmap) or is_sparse_matrix(X)):
         return as_blocks(X, None)
     return ArrayBlocks(X, np.zeros(X.shape[0]))
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse_matrix(X: Any) -> bool:
     """Returns whether X is a sparse matrix of SciPy."""
     return hasattr(X, "tocsr")
 
@@ -72,6 +72,6 @@ def is_sparse(X: Any) -> bool:
 def split_sparse_rows(X: Any) -> Iterator[NDArray[Any]]:
     """Yields the rows of a sparse matrix as dense arrays of some rows each."""
     X = X.tocsr()
-    rows = count_block_rows(X.shape[1], choose_float_type(X.dtype), None)
+    rows = count_block_rows(X.shape[1], choose_block_float_type(X.dtype), None)
     for start in range(0, max(1, X.shape[0]), rows):
         yield X[start : start + rows].toarray()

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from ..._support import _check
 from ..._support.files import check_file
 from ..blocks import Blocks, count_block_rows
-from ..text import MISSING, is_encoding, join_names
+from ..text import MISSING, is_text_encoding, join_column_names
 
-# The names of formats, followed by names of Arrow's types.
 FORMATS = "parquet", "arrow", "csv"
+"""Names of the formats of files."""
+# Names of Arrow's types: of numbers, and of texts.
 NUMBERS = "integer", "floating", "boolean", "null"
 TEXTS = "string", "large_string", "dictionary"
 NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.upper(), text.capitalize()))})
@@ -28,8 +29,8 @@ NULLS = sorted({"NaN", *(spelt for text in MISSING for spelt in (text, text.uppe
 BUFFER = 2**20
 """Number of bytes of a column of a Parquet file that are read at a time."""
 SQUARE = 4096
-"""Number of rows that are copied from columns at a time. So many rows fit into the caches, which takes a third of the
-time that copying whole columns takes."""
+"""Number of rows that are copied from columns at a time. Pieces of this size fit into the caches, and are copied in a
+third of the time that whole columns take."""
 CSV_BYTES = 2**22
 """Number of bytes of a CSV file that are parsed at a time."""
 
@@ -95,11 +96,11 @@ class FileBlocks(Blocks):
             raise TypeError(f"copy must be True or False, got {copy!r}")
         self._others = [label] if weight is None else [label, weight]
         self.weighted = weight is not None
-        self._format = _resolve_format(given_paths, format)
+        self._format = _resolve_format_of_files(given_paths, format)
         self.copied, self.typed = copy and self._format != "arrow", self._format != "csv"
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, such as a semicolon or a tab, got {delimiter!r}")
-        if not is_encoding(encoding):
+        if not is_text_encoding(encoding):
             raise ValueError(f"encoding must name an encoding, such as utf-8 or latin-1, got {encoding!r}")
         if isinstance(missing, str) or not all(isinstance(text, str) for text in missing):
             raise TypeError(f"missing must be a list of texts, got {missing!r}")
@@ -115,7 +116,7 @@ class FileBlocks(Blocks):
         lacking = [name for name in (*self._others, *(columns or ())) if name not in kinds]
         if lacking:
             named = "label and columns" if weight is None else "label, weight and columns"
-            raise ValueError(f"{named} must be among {join_names(kinds)}: {', '.join(lacking)} is not")
+            raise ValueError(f"{named} must be among {join_column_names(kinds)}: {', '.join(lacking)} is not")
         self.columns = tuple(columns) if columns else tuple(name for name in kinds if name not in self._others)
         together = [*self.columns, *self._others]
         if len(set(together)) < len(together) or not self.columns:
@@ -125,7 +126,7 @@ class FileBlocks(Blocks):
         others = [
             name
             for name in together
-            if name != label and name not in known and not _is_type_among(kinds[name], NUMBERS)
+            if name != label and name not in known and not _is_arrow_type_among(kinds[name], NUMBERS)
         ]
         if others:
             raise ValueError(
@@ -133,12 +134,14 @@ class FileBlocks(Blocks):
                 + (", and in texts those that hold text" if in_csv else "")
             )
         narrow = not in_csv and all(
-            _is_type_among(kinds[name], ("float16", "float32", "boolean")) for name in self.columns
+            _is_arrow_type_among(kinds[name], ("float16", "float32", "boolean")) for name in self.columns
         )
         self.width = len(self.columns)
         self.dtype = np.dtype(object if self.texts else np.float32 if narrow else np.float64)
         if in_csv:  # numbers after the first lines may be of another type
-            numbers = [name for name in together if name != label and not _is_type_among(kinds[name], ("boolean",))]
+            numbers = [
+                name for name in together if name != label and not _is_arrow_type_among(kinds[name], ("boolean",))
+            ]
             self._types_of_csv = dict.fromkeys(numbers, "double") | dict.fromkeys(known, "string")
         given = None if rows is None else _check.count("rows", rows)
         self._rows = count_block_rows(self.width, self.dtype, given)
@@ -152,7 +155,7 @@ class FileBlocks(Blocks):
             raise ValueError(f"texts must be names of columns, got {named!r}")
         if self._format == "csv":
             return set(named)
-        found = {name for name in self.columns if _is_type_among(kinds[name], TEXTS)}
+        found = {name for name in self.columns if _is_arrow_type_among(kinds[name], TEXTS)}
         if not set(named) <= found:
             raise ValueError(f"texts must be columns of text, and these are not: {', '.join(set(named) - found)}")
         return found
@@ -160,7 +163,9 @@ class FileBlocks(Blocks):
     def __iter__(self) -> Iterator[tuple[NDArray[Any], ...]]:
         for batch in self._read_batches():
             columns = [
-                _read_texts(batch.column(i)) if i in self.texts else _read_numbers(batch.column(i), self.dtype)
+                _read_arrow_texts(batch.column(i))
+                if i in self.texts
+                else _read_arrow_numbers(batch.column(i), self.dtype)
                 for i in range(self.width)
             ]
             features = np.empty((len(batch), self.width), self.dtype)
@@ -168,8 +173,8 @@ class FileBlocks(Blocks):
                 part = features[start : start + SQUARE]
                 for i, column in enumerate(columns):
                     part[:, i] = column[start : start + SQUARE]
-            weights = [_read_numbers(column, np.dtype(np.float64)) for column in batch.columns[self.width + 1 :]]
-            yield features, _read_targets(batch.column(self.width)), *weights
+            weights = [_read_arrow_numbers(column, np.dtype(np.float64)) for column in batch.columns[self.width + 1 :]]
+            yield features, _read_arrow_targets(batch.column(self.width)), *weights
 
     def _read_batches(self) -> Iterator[Any]:
         """Yields record batches in order, file by file and row group by row group.
@@ -182,7 +187,7 @@ class FileBlocks(Blocks):
                 for batch in self._read_parts(path):
                     records += len(batch)
                     named = batch.select([*self.columns, *self._others])
-                    if self._format == "csv" and _import_arrow().types.is_binary(named.column(self.width).type):
+                    if self._format == "csv" and _import_pyarrow().types.is_binary(named.column(self.width).type):
                         raise self._build_encoding_error(path)  # Arrow returns text that it cannot decode as bytes
                     for start in range(0, len(named), self._rows):
                         yield named.slice(start, self._rows)
@@ -206,7 +211,7 @@ class FileBlocks(Blocks):
     def _decode_file(self, path: str) -> Iterator[str]:
         """Yields the text of a CSV file, piece by piece."""
         decoder = codecs.getincrementaldecoder(self._written[1])()
-        with _import_arrow().input_stream(path, compression="detect") as raw:
+        with _import_pyarrow().input_stream(path, compression="detect") as raw:
             while data := raw.read(CSV_BYTES):
                 if text := decoder.decode(data):
                     yield text
@@ -224,7 +229,7 @@ class FileBlocks(Blocks):
             with csv.open_csv(path, **self._build_csv_options(names)) as file:
                 yield from file
         else:
-            arrow = _import_arrow()
+            arrow = _import_pyarrow()
             with arrow.OSFile(path) as raw:
                 file = arrow.ipc.open_file(raw)
                 for i in range(file.num_record_batches):
@@ -235,7 +240,7 @@ class FileBlocks(Blocks):
         """Replaces Arrow's errors, which may quote a record, by errors that name only the file and the row."""
         try:
             yield
-        except _import_arrow().ArrowInvalid:
+        except _import_pyarrow().ArrowInvalid:
             row = self._find_bad_row(path) if self._format == "csv" else None
             where = "" if row is None else f" in row {row:,}, where the names are row 1"
             form = f"{self._format} in {self._written[1]}" if self._format == "csv" else self._format
@@ -266,14 +271,14 @@ class FileBlocks(Blocks):
                     pass
         except UnicodeError:
             return None
-        except _import_arrow().ArrowInvalid as error:  # the text before the row's number quotes no record
+        except _import_pyarrow().ArrowInvalid as error:  # the text before the row's number quotes no record
             found = re.match(r"(?:CSV parse error|In CSV column #\d+): Row #(\d+): ", str(error))
             return int(found[1]) if found else None
         return None
 
     def _list_files(self, paths: str | list[str]) -> list[str]:
         """Returns the files. Raises ValueError if a file is named twice, because its records would count twice."""
-        files: list[str] = self._open_dataset(paths, _import_arrow().schema([])).files
+        files: list[str] = self._open_dataset(paths, _import_pyarrow().schema([])).files
         if not files:
             raise ValueError(f"paths must be a file, a folder or a list of files: {paths} holds none")
         seen: dict[Any, str] = {}
@@ -295,7 +300,7 @@ class FileBlocks(Blocks):
         """Returns the options of Arrow's reader of CSV files, to read the columns ``names``, or all if it is None."""
         csv: Any = import_module("pyarrow.csv")
         delimiter, encoding = self._written
-        types = {name: _import_arrow().type_for_alias(kind) for name, kind in self._types_of_csv.items()}
+        types = {name: _import_pyarrow().type_for_alias(kind) for name, kind in self._types_of_csv.items()}
         decimal, nulls = self._numbers_in_csv
         convert = csv.ConvertOptions(
             column_types=types, null_values=nulls, include_columns=names, decimal_point=decimal
@@ -307,7 +312,7 @@ class FileBlocks(Blocks):
         }
 
 
-def _import_arrow() -> Any:
+def _import_pyarrow() -> Any:
     """Returns the module pyarrow. Raises ImportError, with the command that installs it, if it is missing."""
     try:
         return import_module("pyarrow")
@@ -315,13 +320,13 @@ def _import_arrow() -> Any:
         raise ImportError(f"FileBlocks needs pip install pyarrow: {error}") from None
 
 
-def _resolve_format(paths: str | list[str], given: str | None) -> str:
+def _resolve_format_of_files(paths: str | list[str], given: str | None) -> str:
     """Returns the name of the format: the given one, or that of the first file, which may be in a folder."""
-    _import_arrow()
+    _import_pyarrow()
     if given is not None:
         return _check.choice("format", given, FORMATS)
     first = paths if isinstance(paths, str) else paths[0]
-    while isdir(first):  # Arrow skips hidden files, whose names begin so
+    while isdir(first):  # Arrow skips hidden files as well
         inside = sorted(entry.path for entry in scandir(first) if not entry.name.startswith((".", "_")))
         if not inside:
             break
@@ -332,20 +337,20 @@ def _resolve_format(paths: str | list[str], given: str | None) -> str:
     return "arrow" if first.endswith((".arrow", ".feather", ".ipc")) else "parquet"
 
 
-def _is_type_among(kind: Any, names: Sequence[str]) -> bool:
+def _is_arrow_type_among(kind: Any, names: Sequence[str]) -> bool:
     """Returns whether ``kind``, a type of Arrow, is one of the named types."""
-    return any(getattr(_import_arrow().types, f"is_{name}")(kind) for name in names)
+    return any(getattr(_import_pyarrow().types, f"is_{name}")(kind) for name in names)
 
 
-def _read_texts(column: Any) -> NDArray[Any]:
+def _read_arrow_texts(column: Any) -> NDArray[Any]:
     """Returns a column of text as Python strings. Equal texts share one object, and missing texts are None."""
-    if not _is_type_among(column.type, ("dictionary",)):
+    if not _is_arrow_type_among(column.type, ("dictionary",)):
         column = column.dictionary_encode(null_encoding="encode")
-    different = np.array([*_decode_values(column), None], dtype=object)
+    different = np.array([*_decode_arrow_values(column), None], dtype=object)
     return np.asarray(different[column.indices.fill_null(len(different) - 1).to_numpy(False)])
 
 
-def _decode_values(column: Any) -> list[Any]:
+def _decode_arrow_values(column: Any) -> list[Any]:
     """Returns the different values of a column. Raises ValueError for cells that are not text in UTF-8."""
     try:
         return list(column.dictionary.to_pylist())
@@ -353,20 +358,20 @@ def _decode_values(column: Any) -> list[Any]:
         raise ValueError("columns must hold text in UTF-8, and a cell is none") from None
 
 
-def _read_numbers(column: Any, dtype: Any) -> NDArray[Any]:
+def _read_arrow_numbers(column: Any, dtype: Any) -> NDArray[Any]:
     """Returns a column as floats. Missing numbers become NaN."""
     return np.asarray(column.cast("float32" if dtype == np.float32 else "float64", safe=False).to_numpy(False))
 
 
-def _read_targets(column: Any) -> NDArray[Any]:
+def _read_arrow_targets(column: Any) -> NDArray[Any]:
     """Returns a column of labels or numbers. Missing numbers become NaN. Raises ValueError if a label is missing."""
-    if column.null_count and _is_type_among(column.type, ("integer", "floating")):
+    if column.null_count and _is_arrow_type_among(column.type, ("integer", "floating")):
         return np.asarray(column.cast("float64", safe=False).to_numpy(False))
     if column.null_count:
         raise ValueError("y must have one target for each record: some are missing")
-    if column.type in (_import_arrow().string(), _import_arrow().large_string()):
+    if column.type in (_import_pyarrow().string(), _import_pyarrow().large_string()):
         column = column.dictionary_encode()
-    if _import_arrow().types.is_dictionary(column.type):
-        names = np.asarray(_decode_values(column))
+    if _import_pyarrow().types.is_dictionary(column.type):
+        names = np.asarray(_decode_arrow_values(column))
         return np.asarray(names[column.indices.to_numpy(False)])
     return np.asarray(column.to_numpy(False))

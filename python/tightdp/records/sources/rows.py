@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._support.files import open_file
-from ..text import MISSING, convert_to_text, find_repeated_names, is_encoding, join_names, parse_cell_number
+from ..text import (
+    MISSING,
+    find_repeated_column_names,
+    is_text_encoding,
+    join_column_names,
+    parse_cell_number,
+    write_cell_as_text,
+)
 from . import arrow
 
 LONGEST = 2**24
@@ -44,7 +51,7 @@ class TextFormat:
             raise ValueError(
                 f"--delimiter {self.delimiter!r}: must be one character, such as ; or a tab, and no blank or quote"
             )
-        if not is_encoding(self.encoding):
+        if not is_text_encoding(self.encoding):
             raise ValueError(f"--encoding {self.encoding}: must name an encoding, such as utf-8 or latin-1")
         if self.decimal not in (".", ","):
             raise ValueError(f"--decimal {self.decimal!r}: must be a point or a comma")
@@ -57,22 +64,22 @@ class TextFormat:
         return cell in self.missing
 
 
-class _TooLong(Exception):
+class _LineTooLong(Exception):
     """Error that is raised for a line of more than ``LONGEST`` characters."""
 
 
-def _read_lines(text: TextIO) -> Iterator[str]:
-    """Yields the lines of a file. Raises ``_TooLong`` for a line of more than ``LONGEST`` characters."""
+def _read_csv_lines(text: TextIO) -> Iterator[str]:
+    """Yields the lines of a file. Raises ``_LineTooLong`` for a line of more than ``LONGEST`` characters."""
     for number in itertools.count(1):
         line = text.readline(LONGEST + 1)
         if len(line) > LONGEST:
-            raise _TooLong(f"line {number} has more than {LONGEST:,} characters, the most that a line may have")
+            raise _LineTooLong(f"line {number} has more than {LONGEST:,} characters, the most that a line may have")
         if not line:
             return
         yield line
 
 
-def _name_line_in_errors(file: Path, reader: Any) -> Iterator[list[str]]:
+def _name_csv_line_in_errors(file: Path, reader: Any) -> Iterator[list[str]]:
     """Yields the rows of a CSV reader. Its errors, as for too long a cell, become ValueErrors that name the line."""
     try:
         yield from reader
@@ -125,13 +132,13 @@ class Rows:
             raise ValueError(f"{file}: must be a text file in {name}, and is not (--encoding)") from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{file}: is compressed and damaged: {error}") from None
-        except _TooLong as error:
+        except _LineTooLong as error:
             raise ValueError(f"{file}: {error}") from None
 
     @classmethod
     def _read_column_file(cls, file: Path) -> Rows:
         """Returns the cells of a Parquet or Arrow file."""
-        cells = arrow.read_columns(file)
+        cells = arrow.read_cells_of_column_file(file)
         if not cells:
             raise ValueError(f"{file}: the file has no columns")
         if not next(iter(cells.values())):
@@ -141,14 +148,14 @@ class Rows:
     @classmethod
     def _parse_csv(cls, file: Path, text: TextIO, delimiter: str) -> Rows:
         """Returns the table of CSV text. Raises ValueError, which names the line, for a row of another length."""
-        reader = csv.reader(_read_lines(text), skipinitialspace=True, delimiter=delimiter)
-        rows = _name_line_in_errors(file, reader)
+        reader = csv.reader(_read_csv_lines(text), skipinitialspace=True, delimiter=delimiter)
+        rows = _name_csv_line_in_errors(file, reader)
         header = [name.strip() for name in next(rows, [])]
         if not header:
             raise ValueError(f"{file}: the file is empty; a header line is expected")
-        twice = find_repeated_names(header)
+        twice = find_repeated_column_names(header)
         if twice:
-            raise ValueError(f"{file}: columns named twice: {join_names(twice)}")
+            raise ValueError(f"{file}: columns named twice: {join_column_names(twice)}")
         cells: list[list[str]] = [[] for _ in header]
         before = reader.line_num
         for row in rows:
@@ -181,9 +188,11 @@ class Rows:
         table = table.columns if isinstance(table, Rows) else table
         lacking = [name for name in names if name not in table]
         if lacking:
-            raise ValueError(f"table must have the columns {join_names(names)}: it lacks {join_names(lacking)}")
+            raise ValueError(
+                f"table must have the columns {join_column_names(names)}: it lacks {join_column_names(lacking)}"
+            )
         columns = {
-            name: ["" if cell is None else convert_to_text(cell).strip() for cell in table[name]] for name in names
+            name: ["" if cell is None else write_cell_as_text(cell).strip() for cell in table[name]] for name in names
         }
         if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError("table must have columns of one length")
@@ -195,7 +204,7 @@ class Rows:
     def get_column(self, name: str) -> list[str]:
         if name not in self.columns:
             hint = " (see --delimiter)" if len(self.columns) == 1 else ""
-            raise ValueError(f"{self.file}: no column {name!r}; there are {join_names(self.columns)}{hint}")
+            raise ValueError(f"{self.file}: no column {name!r}; there are {join_column_names(self.columns)}{hint}")
         return self.columns[name]
 
     def mark_undeclared(self, name: str, values: Sequence[str]) -> NDArray[np.bool_]:

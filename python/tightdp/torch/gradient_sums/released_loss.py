@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..._support.strict_json import check_entries, read_value
-from ...models.grid import grid_below
+from ..._support.strict_json import check_json_entries, read_json_value
+from ...models.grid import choose_contribution_grid
 from ...release.noise import RandomSource
 from ..batches import collated_batch
 from ..batches.batch_places import Places
@@ -51,7 +51,9 @@ class LossSum:
         self._bound, self._divisor, self._steps = float(release.bound), divisor, steps
         self._every = steps_per_epoch if release.every is None else release.every
         self._deviation = release.loss_multiplier(noise_multiplier) * self._bound
-        self._grid = max(grid_below(self._bound, 23), grid_below(self._deviation, _FINE_NOISE))
+        self._grid = max(
+            choose_contribution_grid(self._bound, 23), choose_contribution_grid(self._deviation, _FINE_NOISE)
+        )
         self._total = torch.zeros(1, dtype=torch.int64)
         self._seen: list[Any] = []
         self._window: list[float] = []
@@ -119,10 +121,10 @@ class LossSum:
 def _read_state(given: Any) -> tuple[tuple[MeanLoss, ...], list[float]]:
     """Returns the released means, and the sums of steps that have no mean yet, from a saved state."""
     try:
-        check_entries("losses", given, ("released", "window"))
-        released = read_value(tuple[tuple[int, float, float], ...], given["released"], "released")
+        check_json_entries("losses", given, ("released", "window"))
+        released = read_json_value(tuple[tuple[int, float, float], ...], given["released"], "released")
         return tuple(MeanLoss(*each) for each in released), list(
-            read_value(tuple[float, ...], given["window"], "window")
+            read_json_value(tuple[float, ...], given["window"], "window")
         )
     except ValueError as error:
         raise ValueError(f"state must hold the losses that its run released: {error}") from None

@@ -77,7 +77,7 @@ class ProductSums(IntegerSums, OnePassSums):
         if len({operand.dtype for layer in layers for operand in layer}) > 1:
             layers = [(inputs.astype(np.float64), errors.astype(np.float64)) for inputs, errors in layers]
         numbers = [total.numpy() for total in totals.values()]
-        dense.add_products(layers, self._plan.max_norm[0], numbers, grid=self._plan.grid_step, taken=taken)
+        dense.add_outer_products(layers, self._plan.max_norm[0], numbers, grid=self._plan.grid_step, taken=taken)
         for i, some_words in words.items():
             self._totals[i].view(-1, totals[i].shape[1]).index_add_(0, some_words.to("cpu"), totals[i])
 

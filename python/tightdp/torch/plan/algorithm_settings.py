@@ -10,7 +10,7 @@ from ..._support import _check
 from ...algorithms.adaclip import AdaCliP
 from ...algorithms.dpis import DPIS
 from ...algorithms.shared.algorithm import AlgorithmReleases, build_algorithm_release
-from ...gate.budget import Target, resolve_noise_multiplier
+from ...gate.budget import Target, resolve_noise_from_budget
 from ...gate.oracle import Public
 from ..adam import DPAdam
 
@@ -104,6 +104,6 @@ def plan_steps(
     q = min(1.0, batch_size / public.records)
     return AlgorithmReleases(
         q,
-        resolve_noise_multiplier(lambda noise: build_algorithm_release(noise, q) * count, noise_multiplier, target),
+        resolve_noise_from_budget(lambda noise: build_algorithm_release(noise, q) * count, noise_multiplier, target),
         count,
     )

@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._support import _check
-from ..._support.strict_json import check_entries, read_value
+from ..._support.strict_json import check_json_entries, read_json_value
 from ...accounting.running_accounts.filters import BudgetExceeded
 from ...algorithms.dpis import DPIS
 from ...composition import Composition
 from ...gate.gate import Gate
 from ...gate.oracle import norm_sum_query
 from ...mechanisms import Gaussian, Mechanism
-from ...models.grid import clip_to_grid
+from ...models.grid import clip_contributions_to_grid
 from ...release import clipping
 from ...release.noise import RandomSource
 from ..randomness.process_group import World
@@ -141,7 +141,7 @@ def release_share(
     max_norm = account.plan.max_norm[0]
 
     def sum_norms(grid: float, source: RandomSource) -> npt.NDArray[np.int64]:
-        return np.array([clip_to_grid(look(), max_norm, grid).sum()], np.int64)
+        return np.array([clip_contributions_to_grid(look(), max_norm, grid).sum()], np.int64)
 
     gate = Gate(_SharedCharge(account, world), source)
     released = float(gate.release_gaussian(norm_sum_query(max_norm, sum_norms), account.norm_noise).value[0])
@@ -170,8 +170,8 @@ def _check_epochs(given: Any, plan: Plan, steps: int) -> list[dict[str, Any]]:
         raise ValueError("state must hold the epochs of a run whose share of norms is released")
     for i, epoch in enumerate(given, 1):
         names = ("share", "noise") if epoch.get("steps") or "share" in epoch else ()
-        check_entries("an epoch in state", epoch, ("sums", "steps", *names))
-        read = {name: read_value(float if name in names else int, epoch[name], name) for name in epoch}
+        check_json_entries("an epoch in state", epoch, ("sums", "steps", *names))
+        read = {name: read_json_value(float if name in names else int, epoch[name], name) for name in epoch}
         _check.count("the sums of an epoch in state", read["sums"])
         _check.count("the steps of an epoch in state", read["steps"], least=0 if i == len(given) else most, most=most)
         if names:

@@ -19,12 +19,12 @@ from ...algorithms.record_count import NUMBERS, PLAIN_SHARE
 from ...algorithms.shared.algorithm import AlgorithmReleases, build_algorithm_release
 from ...algorithms.shared.algorithm import batch_size as check_batch_size
 from ...composition import Composition
-from ...gate.budget import FixedPlan, Target, check_noise_or_epsilon
+from ...gate.budget import FixedPlan, Target, check_noise_against_budget
 from ...gate.gate import Gate
 from ...gate.oracle import Public, Query
 from ...mechanisms import ApproximateDP, Gaussian, Mechanism
 from ...models import dense
-from ...models.grid import grid_below
+from ...models.grid import choose_contribution_grid
 from ...release import clipping
 from ...release.clipping import Arithmetic
 from ...release.gradients import exact_grid
@@ -149,7 +149,10 @@ class Plan:
         """Grid step of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
-        return max(dense.choose_product_grid(self.max_norm[0]), grid_below(self.noise_deviation, _FINE_NOISE))
+        return max(
+            dense.choose_outer_product_grid(self.max_norm[0]),
+            choose_contribution_grid(self.noise_deviation, _FINE_NOISE),
+        )
 
     @property
     def gradient_multiplier(self) -> float:
@@ -201,7 +204,7 @@ def plan(
     _check.choice("arithmetic", arithmetic, ARITHMETIC)
     expected, turns = check_batch_size("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
-    check_noise_or_epsilon(noise, target)
+    check_noise_against_budget(noise, target)
     if arithmetic == "products" and len(max_norm) > 1:
         raise ValueError(f'max_norm must be one number for arithmetic="products", got {len(max_norm)}')
     settings = None if own is None else fill_settings(own, expected, turns, max_norm)

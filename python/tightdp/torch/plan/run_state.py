@@ -8,7 +8,7 @@ import secrets
 from typing import Any
 
 from ..._support import _check
-from ..._support.strict_json import check_entries, check_same, read_value
+from ..._support.strict_json import check_json_entries, check_same_json, read_json_value
 from .account import Account
 
 VERSION = 1
@@ -52,15 +52,15 @@ def read_identity(given: Any, label: str) -> str:
     """Returns the name of the run in a state. ValueError unless the state has the form that ``make_state`` returns."""
     if not isinstance(given, dict) or type(given.get("tightdp_run")) is not int or given["tightdp_run"] != VERSION:
         raise ValueError(f"{label} must be what state_dict of a run of format {VERSION} returned")
-    check_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
-    name: str = read_value(str, given["run"], f"{label}.run")
+    check_json_entries(label, given, {*given, "run", "plan", "parameters", "steps", "failures"})
+    name: str = read_json_value(str, given["run"], f"{label}.run")
     if not re.fullmatch("[0-9a-f]{32}", name):
         raise ValueError(f"{label}.run must be 32 hexadecimal digits, got {_check.describe_value(name)}")
     return name
 
 
 def _read_count(plain: Any, name: str, least: int, most: int = _check.MAX_COUNT) -> int:
-    return _check.count(name, read_value(int, plain, name), least, most)
+    return _check.count(name, read_json_value(int, plain, name), least, most)
 
 
 def restore_state(
@@ -75,14 +75,14 @@ def restore_state(
     """Charges the steps that a saved state has beyond those of the account. Returns the name of the saved run."""
     name, expected = read_identity(given, label), make_state(run, account, parameters)
     try:
-        check_same(given["plan"], expected["plan"], "plan")
+        check_same_json(given["plan"], expected["plan"], "plan")
     except ValueError as error:
         raise ValueError(f"{label} must be of a run with this plan, {expected['plan']}: {error}") from None
     try:
-        check_same(given["parameters"], expected["parameters"], "parameters")
+        check_same_json(given["parameters"], expected["parameters"], "parameters")
     except ValueError as error:
         raise ValueError(f"{label} must be of a run that trains the same parameters: {error}") from None
-    check_entries(label, given, expected)
+    check_json_entries(label, given, expected)
     steps = _read_count(given["steps"], f"{label}.steps", 0, account.plan.steps)
     if name != run and account.charged_steps:
         raise ValueError(f"{label} must be of this run, which has taken steps of its own: load it into a new one")

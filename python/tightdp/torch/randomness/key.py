@@ -7,7 +7,7 @@ import secrets
 from typing import Any, NoReturn
 
 from ..._core import RandomStream, chacha_stream
-from ..._support.process_owner import Owner
+from ..._support.process_owner import ProcessOwner
 from ...release.noise import Philox, RandomSource, SecureRandom
 from .global_generators import Coins
 from .process_group import World
@@ -22,7 +22,7 @@ class Keyed(RandomSource):
 
     __slots__ = ("_key", "_next", "_owner")
 
-    def __init__(self, key: bytes, number: int, owner: Owner) -> None:
+    def __init__(self, key: bytes, number: int, owner: ProcessOwner) -> None:
         self._key, self._next, self._owner = key, number, owner
 
     def stream(self) -> RandomStream:
@@ -45,7 +45,7 @@ class Key:
     """
 
     def __init__(self, world: World, seed: int | None) -> None:
-        self._seed, self._secret, self._owner = seed, b"", Owner()
+        self._seed, self._secret, self._owner = seed, b"", ProcessOwner()
         if seed is None and world.shares:
             self._secret = bytes.fromhex(world.run_on_first("the key", lambda: secrets.token_hex(32)))
 

@@ -20,10 +20,10 @@ import torch
 from ..._support import _check
 from ..._support.file_lock import FileLock
 from ..._support.files import check_file, open_file, read_bytes
-from ..._support.strict_json import MOST_BYTES, check_entries, check_format, read_file, read_value
+from ..._support.strict_json import MOST_BYTES, check_json_entries, check_json_format, read_json_file, read_json_value
 from ...ledger import Ledger
-from ...ledger.budget import compute_digest
-from ...ledger.progress import Progress
+from ...ledger.budget import digest_ledger_values
+from ...ledger.progress import LedgerProgress
 from ..plan import run_state
 from ..plan.account import FAILED, Account
 
@@ -84,7 +84,7 @@ class Checkpoint:
                 f"checkpoint must be a folder that can be written, on a file system that has locks: {str(error)[:300]}"
             ) from None
         self._ledger, self._run = ledger, ""
-        self._progress: Progress | None = None
+        self._progress: LedgerProgress | None = None
         """The progress of this run that was last written to the ledger or read from the ledger."""
         self._turn, self._charges = "", 0
         self._saved: str | None = None
@@ -149,7 +149,7 @@ class Checkpoint:
             return
         self._charges += steps
         if self._ledger is not None:
-            now = Progress(self._charges, self._turn)
+            now = LedgerProgress(self._charges, self._turn)
             self._ledger.record_progress(self._run, self._progress, now)
             self._progress = now
 
@@ -200,8 +200,8 @@ class Checkpoint:
                     raise ValueError("its SHA-256 is not the one in run.json")
                 file.seek(0)
                 found = torch.load(file, map_location="cpu", weights_only=True)
-            check_entries("it", found, ("run", "steps", *entries))
-            name, steps = read_value(str, found["run"], "run"), read_value(int, found["steps"], "steps")
+            check_json_entries("it", found, ("run", "steps", *entries))
+            name, steps = read_json_value(str, found["run"], "run"), read_json_value(int, found["steps"], "steps")
         except Exception as error:  # a damaged file may cause any error in PyTorch
             raise self._make_refusal("tensors.pt", error) from None
         if name != run or steps < 0:
@@ -240,15 +240,15 @@ class Checkpoint:
 
         The third value holds the digests that ``tensors.pt`` may have.
         """
-        check_entries("values", plain, ("about", "state", "tensors"))
-        check_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
+        check_json_entries("values", plain, ("about", "state", "tensors"))
+        check_json_entries("about", plain["about"], ("algorithm", "optimizer", "random_state", "ledger"))
         run_state.read_identity(plain["state"], "state")
-        return plain["about"], plain["state"], read_value(tuple[str, ...], plain["tensors"], "tensors")
+        return plain["about"], plain["state"], read_json_value(tuple[str, ...], plain["tensors"], "tensors")
 
     def _read_turns(self) -> tuple[tuple[int, str], ...]:
         """Returns the turns of this run, each as the number of charges before it and its name."""
         turns: tuple[tuple[int, str], ...] = self._read_values(
-            "turns.json", lambda plain: read_value(tuple[tuple[int, str], ...], plain, "values")
+            "turns.json", lambda plain: read_json_value(tuple[tuple[int, str], ...], plain, "values")
         )
         if any(one[0] > other[0] for one, other in pairwise([(0, ""), *turns])):
             raise self._make_refusal("turns.json", "its turns are not in order")
@@ -288,7 +288,7 @@ class Checkpoint:
 
     def _read_shares(self) -> tuple[tuple[float, float], ...]:
         shares: tuple[tuple[float, float], ...] = self._read_values(
-            "shares.json", lambda plain: read_value(tuple[tuple[float, float], ...], plain, "values")
+            "shares.json", lambda plain: read_json_value(tuple[tuple[float, float], ...], plain, "values")
         )
         return shares
 
@@ -296,16 +296,16 @@ class Checkpoint:
         """Returns ``build(values)`` for the values that ``_put_values`` wrote. ValueError for any other file."""
 
         def read_checked(plain: Any) -> Any:
-            check_format(plain, "format", FORMAT, "a run")
-            check_entries("text", plain, ("format", "digest", "values"))
-            if plain["digest"] != compute_digest(plain["values"]):
+            check_json_format(plain, "format", FORMAT, "a run")
+            check_json_entries("text", plain, ("format", "digest", "values"))
+            if plain["digest"] != digest_ledger_values(plain["values"]):
                 raise ValueError("digest must be that of the values")
             if read_bytes(self.folder / name, MOST_BYTES) != _format_values(plain["values"]):
                 raise ValueError("it has other bytes than a run writes")
             return build(plain["values"])
 
         try:
-            return read_file(self.folder / name, read_checked)
+            return read_json_file(self.folder / name, read_checked)
         except FileNotFoundError:
             raise self._make_refusal(name) from None
         except (OSError, ValueError) as error:
@@ -313,7 +313,7 @@ class Checkpoint:
 
     def _put_values(self, name: str, values: Any) -> None:
         """Writes values, with the number of the format and a digest of the values, to a JSON file."""
-        text = json.dumps({"format": FORMAT, "digest": compute_digest(values), "values": values}, indent=1)
+        text = json.dumps({"format": FORMAT, "digest": digest_ledger_values(values), "values": values}, indent=1)
         self._put_file(name, lambda path: path.write_text(text))
 
     def _has_file(self, name: str) -> bool:
@@ -375,7 +375,7 @@ def compute_file_digest(file: BinaryIO) -> str:
 
 def _format_values(values: Any) -> bytes:
     """Returns the text of a file of JSON that holds these values, with their format and their digest."""
-    return json.dumps({"format": FORMAT, "digest": compute_digest(values), "values": values}, indent=1).encode()
+    return json.dumps({"format": FORMAT, "digest": digest_ledger_values(values), "values": values}, indent=1).encode()
 
 
 def _hold_folder(folder: Path) -> FileLock:

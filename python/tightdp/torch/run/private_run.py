@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ..._support import _check
-from ..._support.process_owner import Owner
+from ..._support.process_owner import ProcessOwner
 from ...algorithms.adaclip import AdaCliP
 from ...bound import Bound
 from ...composition import Composition
@@ -91,7 +91,7 @@ class PrivateRun:
         self._sums: Sums | None = None
         self._copies: Copies = {}
         self._most_numbers, self._structure = 0, None
-        self._busy, self._coins, self._owner = threading.Lock(), loader._coins, Owner()
+        self._busy, self._coins, self._owner = threading.Lock(), loader._coins, ProcessOwner()
         self._passes = count()
         self._identity, self._saved, self._finished = identity, saved, 0
         size = sum(p.numel() for p in self._check_parameters().values())

@@ -11,10 +11,16 @@ import torch
 
 from ...algorithms.dpis import DPIS
 from ...ledger import Ledger
-from ...ledger.payment import name_payment
+from ...ledger.payment import name_ledger_payment
 from ...statement import Statement
-from ...statement.parameters import hash_state
-from ...statement.wording import AGAIN, RECORDS, describe_given_count, describe_noisy_count, format_exactly
+from ...statement.parameters import hash_state_dict_for_statement
+from ...statement.wording import (
+    AGAIN,
+    RECORDS,
+    format_stated_exactly,
+    state_noisy_record_count,
+    state_public_record_count,
+)
 from ..model_checks.model_checks import is_sharded
 from ..plan.plan import Plan
 
@@ -73,7 +79,7 @@ def hash_model(model: Any) -> str | None:
     state = model.state_dict()
     if any(is_sharded(each) or not isinstance(each, torch.Tensor) for each in state.values()):
         return None
-    return hash_state(state)
+    return hash_state_dict_for_statement(state)
 
 
 def make_statement(
@@ -92,10 +98,10 @@ def make_statement(
         released.append(f"a sum of norms of gradients with noise before each of {plan.settings.epochs} epochs")
     if plan.loss is not None:
         released.append(
-            f"a sum of losses with noise after each step, each loss clipped to {format_exactly(plan.loss.bound)}"
+            f"a sum of losses with noise after each step, each loss clipped to {format_stated_exactly(plan.loss.bound)}"
         )
     if counted:
-        released.append(describe_noisy_count(plan.records))
+        released.append(state_noisy_record_count(plan.records))
     return Statement(
         subject,
         plan.charged.epsilon(plan.delta),
@@ -103,10 +109,10 @@ def make_statement(
         plan.charged,
         released=tuple(released),
         public={
-            RECORDS: "none: a noisy count was released" if counted else describe_given_count(plan.records),
+            RECORDS: "none: a noisy count was released" if counted else state_public_record_count(plan.records),
             "model": "its form, its initial parameters, its buffers and the loss",
-            "settings": f"batches of {format_exactly(plan.batch_size)}, norms of at most "
-            f"{format_exactly(plan.sensitivity)}, the optimizer",
+            "settings": f"batches of {format_stated_exactly(plan.batch_size)}, norms of at most "
+            f"{format_stated_exactly(plan.sensitivity)}, the optimizer",
         },
         size=plan.records,
         arithmetic="idealised" if plan.arithmetic == "float" else "idealised gradients",
@@ -122,7 +128,7 @@ def make_statement(
             *([_LOOKED_AT] if isinstance(plan.settings, DPIS) else []),
             AGAIN,
         ),
-        ledger=name_payment(ledger, run),
+        ledger=name_ledger_payment(ledger, run),
         parameters=hashed,
         dataset=dataset if ledger is None else ledger.dataset,
     )
