@@ -57,8 +57,9 @@ def test_calibrates_to_the_target():
     model, optimizer, loader = with_epsilon(engine, 4.0, 1)  # what was spent counts
     train(model, optimizer, loader)
     assert 4.0 * (1 - 1e-6) <= engine.get_epsilon(1e-5) <= 4.0
-    with pytest.raises(ValueError, match="epsilon"):
-        with_epsilon(engine, 2.0, 1)
+    for target in (2.0, 3.9999, engine.get_epsilon(1e-5)):
+        with pytest.raises(ValueError, match=r"^target_epsilon must leave room .* 9 steps have spent 4 at delta=1e-05"):
+            with_epsilon(engine, target, 1)
 
 
 def test_poisson_batches():

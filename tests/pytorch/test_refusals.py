@@ -368,6 +368,22 @@ def test_checkpoints_that_enter_again_are_named(arithmetic):
     assert run.steps_ == 0
 
 
+@pytest.mark.parametrize("arithmetic", ["auto", "products", "exact", "float", "one-by-one"])
+def test_inputs_that_are_carried_to_the_next_batch_are_named(arithmetic):
+    carried = {"x": None}
+
+    def loss(model, batch):
+        x, y = batch
+        shift = 0.0 if carried["x"] is None else 0.1 * carried["x"].mean()
+        carried["x"] = x
+        return cross_entropy(model, (x + shift, y))
+
+    run = private(mlp(), arithmetic=arithmetic)
+    with pytest.raises(ValueError, match="keep nothing from one record to the next"):
+        run.step(loss, next(iter(run.loader)))
+    assert run.steps_ == 0
+
+
 @pytest.mark.parametrize("arithmetic", ["auto", "exact", "float", "one-by-one"])
 @pytest.mark.parametrize("kept", ["running mean", "moving average"])
 def test_what_the_loss_keeps_is_named(arithmetic, kept):

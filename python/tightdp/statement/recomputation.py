@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 from .._core import Budget
 from ..accounting.running_accounts.accountant import Accountant
 from ..bound import Bound
-from ..composition import Composition
-from ..mechanisms import Gaussian, PoissonSampled
+from ..composition import Composition, Parts
+from ..mechanisms import Gaussian, Mechanism, PoissonSampled
 from ..options import Neighbors
+from ..selections_and_groups import Derived
 from .wording import format_stated_above, format_stated_below
 
 MOST_VALUES = 100_000
@@ -21,11 +23,11 @@ MOST_ENTRIES = 1000
 """Largest number of entries of an account, and largest number of mechanisms inside of other mechanisms. Constructing so
 many takes half a second."""
 MOST_SAMPLED = 64
-"""Largest number of distinct entries that are not Gaussians. Each of them takes up to 25 ms if only a Renyi bound is
-known."""
+"""Largest number of distinct mechanisms that are not Gaussians, inside of groups and selections too. Each of them takes
+up to 25 ms if only a Renyi bound is known."""
 MOST_SLOW = 10
-"""Largest number of distinct entries that are neither Gaussians nor Poisson-sampled Gaussians. Each of them takes up to
-0.1 s."""
+"""Largest number of distinct mechanisms that are neither Gaussians nor Poisson-sampled Gaussians. Each of them takes up
+to 0.1 s."""
 UNITS = 10**9
 """Largest number of units of work for the computation of a bound. They take two seconds, and three and a half in the
 worst case that was found."""
@@ -77,7 +79,7 @@ def _check_stated_account_size(account: Any) -> None:
 
 def _check_distinct_stated_mechanisms(charged: Composition) -> None:
     """Raises ValueError for an account with many different mechanisms whose bounds take time."""
-    others = [mechanism for mechanism, _ in charged.parts if not isinstance(mechanism, Gaussian)]
+    others = [mechanism for mechanism in _list_mechanisms(charged.parts) if not isinstance(mechanism, Gaussian)]
     slow = [each for each in others if not (isinstance(each, PoissonSampled) and isinstance(each.mechanism, Gaussian))]
     if len(others) > MOST_SAMPLED or len(slow) > MOST_SLOW:
         raise ValueError(
@@ -86,7 +88,15 @@ def _check_distinct_stated_mechanisms(charged: Composition) -> None:
         )
 
 
-def certify_stated_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
+def _list_mechanisms(parts: Parts) -> Iterator[Mechanism]:
+    """Yields the mechanisms of a composition, and those inside of its groups and selections."""
+    for mechanism, _ in parts:
+        yield mechanism
+        if isinstance(mechanism, Derived):
+            yield from _list_mechanisms(mechanism.parts)
+
+
+def certify_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
     """Returns the claimed bound with a lower end that the account proves at this delta and relation.
 
     Raises ValueError if the claimed interval and the interval computed from the account have no point in common,

@@ -14,6 +14,7 @@ from ..._support import _check
 from ...accounting.numerics.outward import Range, sqrt
 from ...accounting.questions.calibration import calibrate, noise_multiplier
 from ...mechanisms import Gaussian, PoissonSampled
+from ...number_texts import format_up
 from .accountant import Accountant
 from .batches import (
     prepare_empty_opacus_batches,
@@ -21,7 +22,7 @@ from .batches import (
     remember_opacus_batch_size,
     require_replaceable_opacus_batches,
 )
-from .optimizer import ExactOpacusOptimizer, check_opacus_noise, optimizer_class
+from .optimizer import MOST_NOISE, ExactOptimizer, check_opacus_noise, optimizer_class
 from .sampler import PoissonSampler, set_opacus_batch_sampler
 from .samples import keep_opacus_grad_samples
 
@@ -163,11 +164,19 @@ class PrivacyEngine(opacus.PrivacyEngine):
         steps = math.ceil(_check.positive("epochs", epochs) * len(data_loader))
         spent = self.accountant.composition
         if spent.parts:
+            used = self.accountant.get_epsilon(target_delta)
+            least = _predict_report(self.accountant, MOST_NOISE, rate, steps, target_delta)
+            if least > target_epsilon:
+                raise ValueError(
+                    f"target_epsilon must leave room beside what is spent: the account's {len(self.accountant)} steps "
+                    f"have spent {format_up(used, '.6g')} at delta={target_delta!r}, and {steps} more steps with the "
+                    f"largest noise make it {format_up(least, '.6g')}, got {target_epsilon!r}"
+                )
             multiplier = calibrate(
                 lambda sigma: spent + PoissonSampled(Gaussian(sigma), rate) * steps,
                 epsilon=target_epsilon,
                 delta=target_delta,
-                high=1e6,
+                high=MOST_NOISE,
             )
         else:
             multiplier = noise_multiplier(target_epsilon, target_delta, rate, steps)
@@ -186,16 +195,21 @@ def _raise_noise_for_opacus_report(
     is a little higher. The noise is raised until the bound that will be reported meets the target too.
     """
     while noise_multiplier > 0:
-        planned = Accountant()
-        planned.history = [*accountant.history, (noise_multiplier, rate, steps)]
-        reported = planned.get_epsilon(delta)
+        reported = _predict_report(accountant, noise_multiplier, rate, steps, delta)
         if reported <= epsilon:
             break
         noise_multiplier *= 1 + max(reported / epsilon - 1, 1e-9) if epsilon > 0 else 2.0
     return noise_multiplier
 
 
-def _build_opacus_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
+def _predict_report(accountant: Accountant, noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+    """Returns the epsilon that the account will report after ``steps`` further steps."""
+    planned = Accountant()
+    planned.history = [*accountant.history, (noise_multiplier, rate, steps)]
+    return planned.get_epsilon(delta)
+
+
+def _build_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
     """Returns the hook that charges a step of an optimiser, whose sums may hold examples of several batches.
 
     The sum of k Poisson batches with noise s has the same distribution as the total of k sums with noise s/sqrt(k)

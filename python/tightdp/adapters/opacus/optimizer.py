@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _Base: Any = object
 """Base class of ``ExactOpacusOptimizer``. In its subclasses an optimiser of Opacus follows in the resolution order."""
-_noise_multiplier = _check.interval("[0, 32768]")
+MOST_NOISE = 32768
+"""Largest noise multiplier of the optimisers."""
+_noise_multiplier = _check.interval(f"[0, {MOST_NOISE}]")
 _max_grad_norm = _check.interval("[1e-30, 1e30]")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

@@ -28,6 +28,9 @@ _LAST_BITS, _OTHER_ORDER = 2.0**-20, 1e-4
 """Largest relative differences of a gradient if the same operations are repeated. The first is for the host, where the
 alignment of memory may differ. The second is for devices, whose threads add in any order."""
 
+KEEPS_NOTHING = "model and loss_fn must keep nothing from one record to the next"
+"""Beginning of the error about a model or a loss that carries something from a record to another one."""
+
 Gradient = list[Any]
 """Gradient of one record, as a tensor for each parameter."""
 Pass = Callable[[Any], Gradient]
@@ -97,9 +100,8 @@ def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> 
         before = found.setdefault(i, now)
         if (now is None) != (before is None) or (now and before and not _is_repeated(now, before)):
             raise ValueError(
-                "model and loss_fn must keep nothing from one record to the next: a record had another gradient after "
-                "other records went through them, with the same coins. Compute what they need from the record alone, "
-                "or before the step"
+                f"{KEEPS_NOTHING}: a record had another gradient after other records went through them, with the same "
+                "coins. Compute what they need from the record alone, or before the step"
             )
     return [found[i] for i in range(len(singles))]
 

@@ -16,6 +16,7 @@ from ..batches import collated_batch
 from ..gradient_sums.per_example_gradients import VMAP_ERROR_SIGNS, name_module, shorten_error
 from ..gradient_sums.vectorized_pass import run_side_by_side
 from ..model_checks import model_checks
+from ..model_checks.self_test import KEEPS_NOTHING
 from .call_rules import Unsupported
 
 
@@ -82,6 +83,8 @@ class RecordAxis:
                 x.expand(self.records, *x.shape) if dim is None else x.movedim(dim, 0)
                 for x, dim in zip(tensors, dims, strict=True)
             ]
+            if any(len(array) != self.records for array in arrays):  # kept tensors enter PyTorch's axis unnoticed
+                raise ValueError(f"{KEEPS_NOTHING}: a tensor has an entry for each record of an earlier batch")
             return function(*arrays, *shared)
 
         return _apply(apply_function, self._numbers, tensors, shared)
