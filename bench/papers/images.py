@@ -41,6 +41,7 @@ import data_sets
 import numpy as np
 import torch
 from cells import Cell
+from contents import BEST
 from dpis import half
 from scattering import scattered
 from shared import RESULTS, Points, draw
@@ -88,7 +89,6 @@ CANDIDATES = {
     "rate 4, Xavier": Settings(4.0, "xavier"),
     "rate 4, standardised, Xavier": Settings(4.0, "xavier", "standardised"),
 }
-BEST = "rate 4, standardised, Xavier"
 DECAY = 0.97
 """Weight of the average of iterates in the next average."""
 HELD_OUT, PROXY_BATCH, PROXY_STEPS = 10_000, 256, 440
