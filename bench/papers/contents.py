@@ -109,7 +109,8 @@ DP_AGD = Paper(
     "Lee and Kifer 2018: DP-AGD",
     "dp_agd",
     "[What it does and what was corrected](dp-agd.md). Figures 2 to 4 have no printed numbers, so none stands beside "
-    "ours there. Their means are over 20 partitions into five folds.",
+    "ours there. Their means are over 20 partitions into five folds. That page has accuracies of an earlier run whose "
+    "raw results were not kept; they do not count here.",
     [
         Item("Definitions 3.1, 3.2", "[neighbouring relations](../theory/conversions.md)",
              "the printed relation is empty at a fixed number of records; add or remove one here"),
@@ -195,15 +196,18 @@ ADACLIP = Paper(
     "AdaCliP",
     "Pichapati et al. 2019: AdaCliP",
     "adaclip",
-    "[What it does and what was corrected](adaclip.md).",
+    "[What it does and what was corrected](adaclip.md). That page has accuracies of an earlier run whose results were "
+    "not kept; they do not count here.",
     [
         Item("Lemma 1", "[smaller corrections](../theory/adaclip.md)",
              "its constant 4/5 should be 5/4; a counterexample is there, and nothing here uses it"),
-        Item("Lemma 2", "", "not proved here"),
+        Item("Lemma 2", "[convergence](../theory/adaclip.md)",
+             "false as printed: a term is missing, with a counterexample; proved with it"),
         Item("Theorem 1", "[the scale with the least noise](../theory/adaclip.md)", "proved"),
-        Item("Theorem 2, lemma 3 (appendix A)", "", "not proved here"),
-        Item("Section 4.3, whitening", "[the scale with the least noise](../theory/adaclip.md)",
-             "only the inequality between the two scales, by Cauchy-Schwarz; not run"),
+        Item("Theorem 2, lemma 3 (appendix A)", "[convergence](../theory/adaclip.md)",
+             "proved, with 1 and 16/27 for the constants 3 and 6; the printed proof has a gap"),
+        Item("Section 4.3, whitening", "[convergence](../theory/adaclip.md)",
+             "the three noises of the example are d, d and 1"),
         Item("Algorithm 1", "`python/tightdp/algorithms/adaclip.py`",
              "noise once a step and not for each example, which is not private on Poisson batches"),
         Item("Equations 4, 5", "[the variance of one record](../theory/adaclip.md)",
@@ -314,7 +318,8 @@ DPIS = Paper(
     "Wei et al. 2022: DPIS",
     "dpis",
     "Networks and scattering features: `bench/papers/images.py`. [What it does and what was corrected](dpis.md). "
-    "CIFAR-10 and the full IMDb cannot be had.",
+    "CIFAR-10 and the full IMDb cannot be had. That page has images of an earlier run whose raw results were not kept; "
+    "they do not count here.",
     [
         Item("Definitions 2.1 to 2.6", "[neighbouring relations, moments](../theory/conversions.md)"),
         Item("Lemmas 2.5, 2.7 to 2.9", "[moments](../theory/conversions.md), [training](../theory/training.md)",

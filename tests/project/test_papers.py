@@ -41,7 +41,7 @@ def test_each_part_of_dp_agd_runs(made_up_data, monkeypatch):
     monkeypatch.setattr(dp_agd, "DRAWS", 10)
     monkeypatch.setattr(dp_agd, "FOLDS", 2)
     for task in first_cells(dp_agd.tasks(("adult",), seeds=1), "part"):
-        assert dp_agd.evaluate(task)["cpu_seconds"] > 0
+        assert dp_agd.evaluate(task)
     for arm in dp_agd.BASELINES:
         found = dp_agd.evaluate(dp_agd.accuracy_task("adult", "logistic", arm, 0.8, 0))
         assert len(found["scores"]) == len(found["objectives"]) == 2 and found["bound"] <= 0.8
@@ -64,7 +64,8 @@ def test_each_part_of_adaclip_and_of_all_algorithms_runs(made_up_data, monkeypat
 def test_each_figure_of_prv_has_a_cell_that_runs():
     prv = pytest.importorskip("prv")
     for task in first_cells([t for t in prv.tasks() if t["method"] == "tightdp"], "figure"):
-        assert prv.evaluate(task)["seconds"] > 0
+        found = prv.evaluate(task)
+        assert found["lower"] <= found["truth"] <= found["upper"]
 
 
 def test_the_command_line_selects_cells_and_goes_on(tmp_path, monkeypatch, capsys):
