@@ -1,11 +1,12 @@
-"""The figures of Pichapati et al. (2019): regression error against dimension, and MNIST with logistic regression
-(--table1) and with private PCA and 1,000 hidden units (--table2, long).
+"""The figures of Pichapati et al. (2019): regression error against dimension, and MNIST with logistic regression and
+with private PCA and 1,000 hidden units (long).
 
-    python bench/papers/adaclip.py [--regression] [--table1] [--table2] [--seeds 5] [--jobs 2]
+    python bench/papers/adaclip.py [--parts regression table1 table2] [--arms AdaCliP] [--epsilons 1] [--seeds 5]
+                                   [--minutes 60] [--table]
 
 Beside each accuracy of the paper stands ours at the same (epsilon, delta = 1e-5), and the epsilon that our accountant
-finds for the noise that a Renyi accountant, the paper's kind, would have asked for. Batch 600 throughout. Writes
-bench/results/adaclip.json and figures; what that file holds already is not run again.
+finds for the noise that a Renyi accountant, the paper's kind, would have asked for. Batch 600 throughout. Raw results
+are lines of bench/papers/adaclip.jsonl.
 
 Settings: in table 1 the library's defaults, which depend on public facts alone, for all epsilons alike. In table 2
 round values, with one learning rate for all; the epochs grow with epsilon.
@@ -14,15 +15,16 @@ round values, with one learning rate for all; the epochs grow with epsilon.
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import cells  # before NumPy: it sets the number of threads
+import command  # before NumPy: it sets the number of threads
 import data_sets
 import numpy as np
 from cells import Cell, error, mean, spread
 from quality import quality
-from shared import RESULTS, Points, draw, options
+from shared import RESULTS, Points, draw
 
 import tightdp as dp
 from tightdp.train import (
@@ -40,9 +42,10 @@ from tightdp.train import (
     Target,
 )
 
+FILE = Path(__file__).with_suffix(".jsonl")
 DELTA = 1e-5
 LONGEST_ROW = 28.0
-"""|x| <= sqrt(784), from which the norm bound follows without clipping."""
+"""Bound |x| <= sqrt(784), from which the norm bound follows without clipping."""
 # epsilon: the paper's norm bound, clipping at 4 and AdaCliP.
 TABLE1 = {
     0.1: (73.45, 84.23, 85.37),
@@ -64,6 +67,8 @@ TABLE2 = {
     2.0: (94.96, 95.56, 50, 0.5),
     4.0: (95.91, 96.31, 60, 0.5),
 }
+ARMS2 = ("clipping", "AdaCliP")
+HIDDEN = 1000
 PCA_SHARE = 0.2
 """Share of 1/noise^2 of a single Gaussian at epsilon that goes to the principal components."""
 DIMENSIONS = (1, 10, 100, 1000)
@@ -80,8 +85,35 @@ STARTS = (0.0, 1.0)
 """Norms of the first parameters: the answer itself, and a random point. The paper starts at a random point."""
 
 
+def tasks(seeds: int = 5) -> list[Cell]:
+    """Returns all cells."""
+    found: list[Cell] = []
+    for seed in range(seeds):
+        found += [
+            {"part": "regression", "arm": arm, "dimension": d, "start": start, "seed": seed, "settings": repr(used)}
+            for start in STARTS for d in DIMENSIONS for arm, used in ARMS0.items()
+        ]  # fmt: skip
+        found += [
+            {"part": "table1", "data": "mnist", "arm": arm, "epsilon": epsilon, "seed": seed, "settings": repr(used)}
+            for epsilon in TABLE1 for arm, used in ARMS1.items()
+        ]  # fmt: skip
+        found += [
+            {"part": "table2", "data": "mnist", "arm": arm, "epsilon": epsilon, "seed": seed, "hidden": HIDDEN,
+             "epochs": epochs, "rate": rate, "settings": repr(arm2(arm, epochs, rate, 1.0))}
+            for epsilon, (*_, epochs, rate) in TABLE2.items() for arm in ARMS2
+        ]  # fmt: skip
+    return found
+
+
+def evaluate(task: Cell) -> Cell:
+    """Evaluates a cell of any part."""
+    start = time.process_time()
+    found = {"regression": regression, "table1": logistic, "table2": network}[task["part"]](task)
+    return {**found, "cpu_seconds": time.process_time() - start}
+
+
 def regression(task: Cell) -> Cell:
-    """Squared distance from the minimiser, 0, of the mean of |w - x|^2 / 2 over x = (+-1, 0, ..., 0)."""
+    """Returns the squared distance from the minimiser, 0, of the mean of |w - x|^2 / 2 over x = (+-1, 0, ..., 0)."""
     dimension = task["dimension"]
     X = np.zeros((1000, dimension))
     X[:500, 0], X[500:, 0] = 1.0, -1.0
@@ -130,30 +162,51 @@ def network(task: Cell) -> Cell:
     return quality(clf, pca.transform(X_test), y_test)
 
 
-def show(found: list[Cell], arms: list[str], x: str, form: str) -> dict[str, Points]:
+def show(found: list[Cell]) -> None:
+    """Prints a table for each part, and draws them."""
+    pictures: dict[str, dict[str, Points]] = {}
+    for start in STARTS:
+        own = [c for c in found if c["part"] == "regression" and c["start"] == start]
+        if own:
+            print(f"l2 regression from a start of norm {start:g}: dimension, squared error (mean +- standard error)")
+            lines = show_rows(own, list(ARMS0), "dimension", ".2e")
+            pictures[f"l2 regression from |w| = {start:g}"] = lines
+    if pictures:
+        file = RESULTS / "adaclip_regression.png"
+        draw(file, pictures, "dimension", "squared error", xscale="log", yscale="log")
+    panels: dict[str, dict[str, Points]] = {}
+    for part, title, arms in (
+        ("table1", "MNIST, logistic", list(ARMS1)),
+        ("table2", f"MNIST, PCA and {HIDDEN} units", list(ARMS2)),
+    ):
+        own = [c for c in found if c["part"] == part]
+        if own:
+            print(f"{title}: accuracy in %, mean +- standard error; the paper's in brackets")
+            panels[title] = show_rows(own, arms, "epsilon", ".2f")
+    if panels:
+        draw(RESULTS / "adaclip.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
+
+
+def show_rows(found: list[Cell], arms: list[str], x: str, form: str) -> dict[str, Points]:
     """Prints a row for each value of ``x``; returns a line for each arm, and for what the paper has for it."""
-    values = list(dict.fromkeys(c[x] for c in found))
+    values = sorted({c[x] for c in found})
+    print(f"{x}  " + "  ".join(arms) + ("  |  sigma ours, Renyi's, epsilon at it" if "norm bound" in arms else ""))
     cells_of = {
         (value, arm): [c for c in found if (c[x], c["arm"]) == (value, arm)] for value in values for arm in arms
     }
     scores = {at: [c["scores"] for c in own] for at, own in cells_of.items()}
     paper = {} if x == "dimension" else TABLE1 if "norm bound" in arms else TABLE2
     for value in values:
-        shown = [spread(scores[value, arm], form) for arm in arms]
+        shown = [spread(scores[value, arm], form) if scores[value, arm] else "not run" for arm in arms]
         if paper:
             shown = [f"{text} ({p:g})" for text, p in zip(shown, paper[value], strict=False)]
         noise = at_the_papers_noise(value, 2000) if "norm bound" in arms else ""
         print(f"{value:9g}  {'  '.join(shown)}  {noise}", flush=True)
-        if "losses" in found[0]:
-            each = [
-                [mean([c[what] for c in cells_of[value, arm]]) for what in ("losses", "calibration")] for arm in arms
-            ]
-            shown = [f"{loss:.4f} / {calibration:.2f}" for loss, calibration in each]
-            print(" " * 11 + "log-loss / calibration error in %: " + "  ".join(shown), flush=True)
     lines: dict[str, Points] = {}
     for i, arm in enumerate(arms):
-        own = [scores[value, arm] for value in values]
-        lines[arm] = values, [*map(mean, own)], [*map(error, own)]
+        own = [(value, scores[value, arm]) for value in values if scores[value, arm]]
+        if own:
+            lines[arm] = [v for v, _ in own], [mean(s) for _, s in own], [error(s) for _, s in own]
         if paper:
             lines[f"{arm}, paper"] = values, [paper[value][i] for value in values], None
     return lines
@@ -170,50 +223,5 @@ def at_the_papers_noise(epsilon: float, steps: int) -> str:
     return f"{float(ours):.3f} {float(theirs):.3f} {float(releases(float(theirs)).epsilon(DELTA)):.4f}"
 
 
-def main() -> None:
-    o = options(
-        __doc__, regression=False, table1=False, table2=False, seeds=5, hidden=1000, epsilons=list(TABLE2), jobs=1,
-        out=RESULTS / "adaclip.json",
-    )  # fmt: skip
-    panels: dict[str, dict[str, Points]] = {}
-    if o.regression:
-        pictures: dict[str, dict[str, Points]] = {}
-        for start in STARTS:
-            print(f"l2 regression from a start of norm {start:g}: dimension, squared error (mean +- standard error)")
-            print("dimension  " + "  ".join(ARMS0))
-            tasks = [
-                {"arm": arm, "dimension": d, "start": start, "seed": seed, "settings": repr(ARMS0[arm])}
-                for d in DIMENSIONS for arm in ARMS0 for seed in range(o.seeds)
-            ]  # fmt: skip
-            lines = show(cells.run(tasks, regression, o.out, o.jobs), list(ARMS0), "dimension", ".2e")
-            pictures[f"l2 regression from |w| = {start:g}"] = lines
-        file = o.out.with_name("adaclip_regression.png")
-        draw(file, pictures, "dimension", "squared error", xscale="log", yscale="log")
-    if o.table1:
-        print("MNIST, logistic regression: accuracy in %, mean +- standard error; the paper's in brackets")
-        print("epsilon  norm bound  clipping  AdaCliP  |  sigma ours, Renyi's, and epsilon at the latter")
-        tasks = [
-            {"arm": arm, "epsilon": epsilon, "seed": seed, "settings": repr(ARMS1[arm])}
-            for epsilon in TABLE1 for arm in ARMS1 for seed in range(o.seeds)
-        ]  # fmt: skip
-        found = cells.run(tasks, logistic, o.out, o.jobs)
-        panels["MNIST, logistic"] = show(found, list(ARMS1), "epsilon", ".2f")
-    if o.table2:
-        print(f"MNIST, private PCA to 60, {o.hidden} hidden units: accuracy in %; the paper's in brackets")
-        print("epsilon  clipping  AdaCliP")
-        arms = ["clipping", "AdaCliP"]
-        tasks = [
-            {"arm": arm, "epsilon": epsilon, "seed": seed, "hidden": o.hidden, "epochs": epochs, "rate": rate,
-             "settings": repr(arm2(arm, epochs, rate, 1.0))}
-            for epsilon in o.epsilons for *_, epochs, rate in [TABLE2[epsilon]]
-            for seed in range(o.seeds) for arm in arms
-        ]  # fmt: skip
-        panels[f"MNIST, PCA and {o.hidden} units"] = show(
-            cells.run(tasks, network, o.out, o.jobs), arms, "epsilon", ".2f"
-        )
-    if panels:
-        draw(o.out.with_suffix(".png"), panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(command.main(__doc__, FILE, tasks(), evaluate, show))

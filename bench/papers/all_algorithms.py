@@ -1,12 +1,12 @@
 """All algorithms on all linear tasks at equal (epsilon, delta): which one to pick.
 
-    python bench/papers/all_algorithms.py [--epsilons .1 .8] [--jobs 2]
+    python bench/papers/dp_agd.py --parts accuracy --epsilons .1 .8 --seeds 1     # the tables, 5-fold cross-validation
+    python bench/papers/all_algorithms.py [--data mnist] [--arms DP-SGD] [--epsilons .1 .8] [--seeds 3] [--minutes 60]
 
-Tables: 5-fold cross-validation as in dp_agd.py, whose results file is used where it has them. Images (multinomial
-logistic regression): the official split, ``--seeds`` runs. delta = 1e-8. Every algorithm has the library's defaults,
-which depend on public facts alone; the two perturbation baselines have the best of four regularizations by test score,
-which favours them, and are left out of the images (objective perturbation: two classes only). Writes
-bench/results/all_algorithms.json and a figure; what that file holds already is not run again.
+Images (multinomial logistic regression): the official split, a cell a seed, into bench/papers/all_algorithms.jsonl.
+Tables are read from what dp_agd.py wrote. delta = 1e-8. Every algorithm has the library's defaults, which depend on
+public facts alone; the two perturbation baselines are left out of the images (objective perturbation: two classes
+only). The cells "not private" are scikit-learn's.
 """
 
 from __future__ import annotations
@@ -16,51 +16,59 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import cells  # before NumPy: it sets the number of threads
+import cells
+import command  # before NumPy: it sets the number of threads
 import data_sets
 import dp_agd
-import numpy as np
 from cells import Cell, error, mean
 from quality import quality
-from shared import RESULTS, Points, draw, options
+from shared import RESULTS, Points, draw
 
 from tightdp.train import LogisticRegression
 
+FILE = Path(__file__).with_suffix(".jsonl")
 ALGORITHMS = ("NoisyGD", "DP-SGD", "DP-AGD", "AdaCliP", "DPIS", "ObjPert", "OutPert")
 TABLES = ("adult", "bank", "ipums-br", "kddcup99-50k")
 IMAGES = ("mnist", "fashion-mnist")
+ROWS = [(data, model) for data in TABLES for model in ("logistic", "svm")] + [(data, "logistic") for data in IMAGES]
+EPSILONS = (0.1, 0.8)
+PLAIN = "not private"
+
+
+def tasks(seeds: int = 5) -> list[Cell]:
+    """Returns all cells: accuracies without privacy, then images."""
+    found: list[Cell] = [{"part": "reference", "data": data, "model": model, "arm": PLAIN} for data, model in ROWS]
+    return found + [
+        dp_agd.accuracy_task(data, "logistic", arm, epsilon, seed)
+        for data in IMAGES for epsilon in EPSILONS for arm in ALGORITHMS[:5] for seed in range(seeds)
+    ]  # fmt: skip
 
 
 def evaluate(task: Cell) -> Cell:
-    """One fit on images, or what dp_agd.py does on a table."""
-    if task["data"] not in IMAGES:
-        return dp_agd.evaluate(task)
+    """Returns the scores of one fit on images, or an accuracy without privacy."""
+    if task["part"] == "reference":
+        return {"scores": [reference(task["data"], task["model"])]}
     X, y, test_X, test_y = data_sets.images(task["data"])
-    seen: dict[str, list[float]] = {}
-    seconds = []
-    for seed in range(task["repeats"]):
-        start = time.perf_counter()
-        algorithm = dp_agd.ALGORITHMS[task["algorithm"]]
-        clf = LogisticRegression(algorithm, task["epsilon"], dp_agd.DELTA, random_state=seed).fit(X, y)
-        seconds.append(time.perf_counter() - start)
-        assert clf.privacy_.upper <= task["epsilon"]
-        for what, value in quality(clf, test_X, test_y).items():
-            seen.setdefault(what, []).append(value)
-    return {**seen, "seconds": float(np.median(seconds))}
+    start = time.process_time()
+    algorithm = dp_agd.ALGORITHMS[task["arm"]]
+    clf = LogisticRegression(algorithm, task["epsilon"], task["delta"], random_state=task["seed"]).fit(X, y)
+    assert clf.privacy_.upper <= task["epsilon"]
+    found = {what: [value] for what, value in quality(clf, test_X, test_y).items()}
+    return {**found, "cpu_seconds": time.process_time() - start}
 
 
-def reference(task: Cell) -> Cell:
-    """Accuracy without privacy."""
-    if task["data"] not in IMAGES:
-        return {"score": dp_agd.references(task["data"], task["model"])[0]}
+def reference(dataset: str, model: str) -> float:
+    """Returns the accuracy without privacy."""
+    if dataset not in IMAGES:
+        return dp_agd.references(dataset, model)[0]
     from sklearn.linear_model import SGDClassifier
 
-    X, y, test_X, test_y = data_sets.images(task["data"])
+    X, y, test_X, test_y = data_sets.images(dataset)
     plain = SGDClassifier(loss="log_loss", alpha=1e-5, average=True, max_iter=10, tol=None, random_state=0).fit(X, y)
-    return {"score": 100 * plain.score(test_X, test_y)}
+    return 100 * float(plain.score(test_X, test_y))
 
 
-def show(tasks: list[tuple[str, str]], found: dict[tuple[str, str, str], Cell], plain: list[float]) -> None:
+def print_accuracies(tasks: list[tuple[str, str]], found: dict[tuple[str, str, str], Cell], plain: list[float]) -> None:
     """A table with the best of each row starred."""
     print(f"{'':24s}" + "".join(f"{name:>15s}" for name in ALGORITHMS) + f"{'not private':>13s}")
     for (data, model), most in zip(tasks, plain, strict=True):
@@ -89,37 +97,42 @@ def lost(
 def show_quality(what: str, tasks: list[tuple[str, str]], part: list[Cell]) -> None:
     """A table of what is better the smaller it is."""
     for data, model in tasks:
-        row = {c["algorithm"]: mean(c[what]) for c in part if (c["data"], c["model"]) == (data, model) and what in c}
+        row = {c["arm"]: mean(c[what]) for c in part if (c["data"], c["model"]) == (data, model) and what in c}
         best = min(row.values(), default=0.0)
         shown = (f"{row[a]:14.3f}{'*' if row[a] == best else ' '}" if a in row else f"{'-':>15s}" for a in ALGORITHMS)
         print(f"{data + ', ' + model:24s}" + "".join(shown), flush=True)
 
 
-def main() -> int:
-    given = {"data": [*TABLES, *IMAGES], "seeds": 3, "jobs": 1, "out": RESULTS / "all_algorithms.json"}
-    o = options(__doc__, epsilons=[0.1, 0.8], **given)
-    tasks = [(data, model) for data in o.data for model in ("logistic", "svm")[: 1 if data in IMAGES else 2]]
+def join(own: list[Cell]) -> Cell:
+    """Returns one cell with the scores of several seeds: means over folds, or the folds if there is one partition."""
+    qualities = [what for what in ("scores", "losses", "calibration") if what in own[0]]
+    return {**own[0], **{what: dp_agd.fold_means(own, what) for what in qualities}}
+
+
+def show(found: list[Cell]) -> None:
+    """Prints a table for each epsilon of what is known of all rows, and draws what each algorithm loses to privacy."""
+    tables = [c for c in cells.kept(dp_agd.FILE).values() if c["part"] == "accuracy" and "scores" in c]
+    plain = {(c["data"], c["model"]): mean(c["scores"]) for c in found if c["part"] == "reference"}
+    rows = [row for row in ROWS if row in plain]
     panels: dict[str, dict[str, Points]] = {}
-    jobs = [{"reference": "not private", "data": data, "model": model} for data, model in tasks]
-    plain = [c["score"] for c in cells.run(jobs, reference, o.out, o.jobs)]
-    for epsilon in o.epsilons:
-        todo: dict[bool, list[Cell]] = {True: [], False: []}
-        for data, model in tasks:
-            image = data in IMAGES
-            names = ALGORITHMS[:5] if image else ALGORITHMS
-            todo[image] += [dp_agd.task(data, model, name, epsilon, o.seeds if image else 1) for name in names]
-        part = cells.run(todo[False], evaluate, o.out.with_name("dp_agd.json"), o.jobs)
-        part += cells.run(todo[True], evaluate, o.out, o.jobs)
+    for epsilon in EPSILONS:
+        groups: dict[tuple[str, str, str], list[Cell]] = {}
+        for cell in (*tables, *(c for c in found if c["part"] == "accuracy")):
+            if cell["epsilon"] == epsilon and (cell["data"], cell["model"]) in plain and cell["arm"] in ALGORITHMS:
+                groups.setdefault((cell["data"], cell["model"], cell["arm"]), []).append(cell)
+        known = {place: join(own) for place, own in groups.items()}
+        present = [row for row in rows if any(place[:2] == row for place in known)]
+        if not present:
+            continue
         print(f"\nepsilon {epsilon:g}, delta {dp_agd.DELTA:g}: accuracy %, mean +- standard error, * the best")
-        by_name = {(c["data"], c["model"], c["algorithm"]): c for c in part}
-        show(tasks, by_name, plain)
-        panels[f"epsilon {epsilon:g}"] = lost(tasks, by_name, plain)
+        print_accuracies(present, known, [plain[row] for row in present])
+        panels[f"epsilon {epsilon:g}"] = lost(present, known, [plain[row] for row in present])
         for what, title in (("losses", "log-loss"), ("calibration", "expected calibration error, %")):
             print(f"\nepsilon {epsilon:g}: {title} of the logistic models, mean, * the best")
-            show_quality(what, [task for task in tasks if task[1] == "logistic"], part)
-    draw(o.out.with_suffix(".png"), panels, "", "accuracy % lost to privacy", yscale="symlog")
-    return 0
+            show_quality(what, [row for row in present if row[1] == "logistic"], list(known.values()))
+    if panels:
+        draw(RESULTS / "all_algorithms.png", panels, "", "accuracy % lost to privacy", yscale="symlog")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command.main(__doc__, FILE, tasks(), evaluate, show, seeds=3))

@@ -1,32 +1,40 @@
 """The evaluation of Lee and Kifer (2018), "Concentrated differentially private gradient descent with adaptive
-per-iteration privacy budget": accuracy by epsilon on Adult, Bank and IPUMS-BR, logistic regression and linear SVM.
+per-iteration privacy budget".
 
-    python bench/papers/dp_agd.py [--data adult] [--models logistic] [--epsilons .1 .4] [--repeats 1] [--jobs 2]
+    python bench/papers/dp_agd.py [--parts accuracy ...] [--data adult ...] [--models logistic] [--arms DP-AGD ...]
+                                  [--epsilons .1 .4] [--seeds 5] [--minutes 60] [--table]
 
-delta = 1e-8, 5-fold cross-validation, ``--repeats`` random partitions; all algorithms meet the same certified
-(epsilon, delta). Prints a table a data set and model, writes bench/results/dp_agd.json and a figure beside it; what
-that file holds already is not run again. The row "authors" is what the authors' own code gave on the same data: it is
-no private baseline (docs/algorithms/dp-agd.md).
+    accuracy        figures 2 to 4: accuracy and objective by epsilon, logistic regression and linear SVM; each seed is
+                    a partition into 5 folds
+    splits, growth, max_norm, max_loss     figures 1a to 1d: DP-AGD as printed, one setting varied, on Adult
+    gradients       table 1: norms of true and noisy gradients along a run
+    selection       algorithm 1: how far from the best a private choice among step sizes is, by kind of noise
 
-Settings are the library's defaults, which depend on public facts alone, except the regularization of the two
-perturbation baselines: as in the paper it is the best of a few, chosen by the test score, which favours them.
+delta = 1e-8, on KDDCup99 1e-12; all algorithms meet the same certified (epsilon, delta). Raw results are lines of
+bench/papers/dp_agd.jsonl. The row "authors" is what the authors' own code gave on the same data: it is no private
+baseline (docs/algorithms/dp-agd.md).
+
+Settings are the library's defaults, which depend on public facts alone. The regularization of the two perturbation
+baselines is the best of four on a held-out fifth of the first fold's training rows, which is not charged.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import cells  # before NumPy: it sets the number of threads
-import data
+import command  # before NumPy: it sets the number of threads
 import data_sets
 import numpy as np
+from baselines import noisy_max, privgene, sgd
 from cells import Cell, error, mean
 from quality import quality
-from shared import RESULTS, Points, draw, options
+from shared import RESULTS, Points, draw
 
 from tightdp.train import (
     DPAGD,
@@ -40,8 +48,11 @@ from tightdp.train import (
     OutputPerturbation,
 )
 
+FILE = Path(__file__).with_suffix(".jsonl")
 DELTA = 1e-8
+DELTAS = {"kddcup99": 1e-12}
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+DATA = ("adult", "bank", "ipums-br", "kddcup99-50k", "kddcup99")
 FOLDS = 5
 PRINTED = DPAGD(
     selections=380, share=0.974, noise="exponential", max_norm=3.0, max_step=2.0, growth=0.1, momentum=0.0, center=0.0
@@ -59,7 +70,27 @@ ALGORITHMS = {
     "ObjPert": ObjectivePerturbation(),
     "OutPert": OutputPerturbation(),
 }
+BASELINES = {"SGD-Adv": 1, "SGD-MA": 10, "PrivGene": 0}
+"""Epochs, of batches of the square root of n. They are round values: the paper tuned the number of steps."""
 REGULARIZATIONS = (1e-4, 1e-3, 1e-2, 1e-1)
+MINI_BATCH = 40_000
+"""Batch of DP-AGD and PrivGene on KDDCup99, as in the paper."""
+SWEEPS: dict[str, dict[float, DPAGD]] = {
+    # The number of iterations that the budget pays for grows with the square of the paper's number of splits.
+    "splits": {s: dataclasses.replace(PRINTED, selections=round(380 * (s / 60) ** 2)) for s in (20, 40, 60, 80, 100)},
+    "growth": {g: dataclasses.replace(PRINTED, growth=g) for g in (0.1, 0.2, 0.3, 0.4, 0.5)},
+    "max_norm": {c: dataclasses.replace(PRINTED, max_norm=float(c)) for c in (1, 2, 3, 4, 8, 16)},
+    "max_loss": {c: dataclasses.replace(PRINTED, max_loss=float(c)) for c in (1, 2, 3, 4, 8, 16)},
+}
+SWEEP_EPSILONS = (0.1, 0.8)
+NOISE_NORM, ITERATIONS, STEP = 0.50119, 11, 1.0
+"""Table 1's root of the mean squared norm of the noise on the mean gradient, its rows, and our step: it names none."""
+SELECTIONS = {
+    "Laplace": noisy_max.laplace_argmax,
+    "exponential": noisy_max.exponential_argmax,
+    "Gumbel": noisy_max.gumbel_argmax,
+}
+DRAWS = 20_000
 AUTHORS = {
     ("adult", "logistic"): dict(zip(EPSILONS, (76.0, 80.4, 81.7, 82.2, 83.1), strict=False)),
     ("bank", "logistic"): dict(zip(EPSILONS, (88.2, 87.8, 88.3, 89.0, 89.0, 89.3), strict=True)),
@@ -67,120 +98,240 @@ AUTHORS = {
 }
 
 
-def folds(n: int, repeats: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """(number, training rows, test rows) of each fold of each random partition."""
-    for repeat in range(repeats):
-        order = np.random.default_rng(repeat).permutation(n)
-        for fold in range(FOLDS):
-            test = np.zeros(n, bool)
-            test[order[fold::FOLDS]] = True
-            yield repeat * FOLDS + fold, np.flatnonzero(~test), np.flatnonzero(test)
+def folds(n: int, partition: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields the training rows and the test rows of each fold of a random partition."""
+    order = np.random.default_rng(partition).permutation(n)
+    for fold in range(FOLDS):
+        test = np.zeros(n, bool)
+        test[order[fold::FOLDS]] = True
+        yield np.flatnonzero(~test), np.flatnonzero(test)
 
 
-def estimator(model: str, name: str, epsilon: float, seed: int, regularization: float):  # type: ignore[no-untyped-def]
-    options = {"epsilon": epsilon, "delta": DELTA, "random_state": seed, "regularization": regularization}
-    if model == "svm":
-        return LinearSVC(ALGORITHMS[name], huber=0.5 if name.endswith("Pert") else 0.0, **options)
-    return LogisticRegression(ALGORITHMS[name], **options)
-
-
-def task(dataset: str, model: str, name: str, epsilon: float, repeats: int) -> Cell:
+def accuracy_task(dataset: str, model: str, arm: str, epsilon: float, seed: int) -> Cell:
+    settings = repr(ALGORITHMS[arm]) if arm in ALGORITHMS else f"{BASELINES[arm]} epochs"
     return {
-        "data": dataset, "model": model, "algorithm": name, "epsilon": epsilon, "repeats": repeats,
-        "settings": repr(ALGORITHMS[name]), "delta": DELTA, "arithmetic": "exact",
+        "part": "accuracy", "data": dataset, "model": model, "arm": arm, "epsilon": epsilon, "seed": seed,
+        "settings": settings, "delta": DELTAS.get(dataset, DELTA),
     }  # fmt: skip
 
 
+def tasks(data: tuple[str, ...] = DATA, seeds: int = 20) -> list[Cell]:
+    """Returns all cells; those of a seed run together, in this order."""
+    found: list[Cell] = [{"part": "gradients", "data": "adult", "seed": seed} for seed in range(seeds)]
+    found += [{"part": "selection", "data": "adult", "arm": arm, "seed": 0} for arm in SELECTIONS]
+    for seed in range(seeds):
+        for dataset in data:
+            found += [
+                accuracy_task(dataset, model, arm, epsilon, seed)
+                for model in ("logistic", "svm")
+                for arm in (*ALGORITHMS, *BASELINES)
+                for epsilon in EPSILONS
+                if dataset != "kddcup99" or arm != "OutPert"
+            ]
+        found += [
+            {"part": part, "data": "adult", "value": value, "epsilon": epsilon, "seed": seed, "settings": repr(used)}
+            for part, values in SWEEPS.items()
+            for epsilon in SWEEP_EPSILONS
+            for value, used in values.items()
+        ]
+    return found
+
+
 def evaluate(task: Cell) -> Cell:
-    """One algorithm at one epsilon: scores of all folds and the median of seconds a fit."""
-    model, name, epsilon = task["model"], task["algorithm"], task["epsilon"]
+    """Evaluates a cell of any part."""
+    start = time.process_time()
+    if task["part"] == "gradients":
+        found = follow_gradients(task)
+    elif task["part"] == "selection":
+        found = compare_selections(task)
+    else:
+        found = cross_validate(task)
+    return {**found, "cpu_seconds": time.process_time() - start}
+
+
+def cross_validate(task: Cell) -> Cell:
+    """Returns accuracies, objectives and certified epsilons, one of each for a fold."""
     X, y = data_sets.table(task["data"])
-    best: Cell = {}
-    for regularization in REGULARIZATIONS if name.endswith("Pert") else (0.0,):
-        seen: dict[str, list[float]] = {}
-        uppers, seconds = [], []
-        for seed, train, test in folds(len(y), task["repeats"]):
-            start = time.perf_counter()
-            clf = estimator(model, name, epsilon, seed, regularization).fit(X[train], y[train])
-            seconds.append(time.perf_counter() - start)
-            uppers.append(clf.privacy_.upper)
-            for what, value in quality(clf, X[test], y[test]).items():
-                seen.setdefault(what, []).append(value)
-        assert max(uppers) <= epsilon, f"{name} exceeds its target: {max(uppers)} > {epsilon}"
-        if not best or np.mean(seen["scores"]) > np.mean(best["scores"]):
-            best = {**seen, "seconds": float(np.median(seconds)), "regularization": regularization}
-    return best
+    model, delta = task.get("model", "logistic"), task.get("delta", DELTA)
+    found: dict[str, Any] = {"bound": 0.0}
+    regularization = 0.0
+    for fold, (train, test) in enumerate(folds(len(y), task["seed"])):
+        if fold == 0 and task.get("arm", "").endswith("Pert"):
+            regularization = found["regularization"] = choose_regularization(task, X[train], y[train])
+        try:
+            clf = fit(task, X[train], y[train], task["seed"] * FOLDS + fold, regularization, delta)
+        except ValueError as refusal:
+            return {"refused": str(refusal)}
+        found["bound"] = max(found["bound"], clf.privacy_.upper)
+        for what, value in quality(clf, X[test], y[test]).items():
+            found.setdefault(what, []).append(value)
+        found.setdefault("objectives", []).append(objective(model, clf, X[train], y[train]))
+    assert found["bound"] <= task["epsilon"], f"{task} exceeds its target: {found['bound']}"
+    return found
+
+
+def fit(task: Cell, X: np.ndarray, y: np.ndarray, seed: int, regularization: float, delta: float) -> Any:
+    """Returns a fitted classifier of a cell's arm."""
+    model, arm, epsilon = task.get("model", "logistic"), task.get("arm"), task["epsilon"]
+    size = {"public_size": len(y)} if arm in BASELINES else {}  # the baselines take n as public, as their papers do
+    options = {"delta": delta, "random_state": seed, "regularization": regularization, **size}
+    if arm == "PrivGene":
+        return PrivGene(model, epsilon, delta, seed, task["data"] == "kddcup99").fit(X, y)
+    algorithm = SWEEPS[task["part"]][task["value"]] if arm is None else ALGORITHMS.get(arm)
+    if algorithm is None:
+        batch = len(y) ** 0.5
+        steps, q = BASELINES[arm] * round(batch), 1 / batch
+        needed = sgd.noise_by_moments if arm == "SGD-MA" else sgd.noise_by_advanced_composition
+        noise = needed(epsilon, delta, q, steps)
+        algorithm, epsilon = DPSGD(batch, BASELINES[arm], noise_multiplier=noise), None
+    elif isinstance(algorithm, DPAGD) and task["data"] == "kddcup99":
+        algorithm = dataclasses.replace(algorithm, batch_size=MINI_BATCH)
+    if model == "svm":
+        huber = 0.5 if arm is not None and arm.endswith("Pert") else 0.0
+        return LinearSVC(algorithm, epsilon, huber=huber, **options).fit(X, y)
+    return LogisticRegression(algorithm, epsilon, **options).fit(X, y)
+
+
+def choose_regularization(task: Cell, X: np.ndarray, y: np.ndarray) -> float:
+    """Returns the regularization with the best accuracy on a held-out fifth of the training rows."""
+    train, held_out = next(folds(len(y), task["seed"]))
+
+    def accuracy(regularization: float) -> float:
+        clf = fit(task, X[train], y[train], task["seed"], regularization, task["delta"])
+        return float(clf.score(X[held_out], y[held_out]))
+
+    return max(REGULARIZATIONS, key=accuracy)
+
+
+class PrivGene:
+    """A linear classifier that PrivGene finds, with as much of scikit-learn's interface as is asked here."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, model: str, epsilon: float, delta: float, seed: int, sampled: bool) -> None:
+        self._model, self._epsilon, self._delta, self._seed, self._sampled = model, epsilon, delta, seed, sampled
+        self.privacy_: Any = None
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> PrivGene:
+        rng = np.random.default_rng(self._seed)
+
+        def losses(weights: np.ndarray) -> np.ndarray:
+            rows = np.flatnonzero(rng.random(len(y)) < MINI_BATCH / len(y)) if self._sampled else slice(None)
+            margins = (X[rows] @ weights[:, :-1].T + weights[:, -1]) * (2 * y[rows, None] - 1)
+            return np.minimum(loss_of(self._model, margins), privgene.LARGEST_LOSS).sum(axis=0)
+
+        self._weights = privgene.fit(losses, X.shape[1] + 1, self._epsilon, self._delta, self._seed)
+        eta = privgene.selection_epsilon(self._epsilon, self._delta)
+        selections = (privgene.GENERATIONS - 1) * privgene.PARENTS + 1
+        self.privacy_ = (privgene.dp.BoundedRange(eta) * selections).epsilon(self._delta)
+        return self
+
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        scores: np.ndarray = X @ self._weights[:-1] + self._weights[-1]
+        return scores
+
+    def score(self, X: np.ndarray, y: np.ndarray) -> float:
+        return float(((self.decision_function(X) > 0) == y).mean())
+
+
+def loss_of(model: str, margins: np.ndarray) -> np.ndarray:
+    """Returns logistic or hinge losses."""
+    return np.logaddexp(0, -margins) if model == "logistic" else np.maximum(1 - margins, 0)
+
+
+def objective(model: str, clf: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """Returns the mean loss on the training rows, without a penalty."""
+    return float(loss_of(model, clf.decision_function(X) * (2 * y - 1)).mean())
+
+
+def follow_gradients(task: Cell) -> Cell:
+    """Returns true and noisy norms of gradients and the objective along a run of noisy gradient descent.
+
+    True norms are not private: they are shown, and nothing else is made of them."""
+    X, y = data_sets.table(task["data"])
+    X, signs = np.column_stack([X, np.ones(len(y))]), 2.0 * y - 1
+    rng, w = np.random.default_rng(task["seed"]), np.zeros(X.shape[1])
+    found: dict[str, list[float]] = {"norms": [], "noisy": [], "objectives": []}
+    for _ in range(ITERATIONS):
+        margins = signs * (X @ w)
+        gradient = -(X.T @ (signs / (1 + np.exp(margins)))) / len(y)
+        noisy = gradient + rng.normal(scale=NOISE_NORM / len(w) ** 0.5, size=len(w))
+        found["norms"].append(float(np.linalg.norm(gradient)))
+        found["noisy"].append(float(np.linalg.norm(noisy)))
+        found["objectives"].append(float(loss_of("logistic", margins).mean()))
+        w = w - STEP * noisy
+    return found
+
+
+def compare_selections(task: Cell) -> Cell:
+    """Returns the mean loss above the best step size's, in units of a record's largest loss, at several epsilons.
+
+    The scores are sums of clipped losses after steps of 0 to 2 along the first gradient."""
+    X, y = data_sets.table(task["data"])
+    X, signs = np.column_stack([X, np.ones(len(y))]), 2.0 * y - 1
+    direction = X.T @ (signs / 2)
+    direction /= np.linalg.norm(direction)
+    margins = np.outer(signs * (X @ direction), np.linspace(0, 2, 21))
+    scores = -np.minimum(loss_of("logistic", margins), PRINTED.max_loss).sum(axis=0)
+    rng, choose = np.random.default_rng(task["seed"]), SELECTIONS[task["arm"]]
+    epsilons = [epsilon / 120 for epsilon in EPSILONS]
+    above = []
+    for epsilon in epsilons:
+        chosen = [choose(scores, PRINTED.max_loss, epsilon, rng) for _ in range(DRAWS)]
+        above.append(float((scores.max() - scores[chosen]).mean() / PRINTED.max_loss))
+    return {"epsilons": epsilons, "above": above}
 
 
 def references(dataset: str, model: str) -> tuple[float, float]:
-    """Accuracy without privacy (scikit-learn), and of the majority class."""
+    """Returns accuracy without privacy (scikit-learn), and that of the majority class."""
     from sklearn.linear_model import LogisticRegression as Plain
     from sklearn.svm import LinearSVC as PlainSVC
 
     X, y = data_sets.table(dataset)
     scores, major = [], []
-    for _, train, test in folds(len(y), 1):
+    for train, test in folds(len(y), 0):
         plain = Plain(C=10.0, max_iter=1000) if model == "logistic" else PlainSVC(C=1.0, dual=False)
         scores.append(100 * plain.fit(X[train], y[train]).score(X[test], y[test]))
         major.append(100 * np.mean(y[test] == (y[train].mean() > 0.5)))
     return float(np.mean(scores)), float(np.mean(major))
 
 
-def table(found: list[Cell], dataset: str, model: str, epsilons: list[float]) -> None:
-    plain, major = references(dataset, model)
-    print(f"\n{dataset}, {model}: accuracy %, mean +- standard error (non-private {plain:.2f}, majority {major:.2f})")
-    print(f"{'':16s}" + "".join(f"{'eps ' + format(e, 'g'):>15s}" for e in epsilons) + f"{'s/fit':>8s}")
-    rows = {name: [c for c in found if c["algorithm"] == name] for name in ALGORITHMS}
-    rows = {name: row for name, row in rows.items() if row}
-    for name, row in rows.items():
-        shown = "".join(f"{mean(c['scores']):8.2f} +- {error(c['scores']):4.2f}" for c in row)
-        print(f"{name:16s}{shown}{max(c['seconds'] for c in row):8.2f}")
-    authors = AUTHORS.get((dataset, model), {})
-    if authors:
-        print(f"{'authors':16s}" + "".join(f"{authors.get(e, float('nan')):15.1f}" for e in epsilons))
-    if model == "logistic":
-        print("log-loss, and expected calibration error in %")
-        for name, row in rows.items():
-            print(f"{name:16s}" + "".join(f"{mean(c['losses']):8.3f} / {mean(c['calibration']):4.1f}" for c in row))
+def fold_means(found: list[Cell], what: str) -> list[float]:
+    """Returns the mean over folds of each partition, or the folds themselves if there is one partition."""
+    rows = [cell[what] for cell in found if what in cell]
+    return rows[0] if len(rows) == 1 else [mean(row) for row in rows]
 
 
-def panels(found: list[Cell]) -> dict[str, dict[str, Points]]:
-    """A panel for each data set and model, a line for each algorithm, over epsilon."""
-    shown: dict[str, dict[str, Points]] = {}
-    for dataset, model in dict.fromkeys((c["data"], c["model"]) for c in found):
-        lines = shown.setdefault(f"{dataset}, {model}", {})
-        for name in ALGORITHMS:
-            row = [c for c in found if (c["data"], c["model"], c["algorithm"]) == (dataset, model, name)]
-            if row:
-                scores = [c["scores"] for c in row]
-                lines[name] = [c["epsilon"] for c in row], [*map(mean, scores)], [*map(error, scores)]
+def show(found: list[Cell]) -> None:
+    """Prints a table of accuracies and objectives for each data set and model, and draws the accuracies."""
+    panels: dict[str, dict[str, Points]] = {}
+    accuracies = [c for c in found if c["part"] == "accuracy" and "scores" in c]
+    for dataset, model in dict.fromkeys((c["data"], c["model"]) for c in accuracies):
+        epsilons = [e for e in EPSILONS if any(c["epsilon"] == e for c in accuracies)]
+        print(f"\n{dataset}, {model}: accuracy % / objective by epsilon {epsilons}, mean +- standard error")
+        lines = panels.setdefault(f"{dataset}, {model}", {})
+        for arm in (*ALGORITHMS, *BASELINES):
+            row = [c for c in accuracies if (c["data"], c["model"], c["arm"]) == (dataset, model, arm)]
+            own = {e: [c for c in row if c["epsilon"] == e] for e in epsilons}
+            known = [e for e in epsilons if own[e]]
+            if not known:
+                continue
+            scores = [fold_means(own[e], "scores") for e in known]
+            lines[arm] = known, [*map(mean, scores)], [*map(error, scores)]
+            shown = [
+                f"{mean(s):.2f} +- {error(s):.2f} / {mean(fold_means(own[e], 'objectives')):.4f}"
+                for e, s in zip(known, scores, strict=True)
+            ]
+            print(f"{arm:16s}" + "  ".join(shown))
         authors = AUTHORS.get((dataset, model), {})
         if authors:
             lines["authors' code (not private)"] = list(authors), list(authors.values()), None
-    return shown
-
-
-def main() -> int:
-    a = options(
-        __doc__, data=["adult", "bank", "ipums-br"], models=["logistic", "svm"], algorithms=list(ALGORITHMS),
-        epsilons=list(EPSILONS), repeats=1, jobs=1, out=RESULTS / "dp_agd.json",
-    )  # fmt: skip
-    try:
-        for dataset in a.data:
-            data_sets.table(dataset)
-    except data.Missing as problem:
-        print(f"dp_agd: {problem}", file=sys.stderr)
-        return 2
-    found: list[Cell] = []
-    for dataset in a.data:
-        for model in a.models:
-            tasks = [task(dataset, model, name, e, a.repeats) for name in a.algorithms for e in sorted(a.epsilons)]
-            part = cells.run(tasks, evaluate, a.out, a.jobs)
-            table(part, dataset, model, sorted(a.epsilons))
-            found += part
-    draw(a.out.with_suffix(".png"), panels(found), f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
-    return 0
+    for cell in found:
+        if cell["part"] in ("gradients", "selection"):
+            print(cell)
+    if panels:
+        draw(RESULTS / "dp_agd.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command.main(__doc__, FILE, tasks(), evaluate, show, seeds=1))

@@ -1,36 +1,42 @@
 """DPIS (Wei et al., CCS 2022) against DP-SGD at equal, honestly charged (epsilon, delta = 1e-5).
 
-    python bench/papers/dpis.py [--curve] [--data mnist] [--model logistic] [--epsilons 1] [--jobs 2]
+    python bench/papers/dpis.py [--parts noise accuracy ...] [--data mnist] [--models logistic] [--arms ...]
+                                [--epsilons 1] [--seeds 5] [--minutes 60] [--table]
 
---curve also prints the noise that each asks for; the tables print accuracies on MNIST or Fashion-MNIST with logistic
-regression or a perceptron of 100 hidden units: means with 95% confidence intervals, and of the differences from DP-SGD,
-paired by seed. Four arms: DP-SGD with batch b; DPIS with batch b and a released share of norms (the paper's,
-corrected); DPIS with a public share (all releases known in advance); DP-SGD with batch b / share, which has the
-guarantee and the noise of the latter and computes about half as many gradients.
+    noise                         figure 1: the noise that each share of norms asks for
+    accuracy                      table 3 on tables, and on MNIST and Fashion-MNIST with logistic regression or a
+                                  perceptron of 100 hidden units
+    clipping                      table 4: DPIS with and without adaptive clipping
+    budget, multiplier, quantile  tables 5, 6 and 8: a_E, k and lambda at epsilon 1
 
-All arms of a table have the same learning rate, number of steps and average of the last half of the iterates. Writes
-bench/results/dpis.json and figures; what that file holds already is not run again.
+Accuracies are means with 95% confidence intervals, with the differences from DP-SGD paired by seed. Four arms: DP-SGD
+with batch b; DPIS with batch b and a released share of norms (the paper's, corrected); DPIS with a public share (all
+releases known in advance); DP-SGD with batch b / share, which has the guarantee and the noise of the latter and
+computes about half as many gradients. All arms have the same learning rate, number of steps and average of the last
+half of the iterates. On tables a seed is also a random split, with a fifth of the records for the test. Raw results are
+lines of bench/papers/dpis.jsonl.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import cells  # before NumPy: it sets the number of threads
+import command  # before NumPy: it sets the number of threads
 import data_sets
 import numpy as np
-from cells import Cell, mean
+from cells import Cell
 from quality import quality
-from shared import RESULTS, Points, draw, options
+from shared import RESULTS, Points, draw
 
 import tightdp as dp
 from tightdp.train import DPIS, DPSGD, SGD, LogisticRegression, MLPClassifier
 
+FILE = Path(__file__).with_suffix(".jsonl")
 DELTA = 1e-5
 SHARE = 0.4
 SHARES = (1.0, 0.7, 0.4, 0.2, 0.1)
@@ -38,6 +44,19 @@ T975 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9
 """97.5% quantiles of Student's t with one degree of freedom less."""
 RATE = {"logistic": 1.0, "mlp": 0.5}
 EPOCHS = {0.5: 5, 1.0: 10, 2.0: 15, 3.0: 20, 4.0: 20}
+EPSILONS = (1.0, 3.0, 0.5, 2.0, 4.0)
+"""Of table 3, those worth most first."""
+TABLES = ("adult", "bank", "ipums-br")
+IMAGES = ("mnist", "fashion-mnist")
+BATCH = 256
+RELEASED = "DPIS, released share"
+CLIPPED = "DPIS, released share, adaptive clipping"
+SWEEPS: dict[str, dict[float, dict[str, float]]] = {
+    "budget": {a: {"reserve": a} for a in (0.0, 0.6, 0.8, 1.0)},
+    "multiplier": {k: {"reach": k} for k in (3.0, 4.0, 5.0, 6.0)},
+    "quantile": {a: {"adapt": a} for a in (0.8, 0.9, 1.0, 1.1, 1.2)},
+}
+"""Tables 5, 6 and 8: the settings that are varied. That of table 7, C*, is 4 C_1 in the library, and no setting."""
 
 
 def arms(batch: int, epochs: int, rate: float) -> dict[str, DPSGD | DPIS]:
@@ -45,60 +64,105 @@ def arms(batch: int, epochs: int, rate: float) -> dict[str, DPSGD | DPIS]:
     importance = {"epochs": epochs, "max_norm": 1.0, **common}
     return {
         f"DP-SGD {batch}": DPSGD(batch, epochs, **common),
-        "DPIS, released share": DPIS(batch, norm_share=None, **importance),
+        RELEASED: DPIS(batch, norm_share=None, **importance),
+        CLIPPED: DPIS(batch, norm_share=None, adapt=1.0, **importance),
         f"DPIS, share {SHARE}": DPIS(batch, norm_share=SHARE, **importance),
         f"DP-SGD {batch / SHARE:g}": DPSGD(batch / SHARE, epochs / SHARE, **common),
     }
 
 
-def curve(batch: int, records: int = 60000) -> dict[str, Points]:
-    """Prints the noise on a sum of gradients over C by epsilon; returns a line for each share."""
-    print(f"sigma / C of the noise on the sum over b = {batch} records, delta {DELTA:g}: noise multiplier times share")
-    print("epsilon  epochs  " + "  ".join(f"share {s:<5g}" for s in SHARES))
-    rows = []
-    for epsilon, epochs in EPOCHS.items():
-        steps = epochs * -(-records // batch)
-        q = [batch / (share * records) for share in SHARES]
-        rows.append(
-            [
-                share * float(dp.noise_multiplier(epsilon=epsilon, delta=DELTA, sampling_probability=p, steps=steps))
-                for share, p in zip(SHARES, q, strict=True)
-            ]
-        )
-        print(f"{epsilon:7g}  {epochs:6d}  " + "  ".join(f"{s:11.4f}" for s in rows[-1]), flush=True)
-    return {f"mean norm {s:g} C": (list(EPOCHS), [row[i] for row in rows], None) for i, s in enumerate(SHARES)}
+def noise_of(task: Cell) -> Cell:
+    """Returns sigma / C of the noise on a sum over the batch: the noise multiplier times the share of norms."""
+    share, epsilon = task["share"], task["epsilon"]
+    steps, q = EPOCHS[epsilon] * -(-60_000 // BATCH), BATCH / (share * 60_000)
+    noise = dp.noise_multiplier(epsilon=epsilon, delta=DELTA, sampling_probability=q, steps=steps)
+    return {"noise": share * float(noise)}
+
+
+def tasks(seeds: int = 5) -> list[Cell]:
+    """Returns all cells."""
+    found: list[Cell] = [
+        {"part": "noise", "epsilon": epsilon, "share": share, "batch": BATCH} for epsilon in EPOCHS for share in SHARES
+    ]
+    for seed in range(seeds):
+        for data, epsilon, model in itertools.product((*TABLES, *IMAGES), EPSILONS, RATE):
+            if data in IMAGES or model == "logistic":
+                found += [
+                    {"part": "clipping" if arm == CLIPPED else "accuracy", "data": data, "model": model,
+                     "epsilon": epsilon, "arm": arm, "seed": seed, "settings": repr(used)}
+                    for arm, used in arms(BATCH, EPOCHS[epsilon], RATE[model]).items()
+                ]  # fmt: skip
+        found += [
+            {"part": part, "data": data, "model": "logistic", "epsilon": 1.0, "arm": RELEASED, "value": value,
+             "seed": seed, "settings": repr(algorithm_of("logistic", 1.0, RELEASED, changes))}
+            for data in (*TABLES, "mnist") for part, values in SWEEPS.items() for value, changes in values.items()
+        ]  # fmt: skip
+    return found
+
+
+def algorithm_of(model: str, epsilon: float, arm: str, changes: dict[str, float]) -> DPSGD | DPIS:
+    """Returns an arm's algorithm with some settings changed."""
+    return dataclasses.replace(arms(BATCH, EPOCHS[epsilon], RATE[model])[arm], **changes)  # type: ignore[arg-type]
+
+
+def records_of(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Returns training records with labels and test records with labels; a table is split at random."""
+    if name in IMAGES:
+        return data_sets.images(name)
+    X, y = data_sets.table(name)
+    order = np.random.default_rng(seed).permutation(len(y))
+    train, test = order[len(y) // 5 :], order[: len(y) // 5]
+    return X[train], y[train], X[test], y[test]
 
 
 def evaluate(task: Cell) -> Cell:
-    X, y, X_test, y_test = data_sets.images(task["data"])
+    """Evaluates a cell of any part."""
+    if task["part"] == "noise":
+        return noise_of(task)
+    start = time.process_time()
+    X, y, X_test, y_test = records_of(task["data"], task["seed"])
     epsilon, model = task["epsilon"], task["model"]
-    algorithm = arms(task["batch"], EPOCHS[epsilon], RATE[model])[task["arm"]]
-    start = time.perf_counter()
+    changes = SWEEPS[task["part"]][task["value"]] if "value" in task else {}
+    algorithm = algorithm_of(model, epsilon, task["arm"], changes)
     kind = {"logistic": LogisticRegression, "mlp": MLPClassifier}[model]
     clf = kind(algorithm, epsilon, DELTA, random_state=task["seed"]).fit(X, y)
-    seconds = time.perf_counter() - start
     assert clf.privacy_.upper <= epsilon
-    return {**quality(clf, X_test, y_test), "seconds": seconds}
+    return {**quality(clf, X_test, y_test), "bound": clf.privacy_.upper, "cpu_seconds": time.process_time() - start}
 
 
-def compare(data: str, model: str, epsilon: float, o: Any) -> list[list[float]]:
-    """Prints a table; returns the scores, arm by arm."""
-    contenders = arms(o.batch, EPOCHS[epsilon], RATE[model])
-    tasks = [
-        {"data": data, "model": model, "epsilon": epsilon, "batch": o.batch, "arm": arm, "seed": seed,
-         "settings": repr(contenders[arm])}
-        for arm in contenders for seed in range(o.seeds)
-    ]  # fmt: skip
-    found = cells.run(tasks, evaluate, o.out, o.jobs)
-    print(f"{data}, {model}, epsilon {epsilon:g}, {EPOCHS[epsilon]} epochs, {o.seeds} seeds", flush=True)
-    rows = [[c["scores"] for c in found if c["arm"] == arm] for arm in contenders]
-    for arm, scores in zip(contenders, rows, strict=True):
-        own = [c for c in found if c["arm"] == arm]
-        loss, calibration = (mean([c[what] for c in own]) for what in ("losses", "calibration"))
-        print(f"  {arm:22s} {interval(scores)}  difference {interval(np.subtract(scores, rows[0]))}"
-              f"  log-loss {loss:.4f}  calibration error {calibration:.2f} %"
-              f"  {np.median([c['seconds'] for c in own]):6.1f} s/fit", flush=True)  # fmt: skip
-    return rows
+def show(found: list[Cell]) -> None:
+    """Prints a table for each data set, model and epsilon, and draws the differences from DP-SGD."""
+    noises = [c for c in found if c["part"] == "noise"]
+    if noises:
+        print(f"sigma / C of the noise on the sum over b = {BATCH} records, delta {DELTA:g}, by share of norms")
+        for cell in noises:
+            print(f"epsilon {cell['epsilon']:g}  share {cell['share']:g}  {cell['noise']:.4f}")
+        lines: dict[str, Points] = {
+            f"mean norm {s:g} C": (list(EPOCHS), [c["noise"] for c in noises if c["share"] == s], None) for s in SHARES
+        }
+        draw(RESULTS / "dpis_noise.png", {f"b = {BATCH}": lines}, f"epsilon (delta = {DELTA:g})", "noise / C")
+    names: list[str] = []
+    differences: dict[str, list[object]] = {}
+    plain = f"DP-SGD {BATCH}"
+    fits = [c for c in found if c["part"] in ("accuracy", "clipping")]
+    for data, model, epsilon in dict.fromkeys((c["data"], c["model"], c["epsilon"]) for c in fits):
+        own = [c for c in fits if (c["data"], c["model"], c["epsilon"]) == (data, model, epsilon)]
+        rows = {arm: [c["scores"] for c in own if c["arm"] == arm] for arm in dict.fromkeys(c["arm"] for c in own)}
+        print(f"{data}, {model}, epsilon {epsilon:g}, {EPOCHS[epsilon]} epochs", flush=True)
+        if len({len(scores) for scores in rows.values()}) == 1 and plain in rows:
+            names.append(f"{data}\n{model}\nepsilon {epsilon:g}")
+            for arm, scores in rows.items():
+                if arm != plain:
+                    differences.setdefault(arm, []).append(np.subtract(scores, rows[plain]))
+        for arm, scores in rows.items():
+            print(f"  {arm:40s} {interval(scores)} ({len(scores)})", flush=True)
+    for part in SWEEPS:
+        for data, value in dict.fromkeys((c["data"], c["value"]) for c in found if c["part"] == part):
+            scores = [c["scores"] for c in found if (c["part"], c.get("data"), c.get("value")) == (part, data, value)]
+            print(f"{part} {value:g}, {data}: {interval(scores)} ({len(scores)})")
+    if names:
+        rows_of = {arm: (names, [*map(np.mean, row)], [*map(half, row)]) for arm, row in differences.items()}
+        draw(RESULTS / "dpis.png", {"paired differences, 95% intervals": rows_of}, "", f"accuracy % above {plain}")
 
 
 def half(values: object) -> float:
@@ -111,27 +175,5 @@ def interval(values: object) -> str:
     return f"{np.mean(values):6.2f} +- {half(values):.2f}"  # type: ignore[arg-type]
 
 
-def main() -> None:
-    o = options(
-        __doc__, curve=False, data=["mnist", "fashion-mnist"], model=list(RATE), epsilons=[1.0], batch=256, seeds=5,
-        jobs=1, out=RESULTS / "dpis.json",
-    )  # fmt: skip
-    if o.curve:
-        lines = curve(o.batch)
-        draw(RESULTS / "dpis_noise.png", {f"b = {o.batch}": lines}, f"epsilon (delta = {DELTA:g})", "noise / C")
-    names: list[str] = []
-    differences: list[list[object]] = []
-    for data, model, epsilon in itertools.product(o.data, o.model, o.epsilons):
-        rows = compare(data, model, epsilon, o)
-        names.append(f"{data}\n{model}\nepsilon {epsilon:g}")
-        differences.append([np.subtract(scores, rows[0]) for scores in rows[1:]])
-    lines = {
-        arm: (names, [np.mean(row[i]) for row in differences], [half(row[i]) for row in differences])
-        for i, arm in enumerate(list(arms(o.batch, 1, 1.0))[1:])
-    }
-    title = {"paired differences, 95% intervals": lines}
-    draw(o.out.with_suffix(".png"), title, "", f"accuracy % above DP-SGD {o.batch}")
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(command.main(__doc__, FILE, tasks(), evaluate, show))

@@ -1,6 +1,6 @@
 """The figures of Gopi, Lee and Wutschitz (2021), "Numerical Composition of Differential Privacy".
 
-    python bench/papers/prv.py [--figures mesh ...] [--minutes 60] [--table]
+    python bench/papers/prv.py [--figures mesh ...] [--methods tightdp ...] [--minutes 60] [--table]
 
 Methods: our PRV engine ("tightdp prv") and our default engine ("tightdp"); the authors' prv-accountant; the Fourier
 accountant of Koskela et al. (the package fourier-accountant, a point estimate); the moments accountant ("renyi") and
@@ -11,11 +11,9 @@ the limit of Gaussian DP ("gdp"). All answer for sigma = .8, q = .004 and "remov
     small delta    one Gaussian of mu = .25, whose curve has a closed form              (figure 6)
     time           seconds against the number of steps at the same eps_error            (figure 9a, theorem on time)
 
-A cell is one figure, method and setting, and a line of bench/papers/prv.jsonl as soon as it is known; what that file
-holds is not run again, and none is begun after so many minutes. --table runs none: it prints Markdown and draws
-bench/results/prv.png, all from the file. Errors are distances from the default engine's lower end, which is within a
-part in 1e9 of the truth (asserted). Seconds are CPU
-seconds of a call on one thread.
+A cell is one figure, method and setting, and a line of bench/papers/prv.jsonl. Tables are printed as Markdown, and
+figures drawn into bench/results. Errors are distances from the default engine's lower end, which is within a part in
+1e9 of the truth (asserted). Seconds are CPU seconds of a call on one thread.
 """
 
 from __future__ import annotations
@@ -28,14 +26,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import cells  # before NumPy: it sets the number of threads
+import command  # before NumPy: it sets the number of threads
 from baselines.gaussian_dp import approximate_epsilon
 from cells import Cell
-from shared import RESULTS, Points, draw, options
+from shared import RESULTS, Points, draw
 
 import tightdp as dp
 from tightdp._core import set_max_threads
 
+FILE = Path(__file__).with_suffix(".jsonl")
 SIGMA, Q, DELTA = 0.8, 0.004, 1e-7
 DELTA_ERROR = 1e-10
 STEPS = (1, 10, 100, 1_000, 3_000, 10_000)
@@ -204,22 +203,30 @@ def largest_error(cell: Cell) -> float:
     return max(abs(end - cell["truth"]) for end in (cell["lower"], cell["upper"]) if math.isfinite(end))
 
 
-def main() -> None:
-    signal.signal(signal.SIGPROF, stop_call)
-    o = options(__doc__, figures=list(FIGURES), minutes=60.0, table=False, out=Path(__file__).with_suffix(".jsonl"))
-    axes = {
-        "mesh": ("mesh", "CPU seconds", "error of epsilon"),
-        "compositions": ("steps", "steps", "upper end over the truth, less 1"),
-        "small delta": ("delta", "delta", "relative error of epsilon"),
-        "time": ("steps", "steps", "CPU seconds"),
-    }
-    for figure in o.figures:
-        found = list(cells.until(tasks_of(figure), evaluate, o.out, -1 if o.table else o.minutes).values())
-        column, x, y = axes[figure]
-        print_rows(figure, found, column)
-        path = RESULTS / f"prv_{figure.replace(' ', '_')}.png"
-        draw(path, {figure: make_panels(figure, found)}, x, y, xscale="log", yscale="log")
+AXES = {
+    "mesh": ("mesh", "CPU seconds", "error of epsilon"),
+    "compositions": ("steps", "steps", "upper end over the truth, less 1"),
+    "small delta": ("delta", "delta", "relative error of epsilon"),
+    "time": ("steps", "steps", "CPU seconds"),
+}
+"""The column that tells the rows of a figure apart, and the labels of its axes."""
+
+
+def show(found: list[Cell]) -> None:
+    """Prints a table and draws a figure for each figure of the paper."""
+    for figure, (column, x, y) in AXES.items():
+        own = [cell for cell in found if cell["figure"] == figure]
+        if own:
+            print_rows(figure, own, column)
+            path = RESULTS / f"prv_{figure.replace(' ', '_')}.png"
+            draw(path, {figure: make_panels(figure, own)}, x, y, xscale="log", yscale="log")
+
+
+def tasks() -> list[Cell]:
+    """Returns the cells of all figures."""
+    return [task for figure in FIGURES for task in tasks_of(figure)]
 
 
 if __name__ == "__main__":
-    main()
+    signal.signal(signal.SIGPROF, stop_call)
+    sys.exit(command.main(__doc__, FILE, tasks(), evaluate, show))

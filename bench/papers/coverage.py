@@ -1,0 +1,173 @@
+"""The page of what the four papers contain: where each piece is here, their numbers and ours.
+
+    python bench/papers/coverage.py          # writes docs/algorithms/coverage.md from the raw results
+
+Numbers come from the lines that the scripts wrote, and from nowhere else. The page says what was not run.
+Contents and published numbers are in bench/papers/contents.py.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from contents import PAPERS, Grid, Item, Number, Paper
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs" / "algorithms" / "coverage.md"
+HEAD = """# The four papers, piece by piece
+
+`python bench/papers/coverage.py` makes this page from the raw results, which are lines of `bench/papers/*.jsonl`. Every
+number of ours is a mean, with its standard error, and in brackets the number of seeds (of folds, where one partition of
+a table was run). "not run" means what it says: the script is there, and nobody has run that cell and kept its result.
+
+**Settings.** Algorithms have the library's defaults, which follow from public facts, or one round setting for all data
+sets and epsilons. What was chosen was chosen on rows that were held out from training, which is not charged. Test
+accuracy chooses nothing, with two exceptions that are older than this rule: the first network's learning rate 2 was
+seen on test parts ([networks](networks.md)), and so was the network for reviews.
+"""
+
+
+class Results:
+    """The finished cells of all scripts."""
+
+    def __init__(self, folder: Path = HERE) -> None:
+        self.cells: dict[str, list[dict]] = {}
+        for file in sorted(folder.glob("*.jsonl")):
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+            self.cells[file.stem] = [{"part": "accuracy", **line["task"], **line["result"]} for line in lines]
+
+    def samples(self, number: Number) -> tuple[list[float], str]:
+        """Returns the values whose mean a number is, and what they are values of: seeds or folds."""
+        found = []
+        for cell in self.cells.get(number.script, []):
+            if all(cell.get(key) == value for key, value in number.select.items()):
+                value = number.what(cell) if callable(number.what) else cell.get(number.what)
+                if value is not None:
+                    found.append(value if number.index is None else value[number.index])
+        if len(found) == 1 and isinstance(found[0], list):
+            return found[0], "folds"
+        return [sum(value) / len(value) if isinstance(value, list) else value for value in found], "seeds"
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
+    """Returns the mean and its standard error, or None for a single value."""
+    n, mean = len(values), sum(values) / len(values)
+    return mean, (sum((v - mean) ** 2 for v in values) / (n - 1) / n) ** 0.5 if n > 1 else None
+
+
+def write_ours(number: Number, results: Results) -> str:
+    """Returns the cell of a table."""
+    values, of = results.samples(number)
+    if not values:
+        return "not run"
+    mean, error = mean_and_error(values)
+    if number.once:
+        return f"{mean:{number.form}}"
+    spread = "" if error is None else f" &plusmn; {error:{number.form}}"
+    return f"{mean:{number.form}}{spread} ({len(values)}{' folds' if of == 'folds' else ''})"
+
+
+def write_grid(grid: Grid, results: Results) -> Iterator[str]:
+    """Yields the lines of a table; rows of which nothing is known are named below it."""
+    missing, lines = [], []
+    beside = any(number.theirs is not None for _, numbers in grid.rows for number in numbers)
+    for label, numbers in grid.rows:
+        published, own = split_label(label)
+        ours = [write_ours(number, results) for number in numbers]
+        theirs = ["" if number.theirs is None else f"{number.theirs:g}" for number in numbers]
+        if any(theirs):
+            lines.append(f"| {published}, published | {' | '.join(theirs)} |")
+        if all(text == "not run" for text in ours):
+            missing.append(own)
+        else:
+            lines.append(f"| {own}{', ours' * beside} | {' | '.join(ours)} |")
+    if lines:
+        yield f"| {grid.corner} | {' | '.join(grid.columns)} |"
+        yield "|---" * (len(grid.columns) + 1) + "|"
+        yield from lines
+        yield ""
+    if missing:
+        yield wrap(f"Not run: {'; '.join(missing)}.")
+        yield ""
+
+
+def split_label(label: str) -> tuple[str, str]:
+    """Returns the names of a row of theirs and of ours."""
+    published, _, own = label.partition(" | ")
+    return published, own or published
+
+
+def wrap(text: str) -> str:
+    """Returns a paragraph in lines of 120 characters."""
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def write_state(item: Item, results: Results) -> str:
+    """Returns what stands beside a piece in the list: its note, and how many of its cells were run."""
+    numbers = [number for grid in item.grids for _, row in grid.rows for number in row]
+    done = sum(bool(results.samples(number)[0]) for number in numbers)
+    runs = "" if not numbers else "not run" if not done else f"{done} of {len(numbers)} numbers, below"
+    return "; ".join(text for text in (item.note, runs) if text)
+
+
+def write_paper(paper: Paper, results: Results) -> Iterator[str]:
+    """Yields the section of a paper: the list of its pieces, and its tables."""
+    yield f"## {paper.title}\n"
+    yield wrap(f"Script: `bench/papers/{paper.script}.py`. {paper.note}") + "\n"
+    yield "| piece | here | command | state |"
+    yield "|---|---|---|---|"
+    for item in paper.items:
+        yield f"| {item.name} | {item.place} | {item.command and f'`{item.command}`'} | {write_state(item, results)} |"
+    yield ""
+    for item in paper.items:
+        for grid in item.grids:
+            yield wrap(f"**{item.name}{grid.title and ', ' + grid.title}.** {grid.note}") + "\n"
+            yield from write_grid(grid, results)
+
+
+def write_comparison(results: Results) -> Iterator[str]:
+    """Yields the list of numbers that are worse than the published ones, and how many are not."""
+    behind, ahead = [], 0
+    for paper in PAPERS:
+        for item in paper.items:
+            for grid in item.grids:
+                for label, numbers in grid.rows:
+                    for column, number in zip(grid.columns, numbers, strict=True):
+                        values, _ = results.samples(number)
+                        if number.theirs is None or not number.compared or not values:
+                            continue
+                        mean, error = mean_and_error(values)
+                        if mean >= number.theirs:
+                            ahead += 1
+                            continue
+                        gap, seeds = number.theirs - mean, f"{len(values)} seed{'s' * (len(values) > 1)}"
+                        sure = f"{gap / error:.1f}, {seeds}" if error else f"unknown, {seeds}"
+                        published, own = split_label(label)
+                        where = f"{paper.name}, {item.name.lower()}{grid.title and ', ' + grid.title}"
+                        names = own if own == published else f"{published}; ours: {own}"
+                        behind.append(
+                            f"| {where}: {names} | {column} | {number.theirs:g} | {mean:.2f} | {gap:.2f} | {sure} |"
+                        )
+    yield "## Where we are behind\n"
+    total = ahead + len(behind)
+    yield f"Of {total} accuracies beside a published one, {ahead} are at or above it. The others:\n"
+    yield "| where | setting | published | ours | behind by | in standard errors of ours |"
+    yield "|---|---|---|---|---|---|"
+    yield from behind
+    yield ""
+
+
+def page(results: Results) -> str:
+    """Returns the page."""
+    lines = [HEAD, *write_comparison(results)]
+    for paper in PAPERS:
+        lines += write_paper(paper, results)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(Results()))
+    print(f"written: {PAGE}")
