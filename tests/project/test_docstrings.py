@@ -20,7 +20,7 @@ MODULES = (
     "tightdp.preprocessing",
     "tightdp.train",
 )
-GAPS = {"docstring": 6, "example": 90, "parameter": 56, "raises": 78, "returns": 27}
+GAPS = {}
 """Number of callables that still miss something, by what they miss. A number that falls is written down here."""
 PLAIN = {"self", "cls", "args", "kwargs", "options", "progress"}
 """Parameters that need no explanation of their own: the options of questions are explained in one place."""
