@@ -94,7 +94,14 @@ class Certificate:
 def make_certificate(
     composition: Composition, epsilon: float | None, delta: float | None, options: Mapping[str, Any]
 ) -> Certificate:
-    """Returns a certificate that bounds ``epsilon`` or ``delta``, whichever is None."""
+    """Returns a certificate that bounds ``epsilon`` or ``delta``, whichever is None.
+
+    ``composition`` and ``options`` are those of ``Composition.certificate``, which calls this function. Raises
+    TypeError unless exactly one of ``epsilon`` and ``delta`` is None.
+
+    >>> make_certificate(dp.Gaussian(2.0) * 1, None, 1e-5, {}).upper < 2.0
+    True
+    """
     neighbors: Neighbors = options.get("neighbors", "add_or_remove")
     if epsilon is None and delta is not None:
         found = composition.epsilon(delta, **options)

@@ -114,6 +114,7 @@ class PrivacyLoss(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations for which the pair dominates, which follow from ``relation``."""
         given: dict[Relation, frozenset[Neighbors]] = {"any": EVERY, "replace": frozenset(("replace",))}
         return given.get(self.relation, EVERY - {"replace"})
 
@@ -127,6 +128,7 @@ class PrivacyLoss(Mechanism):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
+        """True if "add" and "remove" have the same privacy profile, as ``mirrored`` says."""
         return self.mirrored
 
     def _sort_key(self) -> tuple[Any, ...]:
@@ -244,9 +246,9 @@ class PrivacyLoss(Mechanism):
         The loss of a Gaussian of noise multiplier 2 is normal with mean 1/8 and deviation 1/2:
 
         >>> import numpy as np
-        >>> from scipy.special import ndtr
-        >>> cdf = lambda y: ndtr((y - 0.125) / 0.5)
-        >>> loss = dp.PrivacyLoss.from_cdf(cdf, low=-4, high=5, mirrored=True, error=1e-15)
+        >>> from statistics import NormalDist
+        >>> cdf = np.vectorize(NormalDist(0.125, 0.5).cdf)
+        >>> loss = dp.PrivacyLoss.from_cdf(cdf, low=-4, high=5, mirrored=True)
         >>> 0 <= loss.epsilon(1e-5).upper - dp.Gaussian(2.0).epsilon(1e-5).upper < 1e-3
         True
         """

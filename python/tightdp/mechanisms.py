@@ -477,6 +477,7 @@ class PoissonSampled(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations with a proved dominating pair, which depend on the mechanism."""
         return self.mechanism.sampled
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -607,6 +608,7 @@ class FixedSizeSampled(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations with a proved dominating pair. They keep the number of records."""
         return SIZED & self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -675,6 +677,7 @@ class RandomAllocation(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations with a proved dominating pair, which depend on the mechanism."""
         return self.mechanism.sampled - {"replace"}
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -730,6 +733,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations with a proved dominating pair, which depend on ``own_steps``."""
         return EVERY if self.own_steps else SIZED
 
     @property

@@ -46,10 +46,12 @@ class Derived(Mechanism):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
+        """True if "add" and "remove" have the same privacy profile for all mechanisms."""
         return all(mechanism.symmetric for mechanism, _ in self.parts)
 
     @property
     def any_size(self) -> bool:  # type: ignore[override]
+        """True if the pairs of all mechanisms hold for data sets of every size."""
         return all(mechanism.any_size for mechanism, _ in self.parts)
 
 

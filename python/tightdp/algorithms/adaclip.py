@@ -97,6 +97,7 @@ class AdaCliP:
 
     @property
     def cost_is_public(self) -> bool:
+        """Whether the cost of a plan does not depend on the number of records."""
         return self.batch_size is None
 
     def resolve_variance_range(self, size: int) -> tuple[float, float]:

@@ -126,6 +126,7 @@ class DPIS:
 
     @property
     def cost_is_public(self) -> bool:
+        """Whether the cost of a plan does not depend on the number of records."""
         return (
             self.norm_share is not None
             and self.batch_size is None

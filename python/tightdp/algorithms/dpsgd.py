@@ -74,6 +74,7 @@ class DPSGD:
 
     @property
     def cost_is_public(self) -> bool:
+        """Whether the cost of a plan does not depend on the number of records."""
         return self.batch_size is None
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:

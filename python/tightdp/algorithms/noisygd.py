@@ -86,6 +86,7 @@ class NoisyGD:
 
     @property
     def cost_is_public(self) -> bool:
+        """Whether the cost of a plan does not depend on the number of records."""
         return self.noise_multiplier is None or self.steps is not None
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:

@@ -346,11 +346,13 @@ class LinearClassifier(PrivateClassifier):
 
     @property
     def coef_(self) -> Vector:
+        """Weights of the features, of shape (1, features) for two classes and (classes, features) for more."""
         table = self._get_table()
         return table[:, :-1] if self._model.intercept else table
 
     @property
     def intercept_(self) -> Vector:
+        """Constants of the scores, of shape (1,) or (classes,)."""
         table = self._get_table()
         return table[:, -1] if self._model.intercept else np.zeros(len(table))
 

@@ -94,10 +94,12 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     @property
     def coef_(self) -> NDArray[np.float64]:
+        """Weights of the features, of shape (features,), in the units of X and y as they are given."""
         return self._compute_line()[0]
 
     @property
     def intercept_(self) -> float:
+        """Constant of the predictions, in the unit of y."""
         return self._compute_line()[1]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
