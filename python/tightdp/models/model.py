@@ -155,7 +155,7 @@ class CallableModel(Model):
         return wrap_gradient_matrix(matrix, records.valid, weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Array:
-        """Returns the losses of ``records`` at the parameters ``w``, of shape (batch,), with NaN for invalid records."""
+        """Returns the losses of ``records`` at the parameters ``w``, of shape (batch,). Invalid records have NaN."""
         if self._losses is None:
             raise ValueError("losses must be given to this model: the algorithm compares losses")
         values = _copy_to_host(self._losses(w, records.features, records.targets))
