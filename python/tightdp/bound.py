@@ -33,6 +33,14 @@ class Bound:
     the lower end is >= x. A comparison of two bounds is true if it holds for all pairs of values in them. So
     ``bound <= x`` and ``bound >= x`` may both be false. ``==`` compares the ends and the engine.
 
+    Parameters
+    ----------
+    lower, upper : the ends, in nats for an epsilon and as a probability for a delta
+    engine : the name of the engine that computed the bound
+    error_budget : the share of each named source of error in the width
+
+    Raises ``ContradictionError`` if ``lower`` exceeds ``upper``.
+
     >>> bound = dp.Bound(0.25, 0.5, "grid")
     >>> f"{bound:.3f}", bound <= 0.5, bound <= 0.4, bound > 0.4
     ('0.500', True, False, False)
@@ -66,7 +74,9 @@ class Bound:
         return number_texts.format_up(self.upper, spec)
 
     def interval(self, spec: str = ".6g") -> str:
-        """Formats both ends, rounded outward. ``spec`` is a format specification of a float.
+        """Returns both ends as text, rounded outward.
+
+        ``spec`` is the format specification of a float. Raises ValueError for another one.
 
         >>> dp.Bound(0.12345, 0.12346, "grid").interval(".4f")
         '[0.1234, 0.1235]'
@@ -113,7 +123,16 @@ def _to_json_number(x: float) -> float | None:
 
 
 class Curve(NamedTuple):
-    """Arrays with ``lower <= truth <= upper`` in each element, of the shape of the arguments that were given."""
+    """Arrays with ``lower <= truth <= upper`` in each element, of the shape of the arguments that were given.
+
+    Methods that take an array return a ``Curve``. It is a pair, so that it can be unpacked.
+
+    >>> lower, upper = dp.Gaussian(2.0).profile([0.0, 1.0])
+    >>> [round(float(delta), 3) for delta in upper]
+    [0.197, 0.007]
+
+    Methods raise an error instead of returning a curve that may be wrong.
+    """
 
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]

@@ -32,6 +32,16 @@ class Certificate:
     ``Composition.certificate`` makes one. Either ``epsilon`` or ``delta`` is None: this is the quantity that is
     bounded, and its value lies from ``lower`` to ``upper``.
 
+    Parameters
+    ----------
+    composition : the mechanisms with their counts
+    neighbors : the neighbouring relation, one of those of ``Composition.epsilon``
+    epsilon : the given epsilon, in nats, or None
+    delta : the given delta, in [0, 1), or None
+    lower, upper : the ends of the quantity that is None
+
+    The constructor checks nothing; ``from_json`` raises ValueError for a text that is no certificate.
+
     >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
     >>> f"{certificate.lower:.6f}, {certificate.upper:.6f}"
     '1.828237, 1.828237'
@@ -84,7 +94,14 @@ class Certificate:
 def make_certificate(
     composition: Composition, epsilon: float | None, delta: float | None, options: Mapping[str, Any]
 ) -> Certificate:
-    """Returns a certificate that bounds ``epsilon`` or ``delta``, whichever is None."""
+    """Returns a certificate that bounds ``epsilon`` or ``delta``, whichever is None.
+
+    ``composition`` and ``options`` are those of ``Composition.certificate``, which calls this function. Raises
+    TypeError unless exactly one of ``epsilon`` and ``delta`` is None.
+
+    >>> make_certificate(dp.Gaussian(2.0) * 1, None, 1e-5, {}).upper < 2.0
+    True
+    """
     neighbors: Neighbors = options.get("neighbors", "add_or_remove")
     if epsilon is None and delta is not None:
         found = composition.epsilon(delta, **options)

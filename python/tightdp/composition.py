@@ -101,6 +101,16 @@ class Composable:
 
         Raises ValueError for ``delta`` out of its range, or a relation that is not proved for a mechanism.
 
+        Parameters
+        ----------
+        delta : a number in [0, 1)
+        neighbors : the neighbouring relation, "add_or_remove" (default), "add", "remove", "replace" or
+            "replace_special"
+        engine : "auto" (default) or the name of an engine (docs/accounting.md)
+        width : the relative width that "auto" tries to reach, > 0
+        eps_error, delta_error : the absolute errors that the engine "prv" allows: > 0 of epsilon, and in (0, 1) of
+            delta
+
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(run.epsilon(1e-5).interval(".6f"))
         [1.828236, 1.828237]
@@ -113,6 +123,11 @@ class Composable:
 
         Raises ValueError for ``epsilon`` out of its range, or a relation that is not proved for a mechanism.
 
+        Parameters
+        ----------
+        epsilon : any finite number, in nats
+        neighbors, engine, width, eps_error, delta_error : as for ``epsilon``
+
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(f"delta <= {run.delta(2.0):.2e}")
         delta <= 2.67e-06
@@ -124,6 +139,11 @@ class Composable:
         """Returns the privacy profile: bounds on delta at each of ``epsilons``, any finite reals of any shape.
 
         Raises ValueError for ``epsilons`` out of its range, or a relation that is not proved for a mechanism.
+
+        Parameters
+        ----------
+        epsilons : finite numbers of any shape, in nats
+        neighbors, engine, width, eps_error, delta_error : as for ``epsilon``
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print([float(f"{delta:.1e}") for delta in run.profile([1.0, 2.0]).upper])
@@ -143,6 +163,12 @@ class Composable:
 
         Raises ValueError for ``alphas`` out of its range, or a relation that is not proved for a mechanism.
 
+        Parameters
+        ----------
+        alphas : type I errors, probabilities in [0, 1] of any shape
+        neighbors, engine, eps_error, delta_error : as for ``epsilon``
+        width : the absolute width that is aimed at, > 0
+
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(f"{run.tradeoff([0.01]).lower[0]:.3f}")
         0.971
@@ -158,6 +184,8 @@ class Composable:
         pure mechanisms, zCDP, and Poisson samples of Gaussians. For other mechanisms the lower end is the divergence of
         a mechanism of the class, or 0 (docs/theory/conversions.md section 14). The divergence is infinite if everything
         may be revealed.
+
+        ``neighbors`` is as for ``epsilon``. Raises ValueError for an order that is not above 1.
 
         >>> curve = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).renyi([2, 16])
         >>> [round(float(x), 4) for x in curve.upper]
@@ -175,6 +203,8 @@ class Composable:
         A small ``delta`` leaves the tails out. The relative width aimed at is a thousandth (docs/theory/conversions.md
         section 15). Source: Dong, Roth and Su (2022), Definition 4.
 
+        ``neighbors`` is as for ``epsilon``. Raises ValueError for ``delta`` out of its range.
+
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> f"{run.gdp():.3f}, {run.gdp(1e-6):.3f}"
         '31.623, 0.475'
@@ -190,6 +220,13 @@ class Composable:
         ``tightdp.verify`` can prove both ends again, with code that shares nothing with the engines
         (docs/reference/certificate.md).
 
+        Parameters
+        ----------
+        epsilon, delta : exactly one of the two: epsilon is a finite number in nats, and delta is in (0, 1)
+        neighbors, engine, width, eps_error, delta_error : as for ``epsilon``
+
+        Raises TypeError unless exactly one of ``epsilon`` and ``delta`` is given, and ValueError as ``epsilon`` does.
+
         >>> certificate = (dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000).certificate(delta=1e-5)
         >>> from tightdp import verify
         >>> verify.check(certificate.to_json())
@@ -202,6 +239,8 @@ class Composable:
 
         The records are added, removed or replaced together. The result has the same methods. See ``Group``.
 
+        Raises ValueError for a ``size`` out of its range.
+
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> f"{run.epsilon(1e-5):.2f}, {run.group(3).epsilon(1e-5):.2f}"
         '1.83, 6.35'
@@ -213,6 +252,8 @@ class Composable:
         """Returns bounds on the membership advantage: the largest true positive minus false positive rate, delta(0).
 
         Raises ValueError for an option out of its range, or a relation that is not proved for a mechanism.
+
+        The keywords ``neighbors``, ``engine``, ``width``, ``eps_error`` and ``delta_error`` are as for ``epsilon``.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(f"{run.advantage():.3f}")
@@ -229,6 +270,8 @@ class Composable:
         min(prior, 1 - prior).
 
         Raises ValueError for ``prior`` out of its range, or a relation that is not proved for a mechanism.
+
+        The keywords ``neighbors``, ``engine``, ``width``, ``eps_error`` and ``delta_error`` are as for ``epsilon``.
 
         >>> run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
         >>> print(f"{run.bayes_risk([0.5]).lower[0]:.3f}")
@@ -250,7 +293,15 @@ class Composable:
 
 
 class Mechanism(Composable):
-    """One release. Multiply by a count and add to compose: ``Gaussian(2.0) * 10 + Laplace(1.0)``."""
+    """One release. Multiply by a count and add to compose: ``Gaussian(2.0) * 10 + Laplace(1.0)``.
+
+    This is the base class of all mechanisms. Build one of its subclasses.
+
+    >>> isinstance(dp.Gaussian(2.0), dp.Mechanism)
+    True
+    >>> print(dp.Gaussian(2.0).epsilon(1e-5).interval(".4f"))
+    [1.9930, 1.9931]
+    """
 
     __slots__ = ()
     relations: ClassVar[frozenset[Neighbors]]
@@ -310,6 +361,19 @@ class Composition(Composable):
     only when they are first needed. Equal compositions have the same bounds if they have at most eight distinct
     mechanisms. With more mechanisms the order of composition may change the last digits of the bounds, which are valid
     in either case.
+
+    Parameters
+    ----------
+    parts : pairs (mechanism, count); a count is an integer in [1, 2^53]
+
+    Raises TypeError for a part that is no such pair, and ValueError for a count out of its range. Usually ``+`` and
+    ``*`` make the composition:
+
+    >>> run = dp.Gaussian(2.0) * 10 + dp.Laplace(1.0)
+    >>> run == dp.Composition([(dp.Laplace(1.0), 1), (dp.Gaussian(2.0), 10)])
+    True
+    >>> len(run), run.epsilon(1e-5).upper > dp.Gaussian(2.0).epsilon(1e-5).upper
+    (11, True)
     """
 
     __slots__ = ("_latest", "_most", "_parts", "_pending")

@@ -42,6 +42,11 @@ def epsilon(
     if cuFFT is as accurate as docs/theory/fft.md, section 4, assumes. The rounding term of their error budget is about
     five times as large as on the host. Raises ValueError if the computation needs more than ``max_bytes`` of the
     device's memory, RuntimeError if there is no device, and ImportError if CuPy is missing.
+
+    The keywords ``neighbors``, ``eps_error`` and ``delta_error`` are those of ``Composition.epsilon``.
+
+    >>> from tightdp import cuda
+    >>> cuda.epsilon(dp.Gaussian(1.0) * 10, 1e-5)  # doctest: +SKIP
     """
     return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, _build_cuda_engine(device)).epsilon(
         delta
@@ -58,7 +63,15 @@ def delta(
     max_bytes: int = _MAX_BYTES,
     device: str = "cuda",
 ) -> Bound:
-    """Returns bounds on delta(epsilon), with the parameters and errors of ``epsilon``."""
+    """Returns bounds on delta(epsilon), as ``run.delta(epsilon, engine="prv")`` does, on a CUDA device.
+
+    ``epsilon`` is a finite number, in nats. The other arguments, ``run``, ``neighbors``, ``eps_error``,
+    ``delta_error``, ``max_bytes`` and ``device``, and the errors that it raises, are those of ``tightdp.cuda.epsilon``.
+
+    >>> from tightdp import cuda
+    >>> cuda.delta(dp.Gaussian(1.0) * 10, 5.0)  # doctest: +SKIP
+    Bound(lower=0.146..., upper=0.148..., engine='prv')
+    """
     return _build_cuda_question(run, neighbors, eps_error, delta_error, max_bytes, _build_cuda_engine(device)).delta(
         epsilon
     )

@@ -31,7 +31,22 @@ The threshold depends on the logarithm of this share, so its exact value matters
 
 
 class FrequentValues(NamedTuple):
-    """The result of ``frequent_values``. All of its fields may be published."""
+    """The result of ``frequent_values``. All of its fields may be published.
+
+    Fields
+    ------
+    values : the texts that reached the threshold
+    threshold : the least noisy count of a released value, in records
+    charged : the composition of the releases
+    privacy : the bound on epsilon, in nats
+    statement : the ``Statement`` of the release
+
+    ``frequent_values`` returns it, and raises the errors of its arguments.
+
+    >>> found = frequent_values(["a"] * 900 + ["b"], epsilon=0.5, delta=1e-6)
+    >>> found.values, found.threshold > 2, found.privacy <= 0.5
+    (('a',), True, True)
+    """
 
     values: tuple[str, ...]
     """The released values. They are sorted, so that their order reveals nothing."""
@@ -69,6 +84,9 @@ def frequent_values(
 
     A record adds one to a single count. The noise of a count is a rounded normal number, sampled exactly. The running
     time of this function depends on the number of different values. The running time is not protected.
+
+    Raises ValueError for an argument out of its range, TypeError if ``values`` is a text or no sequence, and
+    ``BudgetExceeded`` if the ledger refuses the charge. Nothing is released then.
 
     >>> import tightdp as dp
     >>> clinics = ["north"] * 600 + ["south"] * 400 + ["Clinic of Jane Doe"]

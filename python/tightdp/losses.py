@@ -45,6 +45,14 @@ class PrivacyLoss(Mechanism):
     ``optimistic``, and a ``mirrored`` pair must have the same privacy profile as its reverse. It cannot be checked that
     the pair dominates a mechanism, and the bounds hold for the mechanism only if it does. Build a ``PrivacyLoss`` with
     ``from_pmf``, ``from_distributions`` or ``from_cdf``.
+
+    Raises ValueError, which names the argument, if one of these checks fails.
+
+    Three outcomes that have probabilities p with the record and q without it:
+
+    >>> loss = dp.PrivacyLoss.from_distributions(p=[0.5, 0.3, 0.2], q=[0.4, 0.35, 0.25])
+    >>> f"{(loss * 20).epsilon(1e-3):.2f}"
+    '2.75'
     """
 
     losses: tuple[float, ...]
@@ -106,6 +114,7 @@ class PrivacyLoss(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations for which the pair dominates, which follow from ``relation``."""
         given: dict[Relation, frozenset[Neighbors]] = {"any": EVERY, "replace": frozenset(("replace",))}
         return given.get(self.relation, EVERY - {"replace"})
 
@@ -119,6 +128,7 @@ class PrivacyLoss(Mechanism):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
+        """True if "add" and "remove" have the same privacy profile, as ``mirrored`` says."""
         return self.mirrored
 
     def _sort_key(self) -> tuple[Any, ...]:
@@ -143,6 +153,21 @@ class PrivacyLoss(Mechanism):
 
         Q has the mass p e^{-y} at a loss y of probability p. ``minus_infinity`` defaults to 1 minus the sum of these
         masses, rounded up. So the default is never 0: pass 0.0 if Q has no more mass.
+
+        Parameters
+        ----------
+        losses : finite numbers, in nats
+        probabilities : one for each loss, in [0, 1]. Together with ``infinity`` they add up to 1
+        infinity, minus_infinity, relation, mirrored, loss_error : as for the class
+
+        Raises ValueError for arrays of different lengths, or for probabilities that do not add up to 1.
+
+        A coin that is turned over with probability 1/4 has the losses log 3 and -log 3:
+
+        >>> import math
+        >>> loss = dp.PrivacyLoss.from_pmf([math.log(3), -math.log(3)], [0.75, 0.25], minus_infinity=0.0, mirrored=True)
+        >>> f"{loss.epsilon(0.0):.4f}"
+        '1.0987'
         """
         y, p = _check_vector("losses", losses), _check_vector("probabilities", probabilities)
         if len(y) != len(p):
@@ -162,9 +187,18 @@ class PrivacyLoss(Mechanism):
     def from_distributions(
         cls, p: ArrayLike, q: ArrayLike, *, relation: Relation = "add_or_remove", mirrored: bool = False
     ) -> PrivacyLoss:
-        """Constructs the loss of finitely many outcomes from their probabilities under P and under Q.
+        """Returns the ``PrivacyLoss`` of finitely many outcomes, from their probabilities under P and under Q.
 
-        The probabilities under P must sum to 1, and so must those under Q.
+        Parameters
+        ----------
+        p, q : the probabilities of the outcomes with and without the record, in [0, 1]; each adds up to 1
+        relation, mirrored : as for the class
+
+        Raises ValueError for arrays of different lengths, or for probabilities that do not add up to 1.
+
+        >>> loss = dp.PrivacyLoss.from_distributions(p=[0.75, 0.25], q=[0.25, 0.75], mirrored=True)
+        >>> f"{loss.delta(0.5):.4f}"
+        '0.3379'
         """
         ps, qs = _check_vector("p", p), _check_vector("q", q)
         if len(ps) != len(qs):
@@ -206,6 +240,17 @@ class PrivacyLoss(Mechanism):
         ``high`` to infinity. For lower bounds mass is moved down to the argument before. In a composition of k such
         losses, epsilon thus changes by at most k spacings, and delta by at most k (P[Y > high] + error). Pass
         ``mirrored=True`` if it applies: otherwise the curve of (Q, P) is known only up to k spacings.
+
+        Raises ValueError if ``cdf`` returns numbers outside [0, 1], or another number of values than it got.
+
+        The loss of a Gaussian of noise multiplier 2 is normal with mean 1/8 and deviation 1/2:
+
+        >>> import numpy as np
+        >>> from statistics import NormalDist
+        >>> cdf = np.vectorize(NormalDist(0.125, 0.5).cdf)
+        >>> loss = dp.PrivacyLoss.from_cdf(cdf, low=-4, high=5, mirrored=True)
+        >>> 0 <= loss.epsilon(1e-5).upper - dp.Gaussian(2.0).epsilon(1e-5).upper < 1e-3
+        True
         """
         low, high = _check.real("low", low), _check.real("high", high)
         if not low < high:

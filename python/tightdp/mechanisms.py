@@ -477,6 +477,7 @@ class PoissonSampled(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations with a proved dominating pair, which depend on the mechanism."""
         return self.mechanism.sampled
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -607,6 +608,7 @@ class FixedSizeSampled(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations with a proved dominating pair. They keep the number of records."""
         return SIZED & self.mechanism.sampled if "replace" in self.mechanism.sampled else frozenset()
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -675,6 +677,7 @@ class RandomAllocation(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations with a proved dominating pair, which depend on the mechanism."""
         return self.mechanism.sampled - {"replace"}
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
@@ -699,6 +702,18 @@ class TreeAggregation(Mechanism):
     their steps, but adding or removing a record shifts all records behind it. So "add_or_remove" is refused unless
     ``own_steps`` is True. This says that the step of each record does not depend on the other records: the step is
     drawn independently for each record, or is known from the record. A step may then have any number of records.
+
+    Parameters
+    ----------
+    noise_multiplier : the noise over the norm bound, > 0
+    steps : the number of steps, an integer >= 1
+    own_steps : whether the step of each record does not depend on the other records
+
+    >>> tree = dp.TreeAggregation(5.0, steps=1000)
+    >>> tree.epsilon(1e-6, neighbors="replace").upper == (dp.Gaussian(2.5) * 10).epsilon(1e-6).upper
+    True
+
+    Raises ValueError for an argument out of its range.
     """
 
     noise_multiplier: float
@@ -718,6 +733,7 @@ class TreeAggregation(Mechanism):
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
+        """Relations with a proved dominating pair, which depend on ``own_steps``."""
         return EVERY if self.own_steps else SIZED
 
     @property

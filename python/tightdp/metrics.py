@@ -44,7 +44,23 @@ would round it."""
 
 
 class Accuracy(NamedTuple):
-    """The result of ``accuracy``. All of its fields may be published."""
+    """The result of ``accuracy``. All of its fields may be published.
+
+    Fields
+    ------
+    value : the estimated share of right predictions, in [0, 1]
+    interval : the interval of the share among these records
+    population : the interval of the probability on a new record
+    charged : the composition of the release
+    privacy : the bound on epsilon, in nats
+    statement : the ``Statement`` of the release
+
+    ``accuracy`` makes it, and raises the errors of its arguments.
+
+    >>> found = accuracy(["a"] * 500, ["a"] * 500, epsilon=1.0, delta=1e-6)
+    >>> found.value > 0.9, found.privacy <= 1.0
+    (True, True)
+    """
 
     value: float
     """The estimate, in [0, 1]."""
@@ -60,7 +76,24 @@ class Accuracy(NamedTuple):
 
 
 class ConfusionMatrix(NamedTuple):
-    """The result of ``confusion_matrix``. All of its fields may be published."""
+    """The result of ``confusion_matrix``. All of its fields may be published.
+
+    Fields
+    ------
+    matrix : the noisy counts, shape (k, k)
+    classes : the labels of rows and columns
+    half_width : the bound on the error of each count, in records
+    charged : the composition of the release
+    privacy : the bound on epsilon, in nats
+    statement : the ``Statement`` of the release
+
+    ``confusion_matrix`` makes it, and raises the errors of its arguments.
+
+    >>> y = ["a", "b"] * 500
+    >>> found = confusion_matrix(y, y, classes=["a", "b"], delta=1e-6, noise_multiplier=2.0)
+    >>> found.classes, found.half_width, found.matrix.shape
+    (('a', 'b'), 6.0, (2, 2))
+    """
 
     matrix: NDArray[np.int64]
     """Noisy counts, shape (k, k), some of which may be negative. Rows are true labels and columns are predictions."""
@@ -87,21 +120,24 @@ def accuracy(
     ledger: Ledger | str | PathLike[str] | None = None,
     note: str = "accuracy",
 ) -> Accuracy:
-    """Estimates the share of right predictions from noisy counts of right and of wrong predictions.
+    """Returns an estimate of the share of right predictions, from noisy counts of right and of wrong predictions.
 
     Parameters
     ----------
     y_true, y_pred : labels of held-out records and their predictions, shape (n,): arrays, columns or lists. Each
         prediction is compared with its label, numbers as numbers and texts as texts. The type of an array or a column
         is taken to be public
-    epsilon, delta : the guarantee to meet, add/remove one record
-    noise_multiplier : the standard deviation of the noise in each count, in records, in place of ``epsilon``
+    epsilon, delta : the guarantee to meet, add/remove one record: epsilon > 0, in nats, and delta in (0, 1)
+    noise_multiplier : the standard deviation of the noise in each count, in records, > 0, in place of ``epsilon``
     confidence : of each interval, in (0, 1)
     rng : None is the operating system's secure generator; a ``Philox`` is for experiments
     ledger : a ledger that is charged before the release, with ``note``
 
     Each record adds one to a single count. The number of records stays private. The guarantee is that of
     Gaussian(noise_multiplier), add/remove one record.
+
+    Raises ValueError or TypeError, which names the argument, before anything is charged, and ``BudgetExceeded`` if the
+    ledger refuses the charge.
 
     >>> import tightdp as dp
     >>> from tightdp.metrics import accuracy
@@ -149,6 +185,13 @@ def confusion_matrix(
     ``classes`` are declared: they must not be read off the data. A record with another label or prediction is not
     counted. Raises ValueError, before anything is charged, if no record is counted. The other parameters and the
     guarantee are those of ``accuracy``, since a record adds one to at most one count.
+
+    Parameters
+    ----------
+    y_true, y_pred : labels of held-out records and their predictions, shape (n,)
+    classes : two or more different labels, declared
+    epsilon, delta, noise_multiplier, rng, ledger, note : as for ``accuracy``
+    confidence : the probability, in (0, 1), with which all counts are within ``half_width`` of the true ones
 
     >>> from tightdp.metrics import confusion_matrix
     >>> found = confusion_matrix(["a"] * 500 + ["b"] * 500, ["a"] * 990 + ["b"] * 10, classes=["a", "b"],

@@ -139,6 +139,9 @@ class PrivateSearchCV(BaseEstimator):
 
         X may also be a memory map, a sparse matrix or a collection of Dask, or ``Blocks``, which hold both X and y. The
         way that the table is divided into blocks has no effect on the result, not even on its last bit.
+
+        Returns the search itself. Raises ValueError or TypeError, which names the argument, before anything is
+        released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
         declared, algorithms = _get_searched_classifier(self.estimator).classes, self._list_algorithms()
         in_memory = any(getattr(each, "in_memory", False) for each in algorithms)
@@ -245,7 +248,11 @@ class PrivateSearchCV(BaseEstimator):
         best.set_params(epsilon=target.epsilon, delta=target.delta)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without reading a record."""
+        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without reading a record.
+
+        ``n_classes`` is the number of labels, an integer >= 2. Raises the errors that ``fit`` would raise about the
+        settings.
+        """
         return self._charge(self._plan_budget(_check.count("n_features", n_features), n_classes)[0])
 
     def _charge(self, run: SearchRun) -> Composition:
@@ -364,13 +371,17 @@ class PrivateSearchCV(BaseEstimator):
         return self.best_estimator_
 
     def predict(self, X: Any) -> Any:
-        """Returns the best model's predictions, shape (n,)."""
+        """Returns the best model's predictions for the rows of ``X`` (n, d), shape (n,).
+
+        Raises ``NotFittedError`` before ``fit``.
+        """
         return self._require_best_estimator().predict(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Returns the best model's accuracy on other records.
+        """Returns the best model's accuracy on other records, features ``X`` (n, d) and labels ``y`` (n,).
 
-        It is not private; ``tightdp.metrics`` has a private one.
+        ``sample_weight`` has one number >= 0 for each record. The accuracy is not private; ``tightdp.metrics`` has a
+        private one.
         """
         found: float = self._require_best_estimator().score(X, y, sample_weight)
         return found

@@ -151,6 +151,9 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         X may also be a memory map, a sparse matrix or a collection of Dask, or ``Blocks``, which hold both X and y.
         Every release then reads the blocks at least once, and features are computed when blocks are read. The fitted
         pipeline is the same, to the last bit, as for an array.
+
+        Returns the pipeline itself. Raises ValueError or TypeError, which names the argument, before anything is
+        released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
         check_not_fitted_part(self)
         *_, (_, last) = self._check_steps()
@@ -209,7 +212,11 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         return y, len(columns)
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without reading a record."""
+        """Returns the charge of ``fit`` on tables of ``n_features`` columns, without reading a record.
+
+        ``n_classes`` is the number of labels, an integer >= 2. Raises the errors that ``fit`` would raise about the
+        settings.
+        """
         return self._plan(_check.count("n_features", n_features), n_classes).charge
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
@@ -340,11 +347,18 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         return (self.steps_ if hasattr(self, "steps_") else self.steps)[-1][1]
 
     def predict(self, X: Any) -> Any:
-        """Returns the last step's predictions, shape (n,)."""
+        """Returns the last step's predictions for the rows of ``X`` (n, d), shape (n,).
+
+        Raises ``NotFittedError`` before ``fit``.
+        """
         return self._last_step.predict(self._transform_values(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Returns the accuracy, or R^2 for ``Ridge``. It is not private; ``tightdp.metrics`` has private scores."""
+        """Returns the accuracy on features ``X`` (n, d) and labels ``y`` (n,), or R^2 for a regressor.
+
+        ``sample_weight`` has one number >= 0 for each record. The score is not private; ``tightdp.metrics`` has private
+        scores.
+        """
         found: float = self._last_step.score(self._transform_values(X), y, sample_weight)
         return found
 

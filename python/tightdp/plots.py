@@ -153,6 +153,8 @@ def profile(
     axes : the matplotlib ``Axes`` to draw in; the legend goes below them
     least_delta, points, dark, options : as for ``privacy``
 
+    Raises ValueError for an option out of its range.
+
     >>> from matplotlib.figure import Figure
     >>> axes = Figure().subplots()
     >>> profile({"one": dp.Gaussian(2.0), "three": dp.Gaussian(2.0) * 3}, axes, points=9)
@@ -173,6 +175,8 @@ def tradeoff(
     run : as for ``privacy``
     axes : the matplotlib ``Axes`` to draw in; the legend goes below them
     points, dark, options : as for ``privacy``; ``width`` is absolute here
+
+    Raises ValueError for an option out of its range.
 
     >>> from matplotlib.figure import Figure
     >>> axes = Figure().subplots()
@@ -358,6 +362,8 @@ def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
     The names of frequent arguments are left out. If the text is then longer than ``most`` characters, an integer >= 5,
     its middle is left out too.
 
+    It raises no error: a text that cannot be shortened further stays as it is.
+
     >>> shorten_label("PoissonSampled(mechanism=Gaussian(noise_multiplier=1.0), sampling_probability=0.01) * 1000", 30)
     'PoissonSampled…, 0.01) * 1000'
     """
@@ -370,6 +376,8 @@ def shorten_label(name: str, most: int = _LONGEST_LABEL) -> str:
 
 def write_caption(run: Composable) -> str:
     """Returns the mechanisms of ``run``, a mechanism or a composition, as one line of text for a figure.
+
+    Raises AttributeError if ``run`` is neither.
 
     >>> write_caption(dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000)
     'PoissonSampled(Gaussian(1.0), 0.01) * 1000'

@@ -46,10 +46,12 @@ class Derived(Mechanism):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
+        """True if "add" and "remove" have the same privacy profile for all mechanisms."""
         return all(mechanism.symmetric for mechanism, _ in self.parts)
 
     @property
     def any_size(self) -> bool:  # type: ignore[override]
+        """True if the pairs of all mechanisms hold for data sets of every size."""
         return all(mechanism.any_size for mechanism, _ in self.parts)
 
 
@@ -76,6 +78,14 @@ class RepeatAndSelect(Derived):
     1 is geometric, 0 logarithmic. With ``shape="poisson"`` it is Poisson, so there may be no run and no release. The
     upper end of a bound holds for all mechanisms with the privacy profile of ``mechanism``, and the lower end for some
     of them (docs/theory/derived.md section 1). Source: Papernot and Steinke (2022), Theorems 2 and 6.
+
+    Parameters
+    ----------
+    mechanism : the mechanism or composition of one run
+    mean : the expected number of runs, at least 1, or > 0 for "poisson"
+    shape : a number > -1, or "poisson"
+
+    Raises ValueError for a ``mean`` or a ``shape`` out of its range.
 
     >>> runs = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 1000
     >>> search = dp.RepeatAndSelect(runs, mean=20)
@@ -131,6 +141,12 @@ class Group(Derived):
     cases the upper end holds for all mechanisms with the privacy profile of ``mechanism``, and no smaller one does; the
     lower end is that of one record (docs/theory/derived.md section 2). ``Composition.group`` treats a mechanism of a
     composition separately if that is exact.
+
+    Raises ValueError for a ``size`` out of its range.
+
+    >>> family = dp.Group(dp.Gaussian(2.0), 3)
+    >>> family.epsilon(1e-5).upper == dp.Gaussian(2.0 / 3).epsilon(1e-5).upper
+    True
     """
 
     mechanism: Composable

@@ -23,10 +23,23 @@ SLOW = "docs/audit.md", "docs/howto/larger-than-memory.md", "docs/howto/tuning.m
 """Pages whose examples take seconds."""
 
 
-@pytest.mark.parametrize("name", MODULES)
+OTHERS = {
+    "tightdp.torch": "torch",
+    "tightdp.adapters.opacus": "opacus",
+    "tightdp.adapters.dp_accounting": "dp_accounting",
+    "tightdp.adapters.jax_privacy": "dp_accounting",
+    "tightdp.adapters.transformers": "transformers",
+}
+"""Libraries that the modules of a package import."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.peers] * (".adapters." in name)) for name in MODULES]
+)
 def test_docstrings(name):
-    if name.startswith("tightdp.torch."):
-        pytest.importorskip("torch", reason="needs torch")
+    for package, library in OTHERS.items():
+        if name.startswith(package):
+            pytest.importorskip(library, reason=f"needs {library}")
     module = importlib.import_module(name)
     found = doctest.testmod(module, extraglobs={"dp": tightdp}, optionflags=doctest.FAIL_FAST)
     assert found.attempted > 0 and found.failed == 0

@@ -39,12 +39,22 @@ def _describe_cuda_devices() -> tuple[str, ...]:
 
 
 def devices() -> list[str]:
-    """Returns names and compute capabilities of the devices that this build can use."""
+    """Returns names and compute capabilities of the devices that this build can use.
+
+    >>> from tightdp import cuda
+    >>> isinstance(cuda.devices(), list)
+    True
+    """
     return list(_describe_cuda_devices())
 
 
 def status() -> str:
-    """Returns one line: the devices found, or the reason why none was found."""
+    """Returns one line: the devices found, or the reason why none was found.
+
+    >>> from tightdp import cuda
+    >>> isinstance(cuda.status(), str)
+    True
+    """
     loaded = _load_cuda_module()
     if loaded is None:
         return "not built (docs/cuda.md)"
@@ -64,7 +74,12 @@ def parse_cuda_device_number(device: str) -> int | None:
 
 
 def require_module(device: int = 0) -> Any:
-    """Returns the compiled module. Raises RuntimeError unless the device of this number was found."""
+    """Returns the compiled module. Raises RuntimeError unless the device of this number was found.
+
+    >>> from tightdp import cuda
+    >>> cuda.require_module(0)  # doctest: +SKIP
+    <module 'tightdp._cuda' ...>
+    """
     found = _describe_cuda_devices()
     if not found:
         raise RuntimeError(f"CUDA: {status()}")

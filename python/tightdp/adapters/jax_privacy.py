@@ -24,7 +24,15 @@ _Config: Any = getattr(jax_privacy.accounting, "PldAccountantConfig", None)
 
 
 def accountant(neighboring_relation: Any = NeighboringRelation.REPLACE_SPECIAL) -> TightDPAccountant:
-    """Returns a new accountant. jax_privacy's calibrators pass the relation; the default is the one of jax_privacy."""
+    """Returns a new accountant. jax_privacy's calibrators pass the relation; the default is the one of jax_privacy.
+
+    ``neighboring_relation`` is a ``dp_accounting.NeighboringRelation``. Methods of the accountant raise the errors.
+
+    >>> import dp_accounting
+    >>> from tightdp.adapters import jax_privacy
+    >>> jax_privacy.accountant().compose(dp_accounting.GaussianDpEvent(4.0)).get_epsilon(1e-5) < 1.0
+    True
+    """
     return TightDPAccountant(neighboring_relation, noise_relative_to="clipped_sum")
 
 
@@ -42,7 +50,14 @@ if _Config is None:
 else:
 
     class TightDPAccountantConfig(_Config):
-        """A replacement of ``PldAccountantConfig``. Its ``value_discretization_interval`` does not change epsilon."""
+        """A replacement of ``PldAccountantConfig``. Its ``value_discretization_interval`` does not change epsilon.
+
+        It exists if jax_privacy is installed. ``create_accountant`` raises ValueError for an interval that is not
+        positive.
+
+        >>> from tightdp.adapters import jax_privacy
+        >>> jax_privacy.TightDPAccountantConfig().create_accountant()  # doctest: +SKIP
+        """
 
         __slots__ = ()
 

@@ -43,6 +43,14 @@ class PrivateTrainer(Trainer):
     ``evaluate`` computes on ``eval_dataset``.
 
     Raises ValueError or TypeError, which names the argument, before any record is read.
+
+    docs/howto/transformers.md has an example that runs; in short:
+
+    >>> from tightdp.adapters.transformers import PrivateTrainer
+    >>> trainer = PrivateTrainer(model, args, train_dataset=data,
+    ...                          privacy={"epsilon": 3.0, "delta": 1e-6, "max_norm": 1.0})  # doctest: +SKIP
+    >>> trainer.train().metrics["epsilon"]  # doctest: +SKIP
+    3.0
     """
 
     run: PrivateRun | None = None
@@ -62,7 +70,11 @@ class PrivateTrainer(Trainer):
     def train(
         self, resume_from_checkpoint: Any = None, trial: Any = None, ignore_keys_for_eval: list[str] | None = None
     ) -> TrainOutput:
-        """Takes all private steps. It can be called once. Leave out ``resume_from_checkpoint`` and ``trial``."""
+        """Takes all private steps. It can be called once. Leave out ``resume_from_checkpoint`` and ``trial``.
+
+        ``ignore_keys_for_eval`` is as for ``transformers.Trainer``. Returns a ``TrainOutput`` whose metrics are epsilon
+        and delta.
+        """
         if resume_from_checkpoint:
             raise ValueError("resume_from_checkpoint must be left out: give privacy={'checkpoint': a folder}")
         if trial is not None:
@@ -86,7 +98,10 @@ class PrivateTrainer(Trainer):
         return TrainOutput(run.steps_, loss, {"epsilon": run.privacy_.upper, "delta": run.delta})
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Saves the model, and beside it the statement of the run that trained it."""
+        """Saves the model, and beside it the statement of the run that trained it.
+
+        ``output_dir`` is the folder; None is that of the training arguments.
+        """
         super().save_model(output_dir, _internal_call)
         if self.run is not None and self.args.should_save:
             place = Path(self.args.output_dir if output_dir is None else output_dir)

@@ -61,6 +61,15 @@ class AdaCliP:
 
     Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians, add/remove one record, because centre and scale
     are computed from past releases.
+
+    Raises ValueError for a setting out of its range.
+
+    >>> from tightdp.train import AdaCliP, Public, Target
+    >>> public, target = Public(records=5000, size=4), Target(1.0, 1e-6)
+    >>> AdaCliP(batch_size=100, epochs=2).compute_steps(public, target).composed_releases.epsilon(1e-6) <= 1.0
+    True
+    >>> AdaCliP(batch_size=100, epochs=2).plan(public, target).releases, AdaCliP().resolve_variance_range(4)
+    (100, (0.125, 0.5))
     """
 
     batch_size: float | None = None
@@ -90,6 +99,7 @@ class AdaCliP:
 
     @property
     def cost_is_public(self) -> bool:
+        """Whether the cost of a plan does not depend on the number of records."""
         return self.batch_size is None
 
     def resolve_variance_range(self, size: int) -> tuple[float, float]:
@@ -100,7 +110,10 @@ class AdaCliP:
         return h1, h2
 
     def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
-        """Returns the releases of a run: their sampling probability, noise multiplier and number."""
+        """Returns the releases of a run: their sampling probability, noise multiplier and number.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        """
         q = FRACTION
         if self.batch_size is not None:
             q = limit_adaclip_batch(self.batch_size, public.records, self.epochs) / public.records
@@ -111,7 +124,10 @@ class AdaCliP:
         return AlgorithmReleases(q, noise, steps)
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Plans the steps. Each clips by moments that are estimated from the releases of earlier steps."""
+        """Returns the plan of the steps. Each clips by moments that are estimated from the releases of earlier steps.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        """
         made = self.compute_steps(public, target)
         q, noise, steps = made
         batch = q * public.records

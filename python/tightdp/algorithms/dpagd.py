@@ -60,6 +60,13 @@ class DPAGD:
     Guarantee: that of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
     BoundedRange(eta) (PureDP with exponential noise), add/remove one record, however the run adapts
     (docs/theory/caps.md).
+
+    Raises ValueError for a setting out of its range.
+
+    >>> from tightdp.train import DPAGD, Public, Target
+    >>> plan = DPAGD(selections=40).plan(Public(records=5000, size=3), Target(1.0, 1e-6))
+    >>> plan.releases is None, plan.budget.charge().epsilon(1e-6) <= 1.0  # the run decides on the number of releases
+    (True, True)
     """
 
     selections: int = 100
@@ -104,7 +111,11 @@ class DPAGD:
         return Caps(gradients, [(self._calibrate_selection(noise_multiplier), self.selections)])
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Plans caps for gradients and selections, within which the run chooses its steps and their noise."""
+        """Returns the plan of caps for gradients and selections, within which the run chooses its steps and their
+        noise.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        """
 
         def compute_dpagd_charge(noise_multiplier: float) -> Composition:
             return self._build_caps(noise_multiplier).charge()

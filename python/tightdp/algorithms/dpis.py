@@ -91,6 +91,14 @@ class DPIS:
 
     The algorithm saves only computation. DPSGD with batch_size / norm_share has the same guarantee at the same noise,
     and its samples have a smaller variance (docs/theory/dpis.md, section 5).
+
+    Raises ValueError for a setting out of its range.
+
+    >>> from tightdp.train import DPIS, Public, Target
+    >>> algorithm = DPIS(batch_size=100, epochs=2)
+    >>> plan = algorithm.plan(Public(records=5000, size=3), Target(1.0, 1e-6))
+    >>> plan.budget.charge().epsilon(1e-6) <= 1.0, algorithm.share_of_records(5000)
+    (True, 0.02)
     """
 
     batch_size: float | None = None
@@ -124,6 +132,7 @@ class DPIS:
 
     @property
     def cost_is_public(self) -> bool:
+        """Whether the cost of a plan does not depend on the number of records."""
         return (
             self.norm_share is not None
             and self.batch_size is None
@@ -143,7 +152,10 @@ class DPIS:
 
     def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
         """Returns the steps of a run. With ``norm_share=None``, these are the steps of the largest possible cost. The
-        order of the filter and the length of the steps are chosen by them."""
+        order of the filter and the length of the steps are chosen by them.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        """
         run = _DPISRun(self, public, target)
         run.check_norms()
         q, count = (
@@ -158,7 +170,11 @@ class DPIS:
         return AlgorithmReleases(q, noise, count)
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Plans the steps. With ``norm_share=None``, the run chooses their noise epoch by epoch, within a filter."""
+        """Returns the plan of the steps. With ``norm_share=None``, the run chooses their noise epoch by epoch, within
+        a filter.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        """
         if self.optimizer is not None:
             check_stable_step_length("optimizer", public, self.optimizer)
         if self.norm_share is None and target.epsilon is None:

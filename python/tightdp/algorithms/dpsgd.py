@@ -51,6 +51,13 @@ class DPSGD:
 
     Guarantee: exactly that of ``steps`` Poisson-subsampled Gaussians (and the Gaussian of the centre), add/remove one
     record.
+
+    Raises ValueError for a setting out of its range.
+
+    >>> from tightdp.train import DPSGD, Public, Target
+    >>> plan = DPSGD(batch_size=100, epochs=2).plan(Public(records=5000, size=3), Target(1.0, 1e-6))
+    >>> plan.releases, plan.used["sampling_probability"], plan.budget.charge().epsilon(1e-6) <= 1.0
+    (100, 0.02, True)
     """
 
     batch_size: float | None = None
@@ -72,10 +79,14 @@ class DPSGD:
 
     @property
     def cost_is_public(self) -> bool:
+        """Whether the cost of a plan does not depend on the number of records."""
         return self.batch_size is None
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Plans steps on Poisson samples, and one release of the centre if features are centred."""
+        """Returns the plan of steps on Poisson samples, and of one release of the centre if features are centred.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        """
         q = FRACTION
         if self.batch_size is not None:
             q = min(1.0, max(self.batch_size / public.records, compute_smallest_batch_share(self.epochs)))

@@ -41,7 +41,27 @@ Callback = Callable[[int, int | None], object]
 
 
 class Fit(NamedTuple):
-    """The result of a private fit. All of it may be published."""
+    """The result of a private fit. All of it may be published.
+
+    Fields
+    ------
+    parameters : the trained vector
+    privacy : the bound on epsilon, in nats
+    charged : the composition that the run was charged
+    history : the mechanisms of the releases
+    size : the number of records
+    used : the settings that the plan chose
+
+    ``fit`` makes it, and raises the errors of its arguments.
+
+    >>> import numpy as np
+    >>> from tightdp.train import CallableModel, NoisyGD, fit
+    >>> model = CallableModel(1, lambda w, X, y: (X @ w - y)[:, None] * X)
+    >>> settings = {"epsilon": 1.0, "delta": 1e-6, "public_size": 2000}
+    >>> found = fit(model, np.ones((2000, 1)), np.zeros(2000), NoisyGD(steps=20), **settings)
+    >>> len(found.history), found.size, found.used["steps"], found.privacy <= 1.0
+    (20, 2000, 20, True)
+    """
 
     parameters: Vector
     privacy: Bound
@@ -92,6 +112,13 @@ def fit(
 
     Raises ``ValueError`` or ``TypeError`` naming the argument and its range, ``BudgetExceeded`` where the ledger does
     not cover the run, and ``LedgerError``, before any record is used.
+
+    algorithm : the training algorithm, such as ``NoisyGD()``
+    epsilon, delta : the guarantee to meet, add/remove one record: epsilon in (0, 1e6], in nats, and delta in (0, 1)
+    public_size : the public number of records; None releases a noisy count first
+    regularization : lambda >= 0 of the penalty lambda/2 |w|^2
+    callback : called after each release with the number of releases so far and in total
+    random_state, ledger : as for the classifiers
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, NoisyGD, fit

@@ -63,6 +63,13 @@ class NoisyGD:
 
     Guarantee: that of one Gaussian of multiplier noise_multiplier sqrt((1 - center) / steps), add/remove one record.
     All defaults depend on public facts alone.
+
+    Raises ValueError for a setting out of its range.
+
+    >>> from tightdp.train import NoisyGD, Public, Target
+    >>> plan = NoisyGD(steps=50).plan(Public(records=5000, size=3), Target(1.0, 1e-6))
+    >>> plan.releases, plan.budget.charge().epsilon(1e-6) <= 1.0
+    (50, True)
     """
 
     max_norm: float = 1.0
@@ -84,10 +91,14 @@ class NoisyGD:
 
     @property
     def cost_is_public(self) -> bool:
+        """Whether the cost of a plan does not depend on the number of records."""
         return self.noise_multiplier is None or self.steps is not None
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Plans full-batch steps, and one release of the centre if features are centred."""
+        """Returns the plan of full-batch steps, and of one release of the centre if features are centred.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        """
 
         def compute_noisygd_length(total: float) -> float:
             """Returns the total length of the steps, for a total noise multiplier."""

@@ -50,6 +50,13 @@ class OutputPerturbation:
     Needs ``regularization`` > 0. Guarantee: that of one Gaussian, add/remove one record. Departure from Zhang et
     al. (2017), whom the DP-AGD paper compares with: the exact minimum instead of a fixed number of gradient steps,
     and the exact Gaussian calibration instead of sqrt(2 ln(1.25/delta)).
+
+    Raises ValueError for a setting out of its range, or for a model that is not linear.
+
+    >>> from tightdp.train import LogisticRegression, OutputPerturbation
+    >>> settings = {"epsilon": 1.0, "delta": 1e-6, "regularization": 0.01, "public_size": 2000}
+    >>> LogisticRegression(OutputPerturbation(), **settings).charge_for(n_features=2).epsilon(1e-6) <= 1.0
+    True
     """
 
     max_norm: float = 1.0
@@ -62,7 +69,10 @@ class OutputPerturbation:
         _check.replace_checked_fields(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Plans the release of one minimum with noise."""
+        """Returns the plan of the release of one minimum with noise.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        """
         f = build_minimum_objective(public, self.max_norm)
         noise = resolve_noise_from_budget(Gaussian, self.noise_multiplier, target)
 
@@ -86,6 +96,13 @@ class ObjectivePerturbation:
     Smith and Thakurta (2012): the exact Gaussian privacy profile replaces a tail bound, without the factor two that
     losses of either slope would need. The minimum may be approximate, because a second, small Gaussian covers its error
     (Iyengar et al. 2019).
+
+    Raises ValueError for a setting out of its range, or for a model that is not linear.
+
+    >>> from tightdp.train import LogisticRegression, ObjectivePerturbation
+    >>> settings = {"epsilon": 1.0, "delta": 1e-6, "regularization": 0.01, "public_size": 2000}
+    >>> LogisticRegression(ObjectivePerturbation(), **settings).charge_for(n_features=2)
+    ApproximateDP(epsilon=1.0, delta=1e-06) * 1
     """
 
     max_norm: float = 1.0
@@ -96,7 +113,10 @@ class ObjectivePerturbation:
 
     def choose_objective(self, public: Public, epsilon: float) -> MinimumObjective:
         """Returns the function to minimise. Its convexity is raised if the change of curvature would otherwise cost
-        more than half of epsilon."""
+        more than half of epsilon.
+
+        ``public`` holds the public facts, and ``epsilon``, in (0, 1400], is that of the guarantee.
+        """
         epsilon = EPSILON("epsilon of objective perturbation", epsilon)
         f = build_minimum_objective(public, self.max_norm)
         if f.loss.outputs != 1:
@@ -105,7 +125,10 @@ class ObjectivePerturbation:
         return dataclasses.replace(f, convexity=max(f.convexity, least))
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Plans the release of one minimum, whose noise and cover share the target."""
+        """Returns the plan of the release of one minimum, whose noise and cover share the target.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet.
+        """
         if target.epsilon is None:
             raise ValueError("epsilon must be given: objective perturbation has no noise of its own")
         f = self.choose_objective(public, target.epsilon)

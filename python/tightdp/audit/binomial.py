@@ -75,6 +75,8 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
 
     Rounded down by ``TAIL_ERROR``. Clopper and Pearson's one-sided limit.
 
+    It raises no error: the numbers are not checked, and ``successes`` must be in [0, ``trials``].
+
     >>> round(lower_limit(90, 100, 0.05), 3)
     0.836
     """
@@ -90,6 +92,8 @@ def upper_limit(successes: int, trials: int, error: float) -> float:
     """Returns the p above which the true proportion lies with probability at most ``error``.
 
     ``successes`` and ``trials`` are as for ``lower_limit``.
+
+    It raises no error either.
 
     >>> round(upper_limit(90, 100, 0.05), 3)
     0.945

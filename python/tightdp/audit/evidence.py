@@ -28,6 +28,24 @@ class Evidence:
     The test accepts a run with the canary with probability at least ``power``, and a run without it with probability at
     most ``level``. With probability at least ``confidence``, both limits hold. All methods use only these limits, so
     you may call them any number of times.
+
+    Parameters
+    ----------
+    power : the lower limit of the true positive rate, in [0, 1]
+    level : the upper limit of the false positive rate, in [0, 1]
+    confidence : the probability that both limits hold, in (0, 1)
+    threshold : the threshold of the scores
+    above : whether scores at or above the threshold are accepted
+    runs : the number of runs behind the limits
+
+    ``paired`` makes it, and raises the errors of its arguments.
+
+    >>> from tightdp.audit import Evidence
+    >>> found = Evidence(power=0.6, level=0.1, confidence=0.95, threshold=0.0)
+    >>> round(found.epsilon(1e-5), 3), round(found.mu(), 3)
+    (1.792, 1.535)
+    >>> found.excludes(dp.Gaussian(1.0)), found.excludes(dp.Gaussian(0.5))
+    (True, False)
     """
 
     power: float
@@ -47,6 +65,8 @@ class Evidence:
 
         It is the larger of ln((power - delta)/level), for removing, and ln((1 - level - delta)/(1 - power)), for
         adding.
+
+        ``delta`` is in [0, 1]. Raises ValueError for another one.
         """
         d = _check.closed_unit("delta", delta)
         found = max(_compute_log_rate_ratio(p - d, q) for p, q, _ in self._list_test_directions())
@@ -64,12 +84,13 @@ class Evidence:
         return max(0.0, float(z[0] - z[1]) * (1 - 1e-9))
 
     def excludes(self, claim: Mechanism | Composition) -> bool:
-        """Tells whether the evidence contradicts a claimed account. If the claim is true, the answer is True with
+        """Returns whether the evidence contradicts a claimed account. If the claim is true, the answer is True with
         probability at most ``1 - confidence``.
 
-        If the claim is true, power <= e^epsilon level + delta(epsilon) holds at every epsilon, and the same holds in
-        the other direction. Both are compared with the upper bound of the claim's privacy profile. So violations at
-        large deltas are found too, which can be seen with fewer runs than violations at a small delta.
+        ``claim`` is a mechanism or a composition. If it is true, power <= e^epsilon level + delta(epsilon) holds at
+        every epsilon, and the same holds in the other direction. Both are compared with the upper bound of the claim's
+        privacy profile. So violations at large deltas are found too, which can be seen with fewer runs than violations
+        at a small delta. Raises ValueError if "add" or "remove" is not proved for a mechanism of the claim.
         """
         for p, q, direction in self._list_test_directions():
             most = _compute_log_rate_ratio(p, q)

@@ -28,7 +28,23 @@ _LARGEST = 100.0
 class OneRun:
     """The result of an audit by one run: a lower bound ``epsilon`` at ``delta``, which holds with ``confidence``.
 
-    Of ``guesses`` guesses, ``correct`` were right."""
+    Of ``guesses`` guesses, ``correct`` were right.
+
+    Fields
+    ------
+    epsilon : the lower bound, in nats
+    delta : the delta of the bound, in [0, 1]
+    confidence : the probability with which the bound holds, in (0, 1)
+    canaries : the number of canaries
+    guesses, correct : the number of guesses, and of right ones
+
+    ``one_run`` makes it, and raises the errors of its arguments.
+
+    >>> from tightdp.audit import one_run
+    >>> found = one_run([1.0, 0.0] * 500, [True, False] * 500, delta=1e-6, guesses=100)  # no guess is wrong
+    >>> found.correct, found.epsilon > 3
+    (100, True)
+    """
 
     epsilon: float
     delta: float
@@ -60,6 +76,8 @@ def one_run(
 
     Neighbours differ by adding or removing one record. Source: Steinke, Nasr and Jagielski, NeurIPS 2023, whose Theorem
     5.2 is the case of delta 0.
+
+    Raises ValueError for an argument of another shape or out of its range.
 
     >>> import numpy as np
     >>> g = np.random.default_rng(1)
@@ -106,6 +124,10 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
     is P[W >= v], plus the most that failures can add. The mean number of failures is at most
     canaries * delta / (1 + e^epsilon), and each turns one wrong guess into a right one. So failures add the most if
     they happen where W is just below v.
+
+    >>> from tightdp.audit import p_value
+    >>> round(p_value(canaries=100, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 6)  # ten fair coins
+    1.0
     """
     m = _check.count("canaries", canaries, most=MOST_TRIALS)
     r = _check.count("guesses", guesses, least=0, most=m)

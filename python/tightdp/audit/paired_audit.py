@@ -44,6 +44,8 @@ def paired(
     The lower bound is ``.epsilon(delta)`` of the ``Evidence``. Limits are Clopper and Pearson's, each with half of the
     error.
 
+    Raises ValueError for an argument of another shape or out of its range.
+
     >>> import numpy as np
     >>> g = np.random.default_rng(0)
     >>> found = paired(g.normal(1, 1, 4000), g.normal(0, 1, 4000))  # the Gaussian mechanism, noise multiplier 1
@@ -79,6 +81,14 @@ def run_pairs(run: Callable[[bool], float], trials: int) -> tuple[Scores, Scores
     """Returns ``trials`` scores of ``run(True)``, with the canary, and as many of ``run(False)``, without it.
 
     The calls alternate. ``run`` must use fresh randomness at every call.
+
+    ``trials`` is an integer >= 2. Raises ValueError for another number, and the errors of ``run``.
+
+    >>> import random
+    >>> from tightdp.audit import run_pairs
+    >>> with_canary, without = run_pairs(lambda canary: canary + random.gauss(0, 1), trials=100)
+    >>> with_canary.shape, without.shape
+    ((100,), (100,))
     """
     n = _check.count("trials", trials, least=2, most=MOST_TRIALS)
     found = np.array([(run(True), run(False)) for _ in range(n)], dtype=np.float64)

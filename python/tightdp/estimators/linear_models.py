@@ -124,13 +124,15 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     class_weight: Mapping[Any, float] | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Trains privately on features ``(n, d)`` and labels ``(n,)``, or on ``Blocks``, which hold both.
+        """Trains privately on features X ``(n, d)`` and labels y ``(n,)``, or on ``Blocks``, which hold both.
 
         Memory maps, sparse matrices and Dask's collections are read in blocks (see the page "Tables larger than
         memory"). A first pass over blocks checks them. ``sample_weight`` has one number >= 0 for each record, which
         multiplies the record's loss. The number must be public, or a function of that record alone. ``Blocks`` may hold
-        weights as well. Weights require ``max_sample_weight``, up to which they count. Raises ``ValueError`` or
-        ``TypeError``, which names the argument and its range, before anything is released.
+        weights as well. Weights require ``max_sample_weight``, up to which they count.
+
+        Returns the classifier itself. Raises ``ValueError`` or ``TypeError``, which names the argument and its range,
+        before anything is released.
         """
         return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
@@ -143,6 +145,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         states that no record of this call was in an earlier call. You answer for the truth of this statement. If each
         record is in one call only, the charge is that of the most expensive call (docs/theory/blocks.md, section 4).
         ``classes`` declares the labels if the estimator does not. A ledger is charged for every call.
+
+        X, y and ``sample_weight`` are as for ``fit``, whose errors this method raises. Returns the classifier
+        itself.
         """
         return self._train_model(
             X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), classes=classes, disjoint=bool(disjoint)
@@ -329,15 +334,21 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return weights if largest == 0 else weights / largest
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Returns scores. With two classes the shape is (n,), and a positive score stands for the second class. With
-        more classes the shape is (n, classes)."""
+        """Returns the scores of the rows of X (n, d). With two classes the shape is (n,), and a positive score stands
+        for the second class. With more classes the shape is (n, classes).
+
+        Raises ``NotFittedError`` before ``fit``.
+        """
         if is_sparse_matrix(X):
             return np.concatenate([self.decision_function(part) for part in split_sparse_rows(X)])
         z = self._compute_scores(X)
         return z[:, 0] if z.shape[1] == 1 else z
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Returns the likeliest class of each row, shape (n,)."""
+        """Returns the likeliest class of each row of X (n, d), shape (n,).
+
+        Raises ``NotFittedError`` before ``fit``.
+        """
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
@@ -351,11 +362,13 @@ class LinearClassifier(PrivateClassifier):
 
     @property
     def coef_(self) -> Vector:
+        """Weights of the features, of shape (1, features) for two classes and (classes, features) for more."""
         table = self._get_table()
         return table[:, :-1] if self._model.intercept else table
 
     @property
     def intercept_(self) -> Vector:
+        """Constants of the scores, of shape (1,) or (classes,)."""
         table = self._get_table()
         return table[:, -1] if self._model.intercept else np.zeros(len(table))
 
@@ -371,7 +384,7 @@ class ProbabilisticClassifier(PrivateClassifier):
         return Logistic() if classes == 2 else Multinomial(classes)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Returns probabilities, shape (n, classes)."""
+        """Returns the probabilities of the classes for the rows of X (n, d), shape (n, classes)."""
         z = self.decision_function(X)
         if z.ndim == 1:
             z = np.column_stack([np.zeros_like(z), z])
@@ -379,7 +392,7 @@ class ProbabilisticClassifier(PrivateClassifier):
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Returns logarithms of ``predict_proba``."""
+        """Returns logarithms of ``predict_proba`` for the rows of X (n, d)."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
@@ -409,6 +422,15 @@ class LinearSVC(LinearClassifier):
     than two.
 
     With ``huber`` > 0 the kink of the hinge is rounded where |1 - margin| <= huber.
+
+    >>> import numpy as np
+    >>> from tightdp.train import LinearSVC
+    >>> x = np.linspace(-1, 1, 2000)[:, None]
+    >>> clf = LinearSVC(epsilon=1.0, delta=1e-5, random_state=0).fit(x, x[:, 0] > 0)
+    >>> bool(clf.score(x, x[:, 0] > 0) > 0.9), clf.privacy_ <= 1.0
+    (True, True)
+    >>> clf.predict([[-0.9], [0.9]]).tolist()
+    [False, True]
     """
 
     __doc__ += PrivateClassifier.__doc__.partition("\n")[2] if PrivateClassifier.__doc__ else ""

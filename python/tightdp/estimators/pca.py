@@ -55,6 +55,9 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     The guarantee is that of one Gaussian(noise_multiplier) under adding or removing one record. docs/theory/adaclip.md,
     section 5, has the proof. Rows that are not finite add nothing.
 
+    Raises ValueError or TypeError, which names the argument, before any record is used, and ``BudgetExceeded`` if
+    the ledger refuses the charge.
+
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(4000, 3)) * [0.3, 0.1, 0.1] + [0.0, 0.5, 0.0]
     >>> pca = DPPCA(1, epsilon=1.0, delta=1e-5, random_state=0).fit(x)
@@ -75,7 +78,10 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     @fit_on_a_copy
     @cache_decoded_blocks
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Learns the components of X (n, features), which may be given in blocks. The argument y is not used."""
+        """Learns the components of X (n, features), which may be given in blocks. The argument y is not used.
+
+        Returns the estimator itself.
+        """
         check_not_fitted_part(self)
         noise = self._resolve_noise()
         bound = exact_bound("max_norm", self.max_norm)
@@ -127,7 +133,10 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Returns coordinates in the components, shape (n, n_components), in the dtype of X."""
+        """Returns coordinates in the components, shape (n, n_components), in the dtype of X.
+
+        Raises ``NotFittedError`` before ``fit``.
+        """
         if not hasattr(self, "components_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if is_sparse_matrix(X):

@@ -68,6 +68,9 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
     clipped to ``bounds``. Without ``bounds``, a record with an infinite feature contributes nothing. The guarantee is
     that of one Gaussian(noise_multiplier) under adding or removing one record.
 
+    Raises ValueError or TypeError, which names the argument, before any record is used, and ``BudgetExceeded`` if
+    the ledger refuses the charge.
+
     >>> import numpy as np
     >>> from tightdp.train import Ridge
 
@@ -98,6 +101,8 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         """Fits privately to features X (n, d) and numbers y (n,), or to ``Blocks``, which hold both.
 
         Blocks are read twice. Errors name the argument, and are raised before anything is released.
+
+        Returns the estimator itself.
         """
         check_not_fitted_part(self)
         source = make_algorithm_source(self.random_state)

@@ -38,7 +38,10 @@ class SecondMomentEstimator:
     ledger: Any
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit``, which does not depend on the numbers of features and classes."""
+        """Returns the charge of ``fit``, which does not depend on the records.
+
+        ``n_features`` and ``n_classes`` are ignored. Raises the errors that ``fit`` would raise about the budget.
+        """
         return Gaussian(self._resolve_noise()) * 1
 
     def __sklearn_tags__(self) -> Any:

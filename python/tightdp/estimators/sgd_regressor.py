@@ -48,6 +48,9 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     ``Ridge`` is the better choice for few features. It releases one second moment, of about d^2/2 numbers for d
     features, and takes one pass over the data.
 
+    The other settings, ``public_size``, ``fit_intercept``, ``random_state``, ``callback``, ``ledger``,
+    ``warm_start`` and ``max_sample_weight``, are those of ``LogisticRegression``.
+
     >>> import numpy as np
     >>> from tightdp.train import SGDRegressor
 
@@ -63,18 +66,27 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     target_bounds: Any = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Trains privately on features ``(n, d)`` and numbers ``(n,)``, or on ``Blocks``, which hold both.
+        """Trains privately on features X ``(n, d)`` and numbers y ``(n,)``, or on ``Blocks``, which hold both.
 
-        Everything else is as in ``fit`` of ``LogisticRegression``.
+        Returns the regressor itself. Everything else, ``sample_weight`` and the errors included, is as in ``fit`` of
+        ``LogisticRegression``.
         """
         return self._train_model(X, y, sample_weight, "fit", again=bool(self.warm_start) and hasattr(self, "_w"))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, disjoint: bool = False) -> Any:
-        """Continues from the last fit, as ``partial_fit`` of ``LogisticRegression`` does."""
+        """Continues from the last fit, as ``partial_fit`` of ``LogisticRegression`` does, and returns the regressor
+        itself.
+
+        ``sample_weight`` and ``disjoint`` are as there.
+        """
         return self._train_model(X, y, sample_weight, "partial_fit", again=hasattr(self, "_w"), disjoint=bool(disjoint))
 
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit`` on records of ``n_features`` features, without a look at a record."""
+        """Returns the charge of ``fit`` on records of ``n_features`` features, without a look at a record.
+
+        ``n_features`` is an integer >= 1, and ``n_classes`` is ignored. Raises the errors that ``fit`` would raise
+        about the settings.
+        """
         return self._compute_charge(self._build_model(_check.count("n_features", n_features)), self.epsilon, self.delta)
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
@@ -82,10 +94,12 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     @property
     def coef_(self) -> NDArray[np.float64]:
+        """Weights of the features, of shape (features,), in the units of X and y as they are given."""
         return self._compute_line()[0]
 
     @property
     def intercept_(self) -> float:
+        """Constant of the predictions, in the unit of y."""
         return self._compute_line()[1]
 
     def predict(self, X: Any) -> NDArray[np.float64]:

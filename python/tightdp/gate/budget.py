@@ -27,7 +27,20 @@ would take up to a minute."""
 
 
 class Target(NamedTuple):
-    """The guarantee that was asked for: (epsilon, delta), or delta alone if the algorithm has its own noise."""
+    """The guarantee that was asked for: (epsilon, delta), or delta alone if the algorithm has its own noise.
+
+    Fields
+    ------
+    epsilon : in (0, 1e6], in nats, or None
+    delta : in (0, 1)
+    beside : a composition, or None
+
+    ``from_arguments`` raises ValueError for a number out of its range.
+
+    >>> from tightdp.train import Target
+    >>> Target.from_arguments(1.0, 1e-6)
+    Target(epsilon=1.0, delta=1e-06, beside=None)
+    """
 
     epsilon: float | None
     delta: float
@@ -36,7 +49,10 @@ class Target(NamedTuple):
 
     @classmethod
     def from_arguments(cls, epsilon: float | None, delta: float | None) -> Target:
-        """Checks the arguments of an estimator, and returns its target."""
+        """Returns the target of an estimator's arguments ``epsilon`` and ``delta``.
+
+        Raises ValueError if ``delta`` is None, or if a number is out of its range.
+        """
         if delta is None:
             raise ValueError("delta must be given, a number in (0, 1)")
         return cls(None if epsilon is None else EPSILON("epsilon", epsilon), _check.open_unit("delta", delta))
@@ -58,6 +74,21 @@ class Caps(CappedFilter):
     ``gaussian`` caps the sum of 1/noise_multiplier^2. ``others`` lists mechanisms and their counts. Any adaptive use is
     dominated by one Gaussian(1/sqrt(gaussian)) composed with all of ``others`` (docs/theory/caps.md). If a mechanism on
     a Poisson sample is not among ``others``, it is charged as the same mechanism on all records, which dominates it.
+
+    Parameters
+    ----------
+    gaussian : the cap on the sum of 1/noise_multiplier^2, >= 0
+    others : pairs (mechanism, count)
+
+    ``spend`` raises ``BudgetExceeded`` for a release that the caps do not cover.
+
+    >>> from tightdp.train import Caps
+    >>> caps = Caps(0.01, [(dp.PureDP(0.1), 5)])
+    >>> caps.spend(dp.Gaussian(20.0))
+    >>> caps.can_spend(dp.Gaussian(20.0), count=3), caps.can_spend(dp.Gaussian(20.0), count=4)
+    (True, False)
+    >>> caps.charge().epsilon(1e-6) > dp.Gaussian(10.0).epsilon(1e-6)
+    True
     """
 
     def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
@@ -67,11 +98,24 @@ class Caps(CappedFilter):
         self._charge = Composition([*parts, *total])
 
     def charge(self) -> Composition:
+        """Returns the composition that dominates every run within the caps."""
         return self._charge
 
 
 class FixedPlan(Caps):
-    """A budget for each mechanism of a composition as often as it is there, in any order."""
+    """A budget for each mechanism of a composition as often as it is there, in any order.
+
+    Parameters
+    ----------
+    releases : a mechanism or a composition
+
+    ``spend`` raises ``BudgetExceeded`` for any other release.
+
+    >>> from tightdp.train import FixedPlan
+    >>> plan = FixedPlan(dp.Gaussian(50.0) * 40)
+    >>> plan.can_spend(dp.Gaussian(50.0), count=40), plan.can_spend(dp.Gaussian(49.0))
+    (True, False)
+    """
 
     def __init__(self, releases: Mechanism | Composition) -> None:
         super().__init__(0.0, releases._to_composition().parts)

@@ -34,7 +34,15 @@ T = TypeVar("T", Vector, int, list[tuple[str, ...]])
 
 @dataclass(frozen=True)
 class Release(Generic[T]):
-    """A released value and the mechanism that was charged for it."""
+    """A released value and the mechanism that was charged for it.
+
+    ``value`` is an array, an index or texts, which may be published, and ``mechanism`` was charged for it. Methods
+    of ``Gate`` make releases, and raise an error instead if the budget does not cover one.
+
+    >>> from tightdp.train import Release
+    >>> Release(3, dp.PureDP(0.1)).value
+    3
+    """
 
     value: T
     mechanism: Mechanism
@@ -50,6 +58,18 @@ class Gate:
     callback : called after each release with the number of releases so far
     pay : called once, after the first release has passed all checks and before any record is read. It charges a ledger
         for the whole run, or raises
+
+    One query is built and released like this:
+
+    >>> import numpy as np
+    >>> from tightdp.train import CallableModel, FixedPlan, Gate, Oracle, Public, Records
+    >>> model = CallableModel(2, lambda w, X, y: X)  # the gradients are the features
+    >>> records = Records(np.full((1000, 2), 0.5), np.zeros(1000))
+    >>> oracle = Oracle(model, records, Public(records=1000, size=model.size))
+    >>> gate = Gate(FixedPlan(dp.Gaussian(3.0) * 1), dp.SecureRandom())
+    >>> release = gate.release_gaussian(oracle.gradient_sum_query(np.zeros(2), max_norm=1.0), noise_multiplier=3.0)
+    >>> bool(np.all(np.abs(release.value - 500) < 60)), release.mechanism
+    (True, Gaussian(noise_multiplier=3.0))
     """
 
     def __init__(
@@ -74,6 +94,8 @@ class Gate:
 
         If the query has a ``scale``, the standard deviation in each coordinate is multiplied by the coordinate's scale.
         For an empty batch, the noise alone is released.
+
+        Returns the ``Release``. Raises ``BudgetExceeded``, and releases nothing, if the budget does not cover it.
         """
         charge = Gaussian(noise_multiplier)
         shift, deviation = _choose_query_shift_and_deviation(query, charge.noise_multiplier)
@@ -93,6 +115,9 @@ class Gate:
         sensitivity / eta to the scores. With ``PureDP(epsilon)`` the choice is that of permute-and-flip, which adds
         exponential noise of scale sensitivity / epsilon. These scales are enough because one record moves all scores in
         the same direction. Both choices are drawn exactly (docs/theory/selection.md).
+
+        ``query`` is one of scores, and ``offset`` has one number for each of them. Returns the ``Release`` of the
+        index. Raises ValueError for another query.
         """
         if not query.scores:
             raise ValueError("query must be a query of scores")
@@ -114,7 +139,10 @@ class Gate:
 
         ``counts`` returns, for each of ``columns`` columns, the number of records that have each value. The probability
         that a value of a single record is released, in any column, is at most ``spent.failure``
-        (docs/theory/frequent.md, section 2)."""
+        (docs/theory/frequent.md, section 2).
+
+        Returns the ``Release`` of one tuple of values for each column.
+        """
         sigma, least = compute_count_noise_and_threshold(columns, *spent)
         mechanism = self._spend(Gaussian(spent.noise_multiplier))
         self._spend(ApproximateDP(0.0, spent.failure))
@@ -132,7 +160,10 @@ class Gate:
         """Releases the minimum of an objective with noise N(0, (noise_multiplier * sensitivity)^2 I), plus more noise.
 
         The minimum is rounded to a grid. The deviation of the second noise is ``cover`` times the largest error of the
-        computed minimum. The caller states the ``charge``, which docs/theory/perturbation.md proves."""
+        computed minimum. The caller states the ``charge``, which docs/theory/perturbation.md proves.
+
+        ``query`` is one that ``build_perturbed_query`` made. Returns the ``Release`` of the minimum.
+        """
         inside = _convert_noise_to_grid_units(noise_multiplier, query.sensitivity, query.noise_grid)
         outside = _convert_noise_to_grid_units(cover, query.cover, query.grid)
         spent = self._spend(charge)

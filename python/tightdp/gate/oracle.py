@@ -41,6 +41,23 @@ class Query:
     coordinate by coordinate. If the query is one of ``scores``, one record adds between 0 and ``sensitivity`` to every
     score. Only the gate calls ``evaluate``. Its sums wrap modulo 2^64, so it raises no error that depends on the
     records (docs/theory/exact.md).
+
+    Parameters
+    ----------
+    shape : the shape of the value
+    sensitivity : the most that one record moves the value, > 0
+    sampling_probability : the probability that a record is in the query's batch, in (0, 1]; 1 for all records
+    grid, evaluate, scale, scores : as below
+
+    An ``Oracle`` builds queries:
+
+    >>> import numpy as np
+    >>> from tightdp.train import CallableModel, Oracle, Public, Records
+    >>> records = Records(np.ones((5, 2)), np.zeros(5))
+    >>> oracle = Oracle(CallableModel(2, lambda w, X, y: X), records, Public(records=5, size=2))
+    >>> query = oracle.record_count_query()
+    >>> query.shape, query.sensitivity, query.sampling_probability
+    ((1,), 1.0, 1.0)
     """
 
     shape: tuple[int, ...]
@@ -57,7 +74,21 @@ class Query:
 
 @dataclass(frozen=True)
 class Public:
-    """Facts that an algorithm may know without a release: none of them depends on the records."""
+    """Facts that an algorithm may know without a release: none of them depends on the records.
+
+    Parameters
+    ----------
+    records : the public number of records, > 0
+    size : the number of parameters, an integer >= 1
+    regularization : lambda, >= 0
+    linear : the model if it is linear, or None
+
+    The numbers are not checked here: the estimators raise the errors.
+
+    >>> from tightdp.train import Public
+    >>> Public(records=5000, size=3).loss is None
+    True
+    """
 
     records: int
     """Public number of records. Sampling probabilities and divisors are computed from this number."""
@@ -77,10 +108,31 @@ class Public:
 class Oracle:
     """An oracle, which builds queries over records for one model.
 
-    ``records`` are in memory, or a ``RecordStream`` of blocks. ``sampler`` draws the Poisson batches; if it is None,
-    the gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
+    ``records`` are in memory, or a ``Stream`` of blocks. ``sampler`` draws the Poisson batches; if it is None, the
+    gate's random source does. ``state`` holds values for each record that queries keep between evaluations. For
     example, DPIS keeps bounds on the norms of gradients. The state is as private as the records, and only queries read
     and write it.
+
+    Methods that end in ``_query`` return a ``Query`` for the gate. The others serve queries: what they return is as
+    private as the records. Their arguments are ``w``, the parameter vector; ``records`` or rows ``chosen`` among them;
+    ``sampling_probability`` in (0, 1], where 1 takes all records; and norm or loss bounds > 0. ``public`` holds the
+    public facts. Raises TypeError if an algorithm needs records in memory and they are a ``Stream``.
+
+    >>> import numpy as np
+    >>> from tightdp.train import CallableModel, Oracle, Public, Records
+    >>> model = CallableModel(2, lambda w, X, y: X, lambda w, X, y: X[:, 0])
+    >>> oracle = Oracle(model, Records(np.ones((5, 2)), np.zeros(5)), Public(records=5, size=2))
+    >>> w = np.zeros(2)
+    >>> oracle.gradient_sum_query(w, 1.0, sampling_probability=0.5).sampling_probability
+    0.5
+    >>> oracle.line_loss_query(w, np.ones(2), np.linspace(0, 1, 3), max_loss=2.0).shape
+    (3,)
+    >>> oracle.norm_sum_query(w, 1.0).shape, oracle.feature_sum_query(1.0).shape
+    ((1,), (2,))
+    >>> empty = oracle.build_empty_oracle(oracle.public)
+    >>> rows, taken = oracle.select_records(np.array([True, False, True, False, False]))
+    >>> rows.tolist(), len(taken)
+    ([0, 2], 2)
     """
 
     def __init__(
@@ -106,12 +158,13 @@ class Oracle:
         return rows, self._records_in_memory.take(rows)
 
     def compute_gradients(self, w: Vector, records: Records) -> Gradients:
-        """Computes the model's gradients of some records for a query."""
+        """Returns the model's gradients of some records at ``w``, for a query."""
         return _compute_query_gradients(self.model, w, records)
 
     def split_batch(self, records: Records) -> Iterable[Records]:
-        """Splits a query's batch into parts whose gradients fit into memory. A linear model gets the whole batch, since
-        it keeps only the scores of the records and uses them again."""
+        """Returns parts of a query's batch whose gradients fit into memory. A linear model gets the whole batch, since
+        it keeps only the scores of the records and uses them again.
+        """
         return (records,) if self._piece_size is None else records.split_into_pieces(self._piece_size)
 
     @property
@@ -121,7 +174,7 @@ class Oracle:
     def sum_over_batch(
         self, part: Part, length: int, source: RandomSource, sampling_probability: float = 1.0
     ) -> Integers:
-        """Sums ``part`` over a fresh Poisson batch, modulo 2^64, for a query.
+        """Returns the sum of ``part`` over a fresh Poisson batch, modulo 2^64, for a query.
 
         ``part`` is a function that maps some records to ``length`` integers, the sum of their contributions.
         """

@@ -142,6 +142,15 @@ class Ledger:
         The ``family`` "renyi" can charge every mechanism, and "gaussian" is tightest for Gaussians on all records.
         ``failure`` sets aside a part of ``delta`` for releases that are charged an epsilon and a delta of their own,
         such as objective perturbation. Raises ``LedgerError`` if there is a ledger already.
+
+        Parameters
+        ----------
+        where : the path of an SQLite file that does not exist yet, or the URL of a database
+        epsilon : the epsilon of the guarantee, in nats, > 0
+        delta : the delta of the guarantee, in (0, 1)
+        dataset : which data the budget is about, in words
+        neighbors : the neighbouring relation of the guarantee
+        family, order, expected, others, failure : as for ``PrivacyFilter``
         """
         store = open_ledger_store(where)
         rules = {"family": family, "order": order, "others": others, "failure": failure, "neighbors": neighbors}
@@ -194,9 +203,10 @@ class Ledger:
         self._known = _KnownLedgerEntries(row[0], digest, spent)
 
     def can_spend(self, mechanism: Composable, count: int = 1) -> bool:
-        """Tells whether the budget covers ``count`` more releases at this moment.
+        """Returns True if the budget covers ``count`` more releases of ``mechanism`` at this moment.
 
-        Others may spend afterwards, so only ``spend`` decides.
+        ``count`` is an integer >= 1. Others may spend afterwards, so only ``spend`` decides. Raises TypeError if
+        ``mechanism`` is neither a mechanism nor a composition.
         """
         return math.isfinite(self.spent_after(mechanism, count))
 
@@ -213,6 +223,9 @@ class Ledger:
 
         Raises ``BudgetExceeded`` and records nothing unless ``before`` is the last recorded progress of this run. If it
         is not, another copy of the run has made further releases. After any exception release nothing.
+
+        ``run`` is the name of the run. ``before`` and ``now`` are the progress before and after the release, each
+        with the number of releases and a text that describes the turn.
         """
         name, turn = check_ledger_text("run", run), check_ledger_text("turn", now.turn)
         least = 1 if before is None else before.releases + 1
@@ -259,6 +272,8 @@ class Ledger:
         """Returns the value that ``spent`` would have after ``count`` more releases.
 
         Returns infinity if ``spend`` would refuse these releases.
+
+        ``mechanism`` and ``count`` are as for ``spend``.
         """
         _, prices = self._price_releases(mechanism, count)
         return self._compute_share_of_cap(_add_releases_to_filter(self._filter, self._read_current().spent, prices))

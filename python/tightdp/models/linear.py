@@ -135,7 +135,26 @@ class LinearModel:
     """A linear model with scores w . x, or w . x + b with an intercept b, and a loss.
 
     The parameters are a table of shape (outputs, features) or (outputs, features + 1), row by row. The intercept is the
-    last column."""
+    last column.
+
+    Parameters
+    ----------
+    features : the number of features, an integer >= 1
+    loss : the loss of the scores
+    intercept : whether there is a constant b
+
+    Raises ValueError if an argument of a method has another shape. Methods take the parameters ``w``, of shape (size,),
+    and ``records`` or their ``features``.
+
+    >>> import numpy as np
+    >>> from tightdp.models.linear import Logistic
+    >>> from tightdp.train import LinearModel, Records
+    >>> model = LinearModel(2, Logistic())
+    >>> w = model.make_initial_parameters(np.zeros)
+    >>> records = Records(np.ones((4, 2)), np.array([0, 1, 1, 0]))
+    >>> w.shape, model.compute_scores(w, records.features).tolist(), model.compute_losses(w, records).round(3).tolist()
+    ((3,), [[0.0], [0.0], [0.0], [0.0]], [0.693, 0.693, 0.693, 0.693])
+    """
 
     def __init__(self, features: int, loss: Loss, *, intercept: bool = True) -> None:
         self.loss, self.intercept = loss, intercept
@@ -143,6 +162,7 @@ class LinearModel:
         self.size = loss.outputs * (features + intercept)
 
     def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
+        """Returns zeros. The argument ``uniform`` is not used."""
         return np.zeros(self.size)
 
     def compute_scores(self, w: Vector, features: Array) -> Array:
@@ -154,14 +174,17 @@ class LinearModel:
         )
 
     def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+        """Returns the gradients of ``records`` at the parameters ``w``, as outer products."""
         residual = self.loss.differentiate_by_scores(self._remember_scores(w, records), records.targets)
         layer = DenseLayer(records.features, residual, records.get_units(self.intercept), self.intercept)
         return Gradients([layer], weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Vector:
+        """Returns the losses of ``records`` at the parameters ``w``, of shape (n,), with NaN for invalid records."""
         return self._compute_valid_losses(self._remember_scores(w, records), records)
 
     def compute_line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Vector]:
+        """Yields the losses at ``w - step * direction`` for each number in ``steps``. Returns an iterator."""
         z, dz = self._remember_scores(w, records), self.compute_scores(direction, records.features)
         for step in steps.astype(z.dtype):
             yield self._compute_valid_losses(z - step * dz, records)

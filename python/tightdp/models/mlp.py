@@ -34,7 +34,26 @@ class Perceptron(Model):
     """A perceptron: fully connected layers with a loss of the last layer's outputs.
 
     The parameters are the tables of the layers in order. Each is of shape (outputs, inputs + 1), row by row, and the
-    bias is its last column."""
+    bias is its last column.
+
+    Parameters
+    ----------
+    features : the number of features, an integer >= 1
+    hidden : the numbers of units of the hidden layers
+    loss : the loss of the last layer's scores
+    activation : "relu" or "tanh"
+
+    Raises ValueError if an argument of a method has another shape. Methods take the parameters ``w``, of shape (size,),
+    and ``records`` or their ``features``.
+
+    >>> import numpy as np
+    >>> from tightdp.models.linear import Logistic
+    >>> from tightdp.train import Perceptron
+    >>> model = Perceptron(2, [3], Logistic(), "relu")
+    >>> w = model.make_initial_parameters(lambda size: np.full(size, 0.5))
+    >>> [layer.shape for layer in model.view_layers(w)], model.compute_scores(w, np.ones((1, 2))).tolist()
+    ([(3, 3), (1, 4)], [[0.0]])
+    """
 
     def __init__(self, features: int, hidden: Sequence[int], loss: Loss, activation: str) -> None:
         widths = [features, *hidden, loss.outputs]
@@ -71,8 +90,9 @@ class Perceptron(Model):
         return self._propagate_forward(w, features)[1]
 
     def compute_gradients(self, w: Vector, records: Records) -> Gradients:
-        """Propagates the errors back through the layers. Returns the gradients as the inputs and errors of all
-        layers."""
+        """Returns the gradients of ``records`` at ``w``, as the inputs and errors of all layers. The errors are
+        propagated back through the layers.
+        """
         given, z = self._propagate_forward(w, records.features)
         tables = self.view_layers(w)
         _, slope = ACTIVATIONS[self._activation]
@@ -86,5 +106,6 @@ class Perceptron(Model):
         return Gradients(layers, weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Vector:
+        """Returns the losses of ``records`` at ``w``, of shape (n,), with NaN for invalid records."""
         values = self.head.compute_losses(self.compute_scores(w, records.features), records.targets)
         return np.where(records.valid, values, np.nan)

@@ -82,7 +82,9 @@ class Model(Protocol):
         record alone, to the last bit."""
 
     def compute_line_losses(self, w: Vector, direction: Vector, steps: Vector, records: Records) -> Iterator[Array]:
-        """Yields ``compute_losses(w - step * direction, records)`` for each step, for a line search."""
+        """Yields ``compute_losses(w - step * direction, records)`` for each number in ``steps``, for a line search.
+        Returns an iterator.
+        """
         return (self.compute_losses(w - step * direction, records) for step in steps)
 
 
@@ -113,6 +115,19 @@ class CallableModel(Model):
     initial : public starting point, zeros by default
 
     The functions may return NumPy arrays, arrays with ``__dlpack__`` on the CPU, or arrays with ``.get()`` (CuPy).
+
+    Raises ValueError if ``initial``, or what a function returns, has another shape.
+
+    >>> import numpy as np
+    >>> from tightdp.train import CallableModel, Records
+    >>> def gradients(w, X, y):  # least squares
+    ...     return (X @ w - y)[:, None] * X
+    >>> model = CallableModel(1, gradients, losses=lambda w, X, y: (X @ w - y) ** 2 / 2)
+    >>> records = Records(np.array([[1.0], [2.0]]), np.array([1.0, 0.0]))
+    >>> model.compute_losses(np.array([2.0]), records).tolist()
+    [0.5, 8.0]
+    >>> model.compute_gradients(np.array([2.0]), records).compute_norms().round(6).tolist()
+    [1.0, 8.0]
     """
 
     def __init__(
@@ -129,15 +144,18 @@ class CallableModel(Model):
             raise ValueError(f"initial must have shape ({size},), got {self._initial.shape}")
 
     def make_initial_parameters(self, uniform: Callable[[int], Vector]) -> Vector:
+        """Returns a copy of ``initial``. The argument ``uniform`` is not used."""
         return np.copy(self._initial)
 
     def compute_gradients(self, w: Vector, records: Records) -> Gradients:
+        """Returns the gradients of ``records`` at the parameters ``w``."""
         matrix = _copy_model_output_to_host(self._gradients(w, records.features, records.targets))
         if matrix.shape != (len(records), self.size):
             raise ValueError(f"gradients must return shape ({len(records)}, {self.size}), got {matrix.shape}")
         return wrap_gradient_matrix(matrix, records.valid, weights=records.weights)
 
     def compute_losses(self, w: Vector, records: Records) -> Array:
+        """Returns the losses of ``records`` at the parameters ``w``, of shape (batch,). Invalid records have NaN."""
         if self._losses is None:
             raise ValueError("losses must be given to this model: the algorithm compares losses")
         values = _copy_model_output_to_host(self._losses(w, records.features, records.targets))

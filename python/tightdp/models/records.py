@@ -19,6 +19,23 @@ class Records:
     it were refused, or if its NaN went into sums, this would reveal that the record is there. ``weights`` in [0, 1] are
     relative to the largest weight. They multiply a record's contribution to a sum after it was clipped. None stands for
     weights of 1.
+
+    Parameters
+    ----------
+    features : finite or non-finite numbers, (n, d), of float32 or float64
+    targets : one for each record, in the form that the model takes
+    valid : booleans (n,), False for records that contribute nothing; None computes them from the features
+    weights : numbers in [0, 1], (n,), or None
+
+    No method raises an error that depends on the values of the records.
+
+    >>> import numpy as np
+    >>> from tightdp.train import Records
+    >>> records = Records(np.array([[1.0, 2.0], [np.nan, 0.0], [3.0, 4.0]]), np.zeros(3))
+    >>> records.valid.tolist(), records.features[1].tolist()
+    ([True, False, True], [0.0, 0.0])
+    >>> [len(piece) for piece in records.split_into_pieces(2)], len(records.take(np.array([2])))
+    ([2, 1], 1)
     """
 
     memo: tuple[NDArray[np.float64], Array] | None = None
@@ -60,7 +77,7 @@ class Records:
         return self._units[bias]
 
     def split_into_pieces(self, size: int) -> Iterator[Records]:
-        """Yields the records in order, ``size`` at a time, without a copy."""
+        """Yields the records in order, ``size`` at a time, without a copy. Returns an iterator."""
         for start in range(0, len(self), size):
             yield self._take_part(slice(start, start + size))
 

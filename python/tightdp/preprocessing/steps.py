@@ -73,7 +73,10 @@ class NamedTransformers:
         return found
 
     def set_params(self, **params: Any) -> Any:
-        """Sets parameters by their names in ``get_params``. Raises ValueError for an unknown name."""
+        """Sets ``params``, values by their names in ``get_params``, and returns the estimator itself.
+
+        Raises ValueError for an unknown name.
+        """
         own = super().get_params(deep=False)  # type: ignore[misc]
         for key in own.keys() & params.keys():
             setattr(self, key, params[key])

@@ -61,6 +61,9 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     ledger : a ``tightdp.Ledger``, or its path or URL, which is charged before any record is used
 
     Attributes: ``privacy_``, ``charged_``, ``history_`` and ``statement_`` as for classifiers, n_features_in_.
+
+    Raises ValueError or TypeError, which names the argument, before any record is used, and ``BudgetExceeded`` if
+    the ledger refuses the charge.
     """
 
     epsilon: float | None = None
@@ -74,7 +77,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learns privately from X (n, d): an array, a table of columns, a memory map or ``Blocks``. y is not used.
 
-        An error names the argument, before any record is used."""
+        Returns the transformer itself. An error names the argument, before any record is used.
+        """
         check_not_fitted_part(self)
         X = convert_blocks_to_preprocess(X)
         spent, delta = self._plan_budget()
@@ -92,7 +96,10 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Returns the features of X (n, d), as float64 of shape (n, n_features_out). For ``Blocks``, returns blocks
-        whose features are computed when they are read."""
+        whose features are computed when they are read.
+
+        Raises ``NotFittedError`` before ``fit``, and ValueError for another number of columns.
+        """
         if not hasattr(self, "charged_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if isinstance(X, Blocks):
@@ -101,11 +108,18 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         return self._transform_values(self._read_table(X, reset=False))
 
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit``, which does not depend on the records. Both arguments are ignored."""
+        """Returns the charge of ``fit``, which does not depend on the records.
+
+        ``n_features`` and ``n_classes`` are ignored. Raises the errors that ``fit`` would raise about the budget.
+        """
         return self._charge(self._plan_budget()[0])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Returns the names of the features, for scikit-learn."""
+        """Returns the names of the features, for scikit-learn.
+
+        ``input_features`` are the names of the columns of X; None takes those that ``fit`` saw. Raises
+        ``NotFittedError`` before ``fit``, and ValueError for names that are not those of ``fit``.
+        """
         if not hasattr(self, "charged_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         known = getattr(self, "feature_names_in_", None)

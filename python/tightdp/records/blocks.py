@@ -38,6 +38,17 @@ class Blocks(ABC):
     ``weighted = True`` it yields triples, whose third parts are weights. A weight is a number >= 0 for each record, and
     must be public or a function of that record alone. The way that the records are divided into blocks does not change
     a bit of the trained model (docs/theory/blocks.md, section 1). The records must not change during a fit.
+
+    >>> import numpy as np
+    >>> from tightdp.train import Blocks, LogisticRegression
+    >>> class Halves(Blocks):
+    ...     width = 1
+    ...     def __iter__(self):
+    ...         for end in (-1.0, 1.0):
+    ...             yield np.linspace(0, end, 1000)[:, None], np.full(1000, end > 0)
+    >>> model = LogisticRegression(epsilon=1.0, delta=1e-6, random_state=0).fit(Halves())
+    >>> model.predict([[-0.5], [0.5]]).tolist(), [x.shape for x, _ in Halves()]
+    ([False, True], [(1000, 1), (1000, 1)])
     """
 
     width: int
@@ -73,6 +84,8 @@ class Blocks(ABC):
 
         With ``rows``, ``function`` gets only the rows ``rows[i]`` of block i. Raises RuntimeError if the blocks do not
         have the given ``lengths``.
+
+        Returns an iterator.
         """
         many = 0
         for i, given in enumerate(self):
@@ -89,6 +102,8 @@ class Blocks(ABC):
 
         A batch is given by the ascending numbers of its records among all records. Raises RuntimeError if the blocks do
         not have the given ``lengths``.
+
+        Returns an iterator.
         """
         rows = np.concatenate(batches)
         order = np.argsort(rows, kind="stable")

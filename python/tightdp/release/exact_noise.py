@@ -93,7 +93,22 @@ def rounded_gaussian(sigma: npt.ArrayLike | Fraction, size: Size, *, rng: Random
 
 
 class ExactRelease(NamedTuple):
-    """A noisy clipped sum and the mechanism to charge for its release."""
+    """A noisy clipped sum and the mechanism to charge for its release.
+
+    Fields
+    ------
+    value : the noisy sum
+    mechanism : the charge
+    grid : a public power of two, of which all values are multiples
+    sigma : the deviation of the noise, in steps of the grid
+
+    ``exact_release`` returns it, and raises the errors of its arguments.
+
+    >>> import numpy as np
+    >>> release = exact_release(np.ones((4, 2)), 1.0, 2.0, grid=0.5)
+    >>> release.grid, release.sigma >= 4.0
+    (0.5, True)
+    """
 
     value: Any
     """Exact multiples of ``grid``, as a float64 array, or as a list of arrays if ``grads`` was a list."""
@@ -132,6 +147,8 @@ def exact_release(
         the exact ``DiscreteGaussian`` if there is a single column.
     grid : a public power of two. The default is the grid of ``clip_and_noise``, with which the values are the same too
     rng : SecureRandom (the default) or Philox
+
+    Raises ValueError if noise_multiplier * max_norm / grid is not in [2^-10, 2^39], and as ``clip_and_noise`` does.
 
     >>> import numpy as np
     >>> r = exact_release(np.ones((4, 2)), 1.0, 2.0)

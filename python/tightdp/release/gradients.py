@@ -94,6 +94,8 @@ def clipped_sum(
     on the order of the examples either. Each clipped row, rounded to its dtype, has norm at most ``max_norm``. A sum of
     floats equals the sum of real numbers up to rounding.
 
+    Raises ValueError or TypeError, which names the argument, for one out of its range.
+
     >>> import numpy as np
     >>> total, norms = clipped_sum(np.array([[3.0, 4.0], [0.3, 0.4]]), max_norm=1.0)
     >>> total.round(6), norms
@@ -171,6 +173,9 @@ def clip_and_noise(
     arithmetic : "exact" or "float"
         "float": floating-point sums and noise, the idealised form. The charge leaves out two effects. Rounding lets one
         example move the sum by more than ``max_norm``, and low bits of noisy floats reveal values (Mironov, CCS 2012).
+
+    The arguments ``grads``, ``weights``, ``normalize`` and ``stability`` are those of ``clipped_sum``. Raises
+    ValueError or TypeError, which names the argument, for one out of its range.
 
     >>> import numpy as np
     >>> clip_and_noise(np.ones((8, 3), np.float32), 1.0, 0.5, rng=__import__("tightdp").Philox(1)).dtype

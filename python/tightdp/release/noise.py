@@ -24,6 +24,11 @@ class RandomSource(ABC):
 
     A value depends on the key, the stream and the value's index. It does not depend on the number of threads or the
     instruction set.
+
+    Build ``SecureRandom()``, or ``Philox(seed)`` for experiments. Raises TypeError if it is built itself.
+
+    >>> isinstance(dp.SecureRandom(), dp.RandomSource), dp.Philox(1).uniform(3).shape
+    (True, (3,))
     """
 
     @abstractmethod

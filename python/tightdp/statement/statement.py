@@ -103,6 +103,7 @@ class Statement:
     parameters : the hash of the released parameters, as "sha256:" and 64 digits, if it is known
     dataset : the name of the data, if they have one
     date : the day on which the statement was made, YYYY-MM-DD in UTC
+    version : the version of tightdp that computed the bound, as "1.2.3"
 
     >>> import tightdp as dp
     >>> run = dp.Gaussian(5.0) * 1
@@ -300,7 +301,11 @@ class Statement:
 
     @classmethod
     def from_dict(cls, plain: Any, *, patient: bool = False) -> Statement:
-        """Returns the statement that ``to_dict`` wrote, checked as by ``from_json``."""
+        """Returns the statement that ``to_dict`` wrote, checked as by ``from_json``.
+
+        ``plain`` is the dictionary. A computation that may take more than two seconds is refused unless
+        ``patient``. Raises ValueError for anything else than a statement, or if its bound is wrong.
+        """
         check_json_format(plain, "tightdp_statement", FORMAT, "Statement.to_json")
         check_json_entries("text", plain, ENTRIES)
         given = read_json_arguments(cls, plain, "", only=_VALUES)
@@ -327,7 +332,10 @@ class Statement:
         return render_statement_page(self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes ``to_html()`` to a file."""
+        """Writes ``to_html()`` to a file.
+
+        ``path`` is the path of the file, which is overwritten. Raises OSError if it cannot be written.
+        """
         Path(path).write_text(self.to_html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:

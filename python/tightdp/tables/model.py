@@ -43,6 +43,31 @@ class TableModel:
     A table is a mapping from the names of columns to sequences of cells, such as a dict or a data frame of pandas. The
     cells are texts or numbers. Columns that the model does not use are ignored. Numbers are clipped to the model's
     bounds. For a text that is not among the categories of its column, all features of that column are 0.
+
+    Parameters
+    ----------
+    model : the kind of model, "logistic", "svm" or "ridge"
+    label : the name of the predicted column
+    classes : two or more labels; none for "ridge"
+    columns : the columns of the features
+    coef, intercept : finite weights and constants, in [-1e300, 1e300]
+    statement : the ``Statement``, which must name the labels and the bounds or categories of each column
+
+    Raises ValueError, which names the argument, for one that does not fit the others. ``tightdp train`` makes the
+    model:
+
+    >>> import numpy as np
+    >>> from tightdp.records.columns import Number
+    >>> run = dp.Gaussian(5.0) * 1
+    >>> public = {"labels": "declared: no, yes", "bounds of age": "declared: 18 to 90"}
+    >>> statement = dp.Statement("a model of ages", run.epsilon(1e-6), 1e-6, run, public=public)
+    >>> age = Number("age", 18.0, 90.0)
+    >>> weights = np.array([[8.0]]), np.array([-6.0])
+    >>> model = dp.TableModel("logistic", "retired", ("no", "yes"), (age,), *weights, statement)
+    >>> model.predict({"age": [30, 80]}).tolist(), model.predict_proba({"age": [72]}).tolist()
+    (['no', 'yes'], [[0.5, 0.5]])
+    >>> dp.TableModel.from_dict(model.to_dict()).encode({"age": [30, 90]}).tolist()
+    [[0.16666666666666666], [1.0]]
     """
 
     model: str
@@ -101,11 +126,16 @@ class TableModel:
         """Returns scores. With two classes the shape is (n,), and a positive score stands for the second class.
 
         With more classes the shape is (n, classes). The scores of a regression are its predictions, shape (n,).
+
+        ``table`` is as for ``encode``, whose errors this method raises.
         """
         return self._compute_scores(self.encode(table))
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """Returns the likeliest label of each record, as text, or the number that a regression predicts."""
+        """Returns the likeliest label of each record, as text, or the number that a regression predicts.
+
+        ``table`` is as for ``encode``, whose errors this method raises.
+        """
         return self._choose_labels(self.decision_function(table))
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
@@ -116,6 +146,8 @@ class TableModel:
         """Returns a row of texts for each record: its predicted label, and with ``probabilities`` those of the classes.
 
         With ``allow_missing``, the texts of a record are empty if one of its numbers is missing.
+
+        ``table`` is as for ``encode``, whose errors this method raises.
         """
         features = self.encode(table, allow_missing=allow_missing)
         whole = np.asarray(np.isfinite(features).all(axis=1))
@@ -205,7 +237,10 @@ class TableModel:
         return {**self._list_file_entries(), "statement": self.statement.to_dict()}
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the model and its statement to a file."""
+        """Writes the model and its statement to a file.
+
+        ``path`` is the path of the file, which is overwritten. Raises OSError if it cannot be written.
+        """
         Path(path).write_text(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     @classmethod
@@ -213,6 +248,9 @@ class TableModel:
         """Returns the model that ``to_dict`` wrote. Raises ValueError for anything else.
 
         The statement is checked as in ``Statement.from_json``. The hash in it must be the hash of the parameters.
+
+        ``plain`` is the dictionary. A computation that may take more than two seconds is refused unless
+        ``patient``.
         """
         check_json_format(plain, "tightdp_model", FORMAT, "TableModel.save")
         check_json_entries("text", plain, ("tightdp_model", "features", *_ENTRY_TYPES, "statement"))
@@ -300,6 +338,8 @@ def load(path: str | PathLike[str], *, patient: bool = False) -> TableModel:
 
     The bound of the model's statement is computed again from the statement's account, and the parameters must have the
     hash that the statement names. A computation that may take more than two seconds is refused unless ``patient``.
+
+    ``path`` is the path of the file.
 
     >>> import tightdp as dp
     >>> model = dp.load("people.model.json")  # doctest: +SKIP

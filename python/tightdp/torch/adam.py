@@ -33,6 +33,8 @@ class DPAdam(torch.optim.Optimizer):
     damping : number that is added to the square root. Other libraries call it ``eps``
     noise_variance : variance of the noise on each coordinate of the gradients. ``make_private`` sets it
 
+    Raises ValueError for a number out of its range.
+
     >>> weight = torch.nn.Parameter(torch.zeros(3))
     >>> weight.grad = torch.tensor([1.0, -2.0, 0.0])
     >>> DPAdam([weight], lr=0.1).step()
@@ -62,7 +64,10 @@ class DPAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Takes one step on the gradients of the parameters. A parameter without a gradient stays as it is."""
+        """Takes one step on the gradients of the parameters. A parameter without a gradient stays as it is.
+
+        ``closure`` is a function that computes the loss again, or None. Returns its result, or None.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():

@@ -69,6 +69,15 @@ def calibrate(
 
     Raises ValueError if no parameter in the range meets the target, or if the bound does not depend on the parameter.
 
+    Parameters
+    ----------
+    factory : a function that makes a mechanism or a composition of one number
+    epsilon : the target, in nats, >= 0
+    delta : the target, in [0, 1)
+    low, high : the ends of the range that is searched, 0 < low < high
+    integer : whether the parameter is an integer, at most 2^53
+    neighbors, engine, width, eps_error, delta_error : as for ``Composition.epsilon``
+
     >>> import tightdp as dp
     >>> sigma = dp.calibrate(lambda s: dp.Gaussian(s) * 10, epsilon=1.0, delta=1e-6)
     >>> (dp.Gaussian(sigma) * 10).epsilon(1e-6).upper <= 1.0
@@ -259,6 +268,16 @@ def noise_multiplier(
     those of ``Composable.epsilon``. The search starts from the closed form of the central limit and computes a handful
     of bounds. If ``delta`` is above the probability that a record is sampled at all, any noise meets the target. The
     result is then 1e-4, the smallest multiplier that is searched.
+
+    Parameters
+    ----------
+    epsilon : the target, in nats, > 0
+    delta : the target, in (0, 1)
+    sampling_probability : the probability that a record is in a batch, in (0, 1]
+    steps : the number of steps, an integer in [1, 2^53]
+    neighbors, engine, width, eps_error, delta_error : as for ``Composition.epsilon``
+
+    Raises ValueError for an argument out of its range, or if no noise multiplier up to 1e12 meets the target.
 
     >>> import tightdp as dp
     >>> s = dp.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_probability=0.01, steps=1000)

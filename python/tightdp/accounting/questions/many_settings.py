@@ -42,6 +42,18 @@ def epsilon_batch(
     Settings whose bounds are wider than ``width`` are computed again like ``Composition.epsilon`` with that width,
     which takes some milliseconds for each.
 
+    Parameters
+    ----------
+    noise_multiplier : numbers in (0, inf)
+    sampling_probability : numbers in (0, 1]
+    steps : whole numbers in [1, 2^53]
+    delta : numbers in (0, 1)
+    width : the relative width that is aimed at, > 0
+    threads : the number of threads, an integer >= 1
+    device : "cpu", or the name of a CUDA device
+
+    Raises ValueError for a number out of its range, or for arrays that do not broadcast together.
+
     >>> import tightdp as dp
     >>> lower, upper = dp.epsilon_batch([1.0, 2.0], 0.01, 1000, 1e-5)
     >>> upper.round(6)

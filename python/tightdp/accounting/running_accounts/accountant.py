@@ -45,6 +45,11 @@ class Accountant:
     question continues from what it computed for that question. The bounds are certified all the same, but their last
     digits may depend on earlier questions. With ``keep=False`` every answer is that of ``composition``.
 
+    Parameters
+    ----------
+    neighbors : the neighbouring relation of questions that name none
+    keep : True continues from the work of earlier questions, and False answers each question anew
+
     >>> import tightdp as dp
     >>> account = dp.Accountant()
     >>> account.compose(dp.PoissonSampled(dp.Gaussian(1.0), 0.01), count=1000)
@@ -63,7 +68,11 @@ class Accountant:
         self._shared: SharedState[_State] = SharedState((None, Composition(), _WAITING), _ADVICE)
 
     def compose(self, mechanism: Composable, count: int = 1) -> None:
-        """Records ``count`` releases of a mechanism, or of a composition as a whole."""
+        """Records ``count`` releases of a mechanism, or of a composition as a whole.
+
+        ``count`` is an integer in [1, 2^53]. Raises TypeError if ``mechanism`` is neither a mechanism nor a
+        composition, and ValueError for ``count`` out of its range.
+        """
         if not isinstance(mechanism, Composable):
             raise TypeError(f"mechanism must be a Mechanism or a Composition, got {mechanism!r}")
         count = _check.count("count", count)
@@ -96,7 +105,11 @@ class Accountant:
 
     @accept_question_options
     def epsilon(self, delta: float, *, neighbors: Neighbors | None = None, **options: Unpack[AccuracyOptions]) -> Bound:
-        """Returns bounds on epsilon at ``delta`` of everything released so far; 0 before the first release."""
+        """Returns bounds on epsilon at ``delta`` of everything released so far; 0 before the first release.
+
+        ``delta`` is in [0, 1). ``neighbors`` defaults to the relation of the account, and ``engine``, ``width``,
+        ``eps_error`` and ``delta_error`` are as for ``Composition.epsilon``, whose errors this method raises.
+        """
         relation = neighbors or self.neighbors
         state = self._shared.state
         kept = None if options else self._kept_epsilon(state, relation, delta)
@@ -108,7 +121,12 @@ class Accountant:
 
     @accept_question_options
     def delta(self, epsilon: float, *, neighbors: Neighbors | None = None, **options: Unpack[AccuracyOptions]) -> Bound:
-        """Returns bounds on delta at ``epsilon`` of everything released so far."""
+        """Returns bounds on delta at ``epsilon`` of everything released so far.
+
+        ``epsilon`` is a finite number, in nats. ``neighbors`` defaults to the relation of the account, and
+        ``engine``, ``width``, ``eps_error`` and ``delta_error`` are as for ``Composition.epsilon``, whose errors this
+        method raises.
+        """
         return self.composition.delta(epsilon, neighbors=neighbors or self.neighbors, **options)
 
     def __len__(self) -> int:

@@ -106,7 +106,7 @@ class CappedFilter:
         return list_entries(self._shared.state.entries)
 
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
-        """Tells whether ``count`` more releases of ``mechanism`` are covered."""
+        """Returns True if ``count`` more releases of ``mechanism`` are covered."""
         self._shared.require_own_process()
         return self._try_to_add(self._shared.state, self._build_release_cost(mechanism, count)) is not None
 
@@ -294,6 +294,19 @@ class Odometer:
     outputs, P(S) <= sum over x in S of e^{e(x)} Q(x) + delta.
 
     Threads, forks and copies are treated as by ``PrivacyFilter``, because the answer must cover all releases.
+
+    Parameters
+    ----------
+    delta : the delta of the guarantee, in (0, 1)
+    levels : one or more epsilons, in nats, in (0, inf)
+    neighbors : the neighbouring relation of the guarantee
+
+    Raises ValueError for a ``delta`` or for ``levels`` out of their range.
+
+    >>> odometer = dp.Odometer(1e-6, levels=[0.5, 1.0, 2.0, 4.0])
+    >>> odometer.spend(dp.Gaussian(10.0), count=2)
+    >>> odometer.epsilon
+    1.0
     """
 
     def __init__(self, delta: float, levels: Sequence[float], *, neighbors: Neighbors = "add_or_remove") -> None:
@@ -309,7 +322,10 @@ class Odometer:
         self._shared: SharedState[tuple[_FilterState | None, ...]] = SharedState(start, _ODOMETER_ADVICE)
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
-        """Records ``count`` releases. Call it before they are run."""
+        """Records ``count`` releases of ``mechanism``, an integer >= 1. Call it before they are run.
+
+        Raises TypeError if ``mechanism`` is not a ``Mechanism``, and ValueError for ``count`` out of its range.
+        """
         prices = [level._build_release_cost(mechanism, count) for level in self._filters]
 
         def record_at_levels(before: tuple[_FilterState | None, ...]) -> tuple[_FilterState | None, ...]:

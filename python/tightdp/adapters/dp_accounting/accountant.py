@@ -70,6 +70,15 @@ class TightDPAccountant(PrivacyAccountant):
     ``accountant.neighbors``.
 
     Several threads may use an accountant at once. Copies, by ``copy`` or ``pickle``, are independent accounts.
+
+    ``neighboring_relation`` is a ``dp_accounting.NeighboringRelation``.
+
+    >>> import dp_accounting
+    >>> from tightdp.adapters.dp_accounting import TightDPAccountant
+    >>> event = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
+    >>> account = TightDPAccountant().compose(event, 1000)
+    >>> round(account.get_epsilon(1e-5), 6), account.get_delta(2.0) < 1e-5
+    (1.828237, True)
     """
 
     def __init__(
@@ -103,7 +112,10 @@ class TightDPAccountant(PrivacyAccountant):
         self.__dict__.update(state, _lock=threading.Lock())
 
     def compose(self, event: Any, count: int = 1) -> TightDPAccountant:
-        """Adds ``count`` runs of ``event``. If UnsupportedEventError or ValueError is raised, nothing is added."""
+        """Adds ``count`` runs of ``event``, and returns the accountant itself.
+
+        If UnsupportedEventError or ValueError is raised, nothing is added.
+        """
         with self._lock:
             if not is_event_short(event):  # dp_accounting would write all of it in an error message
                 refused = self._maybe_compose(event, count, False)
@@ -175,12 +187,17 @@ class TightDPAccountant(PrivacyAccountant):
         """Returns the bound of ``get_epsilon``, and the order whose Renyi divergence alone would bound epsilon best.
 
         The order is only for information. The bound does not depend on it.
+
+        ``target_delta`` is in [0, 1].
         """
         epsilon = self.get_epsilon(target_delta)
         return epsilon, self._choose_order(target_delta, epsilon)
 
     def get_delta_and_optimal_order(self, target_epsilon: float) -> tuple[float, float]:
-        """Returns the bound of ``get_delta``, and the order whose Renyi divergence bounds epsilon best at it."""
+        """Returns the bound of ``get_delta``, and the order whose Renyi divergence bounds epsilon best at it.
+
+        ``target_epsilon`` may be any number or infinite.
+        """
         delta = self.get_delta(target_epsilon)
         return delta, self._choose_order(delta, max(target_epsilon, 0.0))
 
@@ -207,11 +224,16 @@ class TightDPAccountant(PrivacyAccountant):
         """Returns upper bounds on the true positive rates of any test.
 
         ``deltas``, at which dp_accounting evaluates its curve, has no effect.
+
+        ``false_positive_rates`` are numbers in [0, 1].
         """
         return bound_rates_for_adapter(*self._translate_to_question(), false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
-        """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect."""
+        """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect.
+
+        ``false_positive_rates`` are the rates in (0, 1) at which the curve is compared; None takes dp_accounting's.
+        """
         return estimate_gdp_for_adapter(*self._translate_to_question(), false_positive_rates)
 
     def privacy_loss_distribution(self) -> Any:
@@ -239,6 +261,14 @@ class RdpAccountant(TightDPAccountant):
 
     Noise is relative to the sensitivity under the relation. Under REPLACE_ONE samples of random size are refused, as in
     dp_accounting, because the sensitivity alone gives no bound for them.
+
+    ``orders`` and ``neighboring_relation`` are those of dp_accounting.
+
+    >>> import dp_accounting
+    >>> from tightdp.adapters.dp_accounting import RdpAccountant
+    >>> account = RdpAccountant().compose(dp_accounting.GaussianDpEvent(2.0))
+    >>> account.get_epsilon_and_optimal_order(1e-5)[0] == account.get_epsilon(1e-5) < 2.0
+    True
     """
 
     def __init__(

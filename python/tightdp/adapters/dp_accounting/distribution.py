@@ -71,6 +71,13 @@ def privacy_loss_distribution(
     and for repeat-and-select, it takes about twenty seconds.
 
     Raises ValueError if the losses span more than 2^26 intervals.
+
+    ``value_discretization_interval`` is the interval of the grid, in nats, > 0.
+
+    >>> from tightdp.adapters.dp_accounting import privacy_loss_distribution
+    >>> found = privacy_loss_distribution(dp.Gaussian(2.0), value_discretization_interval=1e-2)
+    >>> bool(found.get_delta_for_epsilon(1.0) > dp.Gaussian(2.0).delta(1.0).upper)
+    True
     """
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")

@@ -44,6 +44,13 @@ def from_event(
     Bound the composition for the same relation: "add_or_remove", "replace" or "replace_special". ``NonPrivateDpEvent``
     becomes ``ApproximateDP(0, 1)``. If a conversion rounds a parameter, it rounds to the less private side.
     ``noise_relative_to`` is as for ``TightDPAccountant``.
+
+    ``event`` is any ``DpEvent``, and ``neighboring_relation`` a ``dp_accounting.NeighboringRelation``.
+
+    >>> import dp_accounting
+    >>> from tightdp.adapters.dp_accounting import from_event
+    >>> from_event(dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(2.0), 10))
+    Gaussian(noise_multiplier=2.0) * 10
     """
     if not isinstance(event, dp_event.DpEvent):
         raise TypeError(f"event must be a DpEvent, got {event!r}")
@@ -380,6 +387,12 @@ def to_event(run: Composable) -> Any:
     Noise is relative to one record's contribution. ``from_event(event, relation, "contribution")`` returns the same
     composition again, except for the scale of discrete Laplace noise. The event's parameter is the inverse of this
     scale, rounded to the less private side.
+
+    ``run`` is a mechanism or a composition.
+
+    >>> from tightdp.adapters.dp_accounting import to_event
+    >>> to_event(dp.Gaussian(2.0)).noise_multiplier
+    2.0
     """
     if not isinstance(run, Composable):
         raise TypeError(f"run must be a Mechanism or a Composition, got {run!r}")

@@ -35,6 +35,17 @@ class Accountant(IAccountant):
     that is added or removed. ``history`` is a list of (noise multiplier, sample rate, steps), as in Opacus' own
     accountants. It may be read, edited and replaced at any time, because every method reads it again. Any number of
     threads may record steps.
+
+    >>> from tightdp.adapters.opacus import Accountant
+    >>> account = Accountant()
+    >>> for _ in range(1000):
+    ...     account.step(noise_multiplier=1.0, sample_rate=0.01)
+    >>> round(account.get_epsilon(delta=1e-5), 6), account.history
+    (1.828237, [(1.0, 0.01, 1000)])
+    >>> copy = Accountant()
+    >>> copy.load_state_dict(account.state_dict())
+    >>> copy.get_privacy_spent(delta=1e-5)[0] == account.get_epsilon(1e-5), copy.mechanism()
+    (True, 'tightdp')
     """
 
     def __init__(self) -> None:
@@ -81,6 +92,8 @@ class Accountant(IAccountant):
 
         The best order is the one whose Renyi divergence alone would give the smallest bound. It is returned because
         Opacus' ``RDPAccountant`` returns it, and is for information. The order is 0 before the first step.
+
+        ``delta`` is in [0, 1]. Raises ValueError unless ``alphas`` are numbers of which one is above 1.
         """
         orders = _check.reals("alphas", RDPAccountant.DEFAULT_ALPHAS if alphas is None else alphas)
         if orders.ndim != 1 or not (orders > 1).any():
@@ -148,6 +161,7 @@ class Accountant(IAccountant):
 
     @classmethod
     def mechanism(cls) -> str:
+        """Returns the name under which Opacus knows this accountant."""
         return "tightdp"
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

@@ -42,6 +42,24 @@ class PrivacyEngine(opacus.PrivacyEngine):
 
     Noise is secure without further packages. With ``secure_mode=True`` parts that are not secure are refused: a
     ``noise_generator``, which makes the noise repeatable, a data loader's own generator, and the optimisers of Opacus.
+
+    ``accountant`` is "tightdp", or the name of one of Opacus' accountants. Methods raise ValueError or TypeError,
+    which names the argument.
+
+    >>> import torch
+    >>> from tightdp.adapters.opacus import PrivacyEngine
+    >>> linear = torch.nn.Linear(1, 1)
+    >>> loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(100, 1)), batch_size=10)
+    >>> engine = PrivacyEngine()
+    >>> model, optimizer, loader = engine.make_private_with_epsilon(
+    ...     module=linear, optimizer=torch.optim.SGD(linear.parameters(), lr=0.1), data_loader=loader,
+    ...     target_epsilon=3.0, target_delta=1e-4, epochs=1, max_grad_norm=1.0)
+    >>> for (batch,) in loader:
+    ...     optimizer.zero_grad()
+    ...     model(batch).square().mean().backward()
+    ...     optimizer.step()
+    >>> 2.9 < engine.get_epsilon(delta=1e-4) <= 3.0
+    True
     """
 
     def __init__(self, *, accountant: str = Accountant.mechanism(), secure_mode: bool = False) -> None:
@@ -128,6 +146,8 @@ class PrivacyEngine(opacus.PrivacyEngine):
 
         Raises ValueError for a data loader whose sampler does not visit each record once in an epoch. The batches of
         such a loader would be replaced by Poisson batches of all records, or would differ from the charged ones.
+
+        ``poisson_sampling`` says whether batches are Poisson samples, which the charge needs.
         """
         if {"noise_multiplier", "max_grad_norm"} <= options.keys():
             check_opacus_noise(options["noise_multiplier"], options["max_grad_norm"])  # before the model gets hooks
@@ -146,9 +166,10 @@ class PrivacyEngine(opacus.PrivacyEngine):
     def make_private_with_epsilon(
         self, *, data_loader: Any, target_epsilon: float, target_delta: float, epochs: float, **options: Any
     ) -> Any:
-        """Calls ``make_private`` with the smallest noise multiplier that meets the target after ``epochs`` epochs.
+        """Returns ``make_private`` with the smallest noise multiplier that meets the target after ``epochs`` epochs.
 
-        The total includes steps that the account already holds. The parameters are those of Opacus.
+        The total includes steps that the account already holds. ``target_epsilon`` is >= 0, in nats, ``target_delta``
+        is in [0, 1], and the other parameters are those of Opacus.
         """
         if not isinstance(self.accountant, Accountant):
             return super().make_private_with_epsilon(

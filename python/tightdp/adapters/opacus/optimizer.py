@@ -112,6 +112,9 @@ class ExactOpacusOptimizer(_Base):
 
         If an iteration over the loader is abandoned before a step, the sums of its last batch are dropped when the next
         iteration begins.
+
+        ``loader`` is the data loader of the run. A loader without such a counter changes nothing and raises no
+        error.
         """
         sampler = make_opacus_sampler_count(loader)
         if sampler is not None:
@@ -123,6 +126,7 @@ class ExactOpacusOptimizer(_Base):
         return self._sums.batches if self._sums is not None else 1
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
+        """Marks the next call of ``step`` as one that only adds up a batch, if ``do_skip`` is true."""
         self._drop_abandoned_sums()
         if self._loader is not None:
             self._loader[0].skips = True
@@ -297,28 +301,64 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
         noise comes from ``SecureRandom``, with a key from the operating system
     arithmetic : "exact" or "float", as for ``tightdp.clip_and_noise``
     secure_mode : ignored, since the noise is secure unless ``generator`` is given
+
+    Raises ValueError for an argument out of its range. ``PrivacyEngine`` makes the optimizer:
+
+    >>> import torch
+    >>> from tightdp.adapters.opacus import DPOptimizer
+    >>> linear = torch.nn.Linear(1, 1)
+    >>> plain = torch.optim.SGD(linear.parameters(), lr=0.1)
+    >>> optimizer = DPOptimizer(plain, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=4)
+    >>> for p in linear.parameters():
+    ...     p.grad_sample = torch.ones(4, *p.shape)
+    >>> optimizer.clip_and_accumulate()
+    >>> optimizer.add_noise()
+    >>> [tuple(p.grad.shape) for p in linear.parameters()]
+    [(1, 1), (1,)]
     """
 
 
-class DPPerLayerOptimizer(ExactOpacusOptimizer, optimizers.DPPerLayerOptimizer):
+class DPPerLayerOptimizer(ExactOptimizer, optimizers.DPPerLayerOptimizer):
     """``DPOptimizer`` with a bound for each parameter: ``max_grad_norm`` is a list of bounds.
 
     The standard deviation of the noise is ``noise_multiplier`` times the root of the sum of the squared bounds.
+
+    The other arguments, ``arithmetic`` and ``generator`` included, and the errors that it raises, are those of
+    ``DPOptimizer``, which has an example:
+
+    >>> from tightdp.adapters.opacus import DPPerLayerOptimizer, optimizer_class
+    >>> optimizer_class("per_layer", distributed=False) is DPPerLayerOptimizer
+    True
     """
 
 
-class DistributedDPOptimizer(_ExactDistributedOpacusOptimizer, optimizers.DistributedDPOptimizer):
+class DistributedDPOptimizer(_ExactDistributedOptimizer, optimizers.DistributedDPOptimizer):
     """``DPOptimizer`` for distributed data parallel training: the first process adds the noise.
 
     The processes add up integers, so the sum over all processes is exact. Each process holds the sums of its own
     examples without noise.
+
+    The arguments, ``arithmetic`` and ``generator`` included, and the errors that it raises, are those of
+    ``DPOptimizer``, which has an example:
+
+    >>> from tightdp.adapters.opacus import DistributedDPOptimizer, optimizer_class
+    >>> optimizer_class("flat", distributed=True) is DistributedDPOptimizer
+    True
     """
 
 
 class SimpleDistributedPerLayerOptimizer(
     _ExactDistributedOpacusOptimizer, optimizers.SimpleDistributedPerLayerOptimizer
 ):
-    """``DistributedDPOptimizer`` with a bound for each parameter."""
+    """``DistributedDPOptimizer`` with a bound for each parameter.
+
+    The arguments, ``arithmetic`` and ``generator`` included, and the errors that it raises, are those of
+    ``DPPerLayerOptimizer``.
+
+    >>> from tightdp.adapters.opacus import SimpleDistributedPerLayerOptimizer, optimizer_class
+    >>> optimizer_class("per_layer", distributed=True) is SimpleDistributedPerLayerOptimizer
+    True
+    """
 
 
 _OPTIMIZER_CLASSES = {
@@ -330,7 +370,15 @@ _OPTIMIZER_CLASSES = {
 
 
 def optimizer_class(clipping: str, distributed: bool, grad_sample_mode: str | None = None) -> Any:
-    """Returns the class for these settings of ``PrivacyEngine.make_private``, or None if only Opacus has one."""
+    """Returns the class for these settings of ``PrivacyEngine.make_private``, or None if only Opacus has one.
+
+    ``clipping`` is "flat", "per_layer" or another of Opacus' ways to clip, ``distributed`` says whether training is
+    distributed, and ``grad_sample_mode`` is one of Opacus' modes. It raises no error.
+
+    >>> from tightdp.adapters.opacus import optimizer_class
+    >>> optimizer_class("flat", distributed=False).__name__, optimizer_class("adaptive", distributed=False)
+    ('DPOptimizer', None)
+    """
     materialized = grad_sample_mode is None or "ghost" not in grad_sample_mode
     return _OPTIMIZER_CLASSES.get((clipping, distributed)) if materialized else None
 

@@ -22,6 +22,17 @@ class PRVAccountant:
     The bounds are certified, and hold both for adding and for removing a record. ``eps_error``, ``delta_error`` and
     ``eps_max`` are checked, but have no effect. The width of an interval is that of the default engine, at any delta in
     (0, 1).
+
+    ``prvs`` are one or more variables of this module. ``num_self_compositions`` is the number of compositions of
+    each, by default ``max_self_compositions``. Raises TypeError for other variables, and ValueError for a number out of
+    its range.
+
+    >>> from tightdp.adapters.prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+    >>> step = PoissonSubsampledGaussianMechanism(sampling_probability=0.01, noise_multiplier=1.0)
+    >>> account = PRVAccountant(step, eps_error=0.01, delta_error=1e-10, max_self_compositions=1000)
+    >>> low, estimate, high = account.compute_epsilon(1e-5, 1000)
+    >>> f"{high:.5f}", account.compute_delta(2.0, 1000)[2] < 1e-5
+    ('1.82824', True)
     """
 
     def __init__(

@@ -28,7 +28,22 @@ class DPSGDAccountant(PRVAccountant):
 
 
 class Accountant:
-    """An accountant of DP-SGD at one ``delta``, with the older name and interface."""
+    """An accountant of DP-SGD at one ``delta``, with the older name and interface.
+
+    Parameters
+    ----------
+    noise_multiplier, sampling_probability : those of each step, > 0 and in [0, 1]
+    delta : in (0, 1)
+    max_compositions : the largest number of steps, an integer >= 1
+    eps_error, mesh_size, verbose : accepted, without effect on the bounds
+
+    Raises ValueError for a number out of its range.
+
+    >>> from tightdp.adapters.prv_accountant import Accountant
+    >>> low, estimate, high = Accountant(1.0, 0.01, 1e-5, max_compositions=1000).compute_epsilon(1000)
+    >>> f"{low:.5f}", f"{high:.5f}"
+    ('1.82824', '1.82824')
+    """
 
     def __init__(
         self,

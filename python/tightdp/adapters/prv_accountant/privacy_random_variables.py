@@ -45,10 +45,21 @@ class PrivacyRandomVariable:
     Derive a class from it for a loss of your own. ``cdf(t)`` takes an array and returns the distribution function of Y,
     given that Y is finite, with an error of at most 2^-50. ``pm_inf`` is the probability that Y is infinite. As in
     prv_accountant, the bounds are then for this direction of the neighbours only.
+
+    >>> import numpy as np
+    >>> from tightdp.adapters.prv_accountant import PrivacyRandomVariable
+    >>> class Coin(PrivacyRandomVariable):
+    ...     def cdf(self, t):  # the losses -1 and 1
+    ...         return np.where(t < -1, 0.0, np.where(t < 1, 1 / (1 + np.e), 1.0))
+    >>> float(Coin().cdf(0.0)) < 0.5, Coin().pm_inf
+    (True, 0.0)
     """
 
     def cdf(self, t: Any) -> Any:
-        """Returns P[Y <= t] given that Y is finite."""
+        """Returns P[Y <= t] given that Y is finite.
+
+        Raises NotImplementedError: a class of your own defines it.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no cdf")
 
     @property
@@ -86,7 +97,10 @@ class _KnownPRV(PrivacyRandomVariable):
         return self._found
 
     def cdf(self, t: Any) -> Any:
-        """Returns P[Y <= t] given that Y is finite, in double precision."""
+        """Returns P[Y <= t] given that Y is finite, in double precision.
+
+        ``t`` is a number or an array of numbers.
+        """
         at = np.asarray(t, dtype=np.float64)
         mechanism = self._found.worse
         q = mechanism.sampling_probability if isinstance(mechanism, m.PoissonSampled) else 1.0
@@ -113,7 +127,14 @@ class _KnownPRV(PrivacyRandomVariable):
 
 
 class PoissonSubsampledGaussianMechanism(_KnownPRV):
-    """The loss of Gaussian noise on a Poisson sample. With a probability of 0 nothing is revealed."""
+    """The loss of Gaussian noise on a Poisson sample. With a probability of 0 nothing is revealed.
+
+    ``sampling_probability`` is in [0, 1], and ``noise_multiplier`` is > 0. Raises ValueError for others.
+
+    >>> from tightdp.adapters.prv_accountant import PoissonSubsampledGaussianMechanism
+    >>> bool(PoissonSubsampledGaussianMechanism(0.01, 1.0).cdf(0.0) > 0.5)
+    True
+    """
 
     def __init__(self, sampling_probability: float, noise_multiplier: float) -> None:
         q = _check.closed_unit("sampling_probability", sampling_probability)
@@ -122,7 +143,14 @@ class PoissonSubsampledGaussianMechanism(_KnownPRV):
 
 
 class GaussianMechanism(_KnownPRV):
-    """The loss of Gaussian noise of standard deviation ``noise_multiplier`` on a sum of ``l2_sensitivity``."""
+    """The loss of Gaussian noise of standard deviation ``noise_multiplier`` on a sum of ``l2_sensitivity``.
+
+    Raises ValueError for a number that is not positive.
+
+    >>> from tightdp.adapters.prv_accountant import GaussianMechanism
+    >>> float(GaussianMechanism(2.0).cdf(0.125))  # the mean of the loss is 1 / (2 * 2^2)
+    0.5
+    """
 
     def __init__(self, noise_multiplier: float, l2_sensitivity: float = 1.0) -> None:
         sigma = _check.positive("noise_multiplier", noise_multiplier)
@@ -131,21 +159,44 @@ class GaussianMechanism(_KnownPRV):
 
 
 class LaplaceMechanism(_KnownPRV):
-    """The loss of Laplace noise of scale 1 on a sum of sensitivity ``mu``."""
+    """The loss of Laplace noise of scale 1 on a sum of sensitivity ``mu``.
+
+    Raises ValueError for a number that is not positive.
+
+    >>> from tightdp.adapters.prv_accountant import LaplaceMechanism
+    >>> float(LaplaceMechanism(0.5).cdf(0.51))  # no loss exceeds the sensitivity
+    1.0
+    """
 
     def __init__(self, mu: float) -> None:
         self._found = _round_prv_noise(m.Laplace, 1 / Range(_check.positive("mu", mu)))
 
 
 class PureDPMechanism(_KnownPRV):
-    """A loss that covers every mechanism that is ``eps``-DP."""
+    """A loss that covers every mechanism that is ``eps``-DP.
+
+    Raises ValueError for an ``eps`` below 0.
+
+    >>> from tightdp.adapters.prv_accountant import PureDPMechanism
+    >>> float(PureDPMechanism(1.0).cdf(1.0))
+    1.0
+    """
 
     def __init__(self, eps: float) -> None:
         self._found = RoundedPRVMechanisms.from_unrounded(m.PureDP(_check.nonnegative("eps", eps)))
 
 
 class ApproximateDPMechanism(_KnownPRV):
-    """A loss that covers every mechanism that is (``epsilon``, ``delta``)-DP."""
+    """A loss that covers every mechanism that is (``epsilon``, ``delta``)-DP.
+
+    Raises ValueError for an ``epsilon`` below 0 or a ``delta`` outside [0, 1].
+
+    >>> from tightdp.adapters.prv_accountant import ApproximateDPMechanism
+    >>> ApproximateDPMechanism(1.0, 1e-6).pm_inf
+    1e-06
+    >>> float(ApproximateDPMechanism(1.0, 1e-6).cdf(2.0))
+    1.0
+    """
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self._found = RoundedPRVMechanisms.from_unrounded(m.ApproximateDP(epsilon, delta))

@@ -42,7 +42,23 @@ class AlgorithmReleases(NamedTuple):
 
 
 class AlgorithmPlan(NamedTuple):
-    """The releases of a run, fixed before any record is looked at."""
+    """The releases of a run, fixed before any record is looked at.
+
+    Fields
+    ------
+    budget : the budget that each release is charged to
+    run : a function of an oracle, a gate and the first parameters, which returns the trained parameters
+    releases : the number of releases, or None
+    used : the settings that the plan chose
+
+    The budget raises ``BudgetExceeded`` if a run releases more.
+
+    >>> import tightdp as dp
+    >>> from tightdp.train import AlgorithmPlan, FixedPlan
+    >>> plan = AlgorithmPlan(FixedPlan(dp.Gaussian(50.0) * 40), lambda oracle, gate, w: w, 40)
+    >>> plan.budget.charge()
+    Gaussian(noise_multiplier=50.0) * 40
+    """
 
     budget: ReleaseBudget
     run: Run
@@ -88,8 +104,18 @@ class Algorithm(Protocol):
     A private count of the records is then cheap, and every plan must keep to the same cost (docs/theory/exact.md,
     section 5). If the attribute ``in_memory`` is true, the algorithm's queries need all records at once: sums over
     blocks of records are not enough.
+
+    docs/architecture.md has a complete algorithm.
+
+    >>> from tightdp.train import DPSGD, Public, Target
+    >>> plan = DPSGD(batch_size=100).plan(Public(records=5000, size=3), Target(1.0, 1e-6))
+    >>> plan.budget.charge().epsilon(1e-6) <= 1.0
+    True
     """
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
-        """Returns a plan that fixes the releases, or caps on them. Raises ``ValueError`` for settings that cannot meet
-        the target."""
+        """Returns a plan that fixes the releases, or caps on them.
+
+        ``public`` holds the public facts, and ``target`` the guarantee to meet. Raises ``ValueError`` for settings that
+        cannot meet the target.
+        """

@@ -31,7 +31,21 @@ def check_algorithm_optimizer(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class SGD:
-    """Gradient descent with momentum: m = momentum * m + gradient, then w = w - learning_rate * m."""
+    """Gradient descent with momentum: m = momentum * m + gradient, then w = w - learning_rate * m.
+
+    Parameters
+    ----------
+    learning_rate : the factor on m, > 0
+    momentum : the weight of the last m, in [0, 1)
+
+    Raises ValueError for a number out of its range.
+
+    >>> import numpy as np
+    >>> from tightdp.train import SGD
+    >>> step = SGD(learning_rate=0.5, momentum=0.5).make_stepper(1)
+    >>> step(np.array([1.0]), np.array([1.0])), step(np.array([0.5]), np.array([1.0]))
+    (array([0.5]), array([-0.25]))
+    """
 
     learning_rate: float = 1.0
     momentum: float = 0.0
@@ -41,6 +55,7 @@ class SGD:
         _check.replace_checked_fields(self, _check.below_one, "momentum")
 
     def make_stepper(self, size: int) -> Stepper:
+        """Returns the function that takes one step, from ``size`` parameters and their gradient to new parameters."""
         m = np.zeros(size)
 
         def take_sgd_step(w: Vector, gradient: Vector) -> Vector:
@@ -52,7 +67,23 @@ class SGD:
 
 @dataclass(frozen=True)
 class Adam:
-    """Kingma and Ba's Adam, with bias correction."""
+    """Kingma and Ba's Adam, with bias correction.
+
+    Parameters
+    ----------
+    learning_rate : the factor on each step, > 0
+    beta1, beta2 : the weights of the past in the means of gradients and of their squares, in [0, 1)
+    damping : the number that is added to the root of the mean of squares, > 0
+
+    Raises ValueError for a number out of its range.
+
+    The first step has the length of the learning rate in each coordinate:
+
+    >>> import numpy as np
+    >>> from tightdp.train import Adam
+    >>> Adam(learning_rate=0.1).make_stepper(2)(np.zeros(2), np.array([3.0, -7.0])).round(6)
+    array([-0.1,  0.1])
+    """
 
     learning_rate: float = 0.01
     beta1: float = 0.9
@@ -64,7 +95,7 @@ class Adam:
         _check.replace_checked_fields(self, _check.below_one, "beta1", "beta2")
 
     def make_stepper(self, size: int) -> Stepper:
-        """Returns Adam's step, which keeps the moments of the gradients it has seen."""
+        """Returns Adam's step for ``size`` parameters, which keeps the moments of the gradients it has seen."""
         m, v, t = np.zeros(size), np.zeros(size), 0
 
         def take_adam_step(w: Vector, gradient: Vector) -> Vector:

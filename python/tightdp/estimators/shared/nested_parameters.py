@@ -24,7 +24,10 @@ class NestedParameters(BaseEstimator):
         return params | _list_nested_parameters(params) if deep else params
 
     def set_params(self, **params: Any) -> Any:
-        """Sets parameters by name. Raises ValueError for an unknown name, and then sets nothing."""
+        """Sets ``params``, values by their names in ``get_params``, and returns the estimator itself.
+
+        Raises ValueError for an unknown name, and then sets nothing.
+        """
         own = {name: value for name, value in params.items() if "__" not in name}
         inner: dict[str, dict[str, Any]] = {}
         for name, value in params.items():

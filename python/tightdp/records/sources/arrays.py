@@ -35,6 +35,8 @@ class ArrayBlocks(Blocks):
 
     Estimators that get a memory map or a sparse matrix of SciPy as X make an ``ArrayBlocks`` of it.
 
+    Raises ValueError or TypeError, which names the argument, for one of another shape or out of its range.
+
     >>> import numpy as np
     >>> from tightdp.train import ArrayBlocks, LogisticRegression
 
@@ -75,5 +77,9 @@ class ArrayBlocks(Blocks):
             yield self._x[start:end], self._y[start:end]
 
     def gather_batches(self, batches: Sequence[Rows], lengths: Lengths | None = None) -> Iterator[Block]:
+        """Yields the records of each batch, which are read directly. Returns an iterator.
+
+        ``batches`` holds the ascending numbers of the records of each batch, and ``lengths`` is not used.
+        """
         for rows in batches:
             yield self.block_form(self._x[rows], self._y[rows])

@@ -34,6 +34,8 @@ class DaskBlocks(Blocks):
     again, and must get the same records each time (no random numbers, no shuffle without a seed). tightdp must be
     installed on the workers.
 
+    Raises ImportError without Dask, and TypeError or ValueError, which names the argument, for other collections.
+
     >>> from tightdp.train import LogisticRegression
     >>> X, y = dask_array.persist(), dask_labels.persist()  # doctest: +SKIP
     >>> LogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1]).fit(X, y)  # doctest: +SKIP
@@ -72,7 +74,11 @@ class DaskBlocks(Blocks):
         rows: Sequence[Rows] | None = None,
         lengths: Lengths | None = None,
     ) -> Iterator[T]:
-        """Yields the result of ``function`` for each block. Workers that hold the blocks compute the results."""
+        """Yields the result of ``function`` for each block. Workers that hold the blocks compute the results. Returns
+        an iterator.
+
+        ``rows`` and ``lengths`` are as for ``Blocks.map_each_block``, whose errors this method raises.
+        """
         work = self._dask.delayed(_BlockTask(self.block_form, function, *self._named), traverse=False)
         tasks = [
             work(x, y, w, None if rows is None else rows[i], None if lengths is None else int(lengths[i]))

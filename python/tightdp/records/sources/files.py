@@ -64,6 +64,8 @@ class FileBlocks(Blocks):
     Columns of text need a ``OneHotEncoder`` in a ``PrivatePipeline``. A fit then copies the features that the pipeline
     computes from them. Errors name the file and, for CSV files, the row, and never quote a cell.
 
+    Raises OSError, ValueError or TypeError, which names the file or the argument.
+
     >>> from tightdp.train import FileBlocks, LogisticRegression
     >>> trips = FileBlocks("trips/", label="tip")  # doctest: +SKIP
     >>> LogisticRegression(epsilon=1.0, delta=1e-6, bounds=(0, 100)).fit(trips)  # doctest: +SKIP

@@ -21,7 +21,25 @@ _DLPACK_CUDA = (2, 13)
 
 @dataclass(frozen=True, slots=True)
 class DeviceArray:
-    """The address, shape and type of an array in device memory, as the kernels need them."""
+    """The address, shape and type of an array in device memory, as the kernels need them.
+
+    Fields
+    ------
+    address : the address of the first entry
+    shape : the length of each axis
+    dtype : the name of the type of the entries, such as "float32"
+    strides : the distances of neighbouring entries, in bytes
+    device : the number of the device, or -1 for host memory
+    writable : whether the array may be written to
+    stream : the stream of pending work, or None
+    owner : the object that keeps the memory alive, or None
+
+    ``view`` makes it, and raises TypeError for other arrays.
+
+    >>> from tightdp.cuda import DeviceArray
+    >>> DeviceArray(4096, (2, 3), "float32", (12, 4), device=0).rows_contiguous
+    True
+    """
 
     address: int
     shape: tuple[int, ...]
@@ -49,11 +67,20 @@ class DeviceArray:
 
     @property
     def row_size(self) -> int:
+        """Number of entries of a row."""
         return math.prod(self.shape[1:])
 
 
 def on_device(value: Any) -> bool:
-    """Tells whether ``value`` is an array in the memory of a CUDA device, or a list whose first entry is one."""
+    """Returns whether ``value`` is an array in the memory of a CUDA device, or a list whose first entry is one.
+
+    It raises no error: any other value gives False.
+
+    >>> import numpy as np
+    >>> from tightdp.cuda import on_device
+    >>> on_device(np.zeros(3))
+    False
+    """
     x = value[0] if isinstance(value, (list, tuple)) and len(value) > 0 else value
     if isinstance(x, np.ndarray):
         return False
@@ -65,10 +92,18 @@ def on_device(value: Any) -> bool:
 def view(
     label: str, x: Any, stream: Callable[[], int] = lambda: 0, accepted: Collection[str] = SIZES.keys()
 ) -> DeviceArray:
-    """Describes an array by torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
+    """Returns the description of an array ``x`` in device memory.
 
+    The array describes itself by torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
     ``stream()`` is the stream on which the array will be read. Producers of DLPack capsules make it wait for their own
-    work on the array.
+    work on the array. ``accepted`` holds the names of accepted types. Raises TypeError, which names the array by
+    ``label``, for an array of another type or in host memory.
+
+    >>> import numpy as np
+    >>> from tightdp.cuda import view
+    >>> view("grads", np.zeros(3))
+    Traceback (most recent call last):
+    TypeError: grads must be in the memory of the device, as the first array is, got ndarray
     """
     interface = None
     if is_torch_array(x):

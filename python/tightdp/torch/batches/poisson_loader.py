@@ -47,6 +47,16 @@ class Batch:
 
     ``parts()`` collates the records and yields them, at most ``physical_batch_size`` at a time. Each part has records
     of one shape. An empty sample has no parts. The number of records is private.
+
+    ``loader`` is the loader that drew the sample, and ``rows`` are the numbers of its records. ``parts`` raises
+    RuntimeError if it was called before.
+
+    >>> import torch
+    >>> from tightdp.torch import PoissonLoader
+    >>> loader = PoissonLoader(torch.utils.data.TensorDataset(torch.arange(6.0)), sampling_probability=1.0)
+    >>> batch = next(iter(loader))
+    >>> [count for _, count in batch.parts()], batch.is_used
+    ([6], True)
     """
 
     def __init__(self, loader: PoissonLoader, rows: RecordIndices, parts: Iterator[Any]) -> None:

@@ -31,7 +31,15 @@ step of the grid of losses."""
 
 
 class MeanLoss(NamedTuple):
-    """A released mean of the clipped losses of some steps. ``noise`` is the standard deviation of the mean's noise."""
+    """A released mean of the clipped losses of some steps. ``noise`` is the standard deviation of the mean's noise.
+
+    ``step`` counts from 1, and ``mean`` and ``noise`` are in the unit of the loss. A run that was made with a
+    ``release_loss`` lists them in ``losses_``, and raises no error for it.
+
+    >>> from tightdp.torch import MeanLoss
+    >>> MeanLoss(step=100, mean=0.41, noise=0.02).mean
+    0.41
+    """
 
     step: int
     """Number of the last of these steps."""

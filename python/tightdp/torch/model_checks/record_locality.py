@@ -38,6 +38,13 @@ class Audit:
     ``arose`` names the code that caused it: "dataset", "collate_fn", "model", "loss_fn", or "model or loss_fn" if a
     copy of the model does not tell which. ``no_gradient`` says that the gradients of all records were zero or not
     finite. All findings are as private as the records.
+
+    ``arithmetic`` is that of the run, which says how far above 1 roundings may carry a distance.
+    ``PrivateRun.audit`` makes the findings, and raises the errors of its arguments.
+
+    >>> from tightdp.torch import Audit
+    >>> Audit(moved=(0.98, 1.0), kept=(0.0, 0.0), arithmetic="exact").ok, Audit((1.5,), (0.0,), "exact").ok
+    (True, False)
     """
 
     moved: tuple[float, ...]

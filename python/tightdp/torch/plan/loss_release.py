@@ -24,6 +24,8 @@ class LossRelease:
         noise_multiplier * bound / sqrt(share)
     every : number of steps over which a mean is taken; None for the steps of an epoch
 
+    Raises ValueError for a number out of its range.
+
     >>> LossRelease(5.0, share=0.1).loss_multiplier(1.0) > 3.16
     True
     """

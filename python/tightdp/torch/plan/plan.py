@@ -56,6 +56,29 @@ class Plan:
 
     If the number of records is private, a noisy count of the records is released before the steps. ``records`` is the
     number of records from which sampling probability and divisor follow. It is the public number or the noisy count.
+
+    Fields
+    ------
+    records : the number of records
+    batch_size : the expected number of records of a step, > 0
+    steps : the number of steps
+    noise_multiplier, max_norm, rest, settings, loss : as below
+    delta : the delta of the run, in (0, 1)
+    arithmetic : how sums are computed, as in ``make_private``
+    count : the release of the number of records, or None if it is public
+
+    ``make_private`` makes the plan, and raises the errors of its arguments.
+
+    >>> import torch
+    >>> from tightdp.torch import make_private
+    >>> model = torch.nn.Linear(1, 1)
+    >>> data = torch.utils.data.TensorDataset(torch.ones(500, 1), torch.ones(500, 1))
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> run = make_private(model, optimizer, data, epsilon=2.0, delta=1e-5, batch_size=50, epochs=1, max_norm=1.0,
+    ...                    public_size=500)
+    >>> plan = run.plan
+    >>> plan.steps, plan.sampling_probability, plan.charge_after(4) == plan.mechanism * 4
+    (10, 0.1, True)
     """
 
     records: int
@@ -134,7 +157,10 @@ class Plan:
         return self.rest * 1 if self.count is None else self.count + self.rest
 
     def charge_after(self, steps: int) -> Composition:
-        """Returns the charge of a run that ended after ``steps``."""
+        """Returns the charge of a run that ended after ``steps``.
+
+        ``steps`` is an integer in [0, ``self.steps``].
+        """
         if not steps:
             return Composition() if self.count is None else self.count * 1
         return self.mechanism * steps if self.rest is None else self.charged

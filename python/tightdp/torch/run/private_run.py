@@ -70,6 +70,27 @@ class PrivateRun:
     raises an error, it stays charged, nothing is released, and parameters and gradients are as before. The failure
     itself may reveal something about a record, and therefore it ends the run. ``AfterFailure`` and ``load_state_dict``
     say how such a run can go on.
+
+    The arguments ``account``, ``key``, ``identity``, ``world``, ``ledger`` and ``saved`` come from ``make_private``,
+    which checks them. Make no run without it.
+
+    >>> import torch
+    >>> from tightdp.torch import make_private
+    >>> x = torch.linspace(-1, 1, 500)[:, None]
+    >>> data = torch.utils.data.TensorDataset(x, 2 * x)
+    >>> model = torch.nn.Linear(1, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> run = make_private(model, optimizer, data, epsilon=2.0, delta=1e-5, batch_size=50, epochs=2, max_norm=1.0,
+    ...                    public_size=500)
+    >>> def loss_fn(model, batch):  # one loss for each record
+    ...     x, y = batch
+    ...     return (model(x) - y).square().sum(1)
+    >>> run.audit(loss_fn).ok
+    True
+    >>> run.step(loss_fn, next(iter(run.loader)))
+    >>> saved = run.state_dict()
+    >>> run.fit(loss_fn).epsilon() <= 2.0, run.steps_
+    (True, 20)
     """
 
     def __init__(
@@ -131,6 +152,7 @@ class PrivateRun:
 
     @property
     def delta(self) -> float:
+        """The delta of the run's guarantee."""
         return self.plan.delta
 
     @property
@@ -154,7 +176,7 @@ class PrivateRun:
         return self._account.charged_steps
 
     def epsilon(self, delta: float | None = None, **options: Any) -> Bound:
-        """Bounds epsilon for the steps charged so far. The options are those of ``Composition.epsilon``.
+        """Returns bounds on epsilon for the steps charged so far. The options are those of ``Composition.epsilon``.
 
         The default of ``delta`` is the run's own. The bound is valid if the number of steps was fixed in advance. For a
         run that is stopped because of what it released, the valid bound is ``privacy_``.
@@ -260,9 +282,10 @@ class PrivateRun:
         return released
 
     def fit(self, loss_fn: LossFunction, callback: Callable[[int, int], object] | None = None) -> PrivateRun:
-        """Takes the remaining steps. After each, ``callback`` gets the number of charged steps and of planned steps.
+        """Takes the remaining steps, and returns the run itself.
 
-        The callback may read ``losses_``, whose last entry is the mean training loss that was released last.
+        After each step, ``callback`` gets the number of charged steps and of planned steps. It may read ``losses_``,
+        whose last entry is the mean training loss that was released last.
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
