@@ -94,7 +94,7 @@ def mlp() -> nn.Module:
 
 def lora() -> nn.Module:
     model = Transformer().requires_grad_(False)
-    for layer in model.view_layers:
+    for layer in model.layers:
         layer.qkv, layer.out = LoRA(layer.qkv), LoRA(layer.out)
     model.head.requires_grad_(True)
     return model

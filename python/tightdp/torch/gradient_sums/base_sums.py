@@ -52,10 +52,14 @@ class Sums:
         """Takes some records through the model before a step is charged, to check that gradients can be clipped."""
         raise NotImplementedError
 
-    def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+    def add(
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
+    ) -> None:
         """Adds the clipped gradients of a physical batch. A record whose gradient is not finite adds zeros.
 
         With ``places`` each record's gradient is computed at the record's place in a physical batch of fixed shape.
+        ``last`` says that no code of the user's runs before the sums are released. Then the sums may add this batch
+        when they are released, because nobody can change its tensors until then.
         """
         raise NotImplementedError
 

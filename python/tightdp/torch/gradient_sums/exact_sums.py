@@ -44,7 +44,9 @@ class ExactSums(IntegerSums):
         gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.is_one_by_one)
         return gradients.join_rows(batch, records)
 
-    def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+    def add(
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
+    ) -> None:
         for rows, weights in self._find_gradients_in_places(model, loss_fn, batch, records, places):
             self._add_clipped(rows, weights)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import torch
+
+from ...models import dense
+from ...release.clipping import convert_to_steps
 from ...release.kernels import add_rounded_normals
 from ...release.noise import RandomSource
 from ...release.noisy_sums import add_noise
+from ..plan.plan import Plan
 
 
 def add_noise_to_sums(totals: list[Any], deviation: float, grid: float, source: RandomSource) -> None:
@@ -20,3 +26,30 @@ def add_noise_share(stream: Any, deviation: float, flat: Any, start: int, end: i
     This is the noise of the entries from ``start`` to ``end``, to which the other processes add none.
     """
     add_rounded_normals(stream, deviation, flat[start:end].numpy(), start)
+
+
+def release_with_products(
+    last: Any, totals: list[Any], parameters: list[Any], plan: Plan, source: RandomSource, dtype: Any
+) -> list[Any]:
+    """Adds the last records of a step and its noise, and returns estimates of the mean gradient, all in one pass.
+
+    ``last`` has the ``numbers`` of some parameters, the ``layers`` whose products are the records' gradients by them,
+    and the mask ``taken`` of records. ``totals`` have the other records of the step; the list is empty if there are
+    none. They are zero afterwards. Entries are numbered consecutively over all parameters, and get the same noise as in
+    ``add_noise_to_sums``.
+    """
+    deviation = convert_to_steps(plan.grid_step, plan.noise_deviation)
+    stream = source.stream()
+    outs = [torch.empty(p.shape, dtype=dtype) for p in parameters]
+    starts = list(itertools.accumulate((out.numel() for out in outs), initial=0))
+    dense.release_products(
+        last.layers, plan.max_norm[0], [totals[i].numpy() for i in last.numbers] if totals else [],
+        [outs[i].numpy() for i in last.numbers], grid=plan.grid_step, deviation=deviation, stream=stream,
+        first=[starts[i] for i in last.numbers], divisor=plan.divisor, taken=last.taken,
+    )  # fmt: skip
+    for i in set(range(len(outs))) - set(last.numbers):  # parameters that these records do not use
+        total = totals[i].view(-1) if totals else torch.zeros(outs[i].numel(), dtype=torch.int64)
+        add_rounded_normals(stream, deviation, total.numpy(), starts[i])
+        outs[i].view(-1).copy_(total.double().mul_(plan.grid_step / plan.divisor))
+        total.zero_()
+    return outs

@@ -55,7 +55,7 @@ class OnePassSums(Sums):
         self._find_factors(model, loss_fn, rebuild([tensor[:few] for tensor in tensors]), few)
 
     def add(
-        self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int, places: Places | None = None
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
     ) -> None:
         batch, records, weights = fill_places(places, batch, records)
         self._add_factors(self._find_factors(model, loss_fn, batch, records), records, weights)

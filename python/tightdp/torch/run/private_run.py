@@ -269,9 +269,9 @@ class PrivateRun:
                 if losses is not None:
                     losses.begin_step()
                     loss = losses.watch_losses(loss)
-                for part, records in parts:
+                for (part, records), last in _mark_last(parts):
                     places = next(batch._places, None)
-                    sums.add(self.model, loss, part, records, places)
+                    sums.add(self.model, loss, part, records, places, last=last)
                     if losses is not None:
                         losses.add_losses(records, None if sums.is_one_by_one else places)
         if isinstance(sums, (ExactUnits, OnePassUnits)):
@@ -595,3 +595,12 @@ class PrivateRun:
 
     def __reduce__(self) -> Any:
         raise TypeError("PrivateRun cannot be copied or pickled: each copy would spend the same budget")
+
+
+def _mark_last(parts: Parts) -> Iterator[tuple[tuple[Any, int], bool]]:
+    """Yields each part and whether it is the last one. The next part is read before a part is yielded."""
+    held = next(parts, None)
+    while held is not None:
+        following = next(parts, None)
+        yield held, following is None
+        held = following

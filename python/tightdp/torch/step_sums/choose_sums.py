@@ -41,16 +41,19 @@ class AutoSums(ProductSums):
             return super().find_gradients(model, loss_fn, batch, records)
         return PerExampleGradients(model, loss_fn, self._parameters).join_rows(batch, records)
 
-    def add(self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None) -> None:
+    def add(
+        self, model: Any, loss_fn: Any, batch: Any, records: int, places: Places | None = None, *, last: bool = False
+    ) -> None:
         """Adds the clipped gradients of a physical batch, computed in the way that suits the form of its records."""
         if self._is_one_pass_form(model, loss_fn, batch, records):
-            return super().add(model, loss_fn, batch, records, places)
+            return super().add(model, loss_fn, batch, records, places, last=last)
         batch, records, weights = fill_places(places, batch, records)
         start = 0
         for rows in PerExampleGradients(model, loss_fn, self._parameters).yield_rows(batch, records):
             end = start + len(rows[0])
             factors: dict[int, Factors] = {i: GradientRows(g.detach()) for i, g in enumerate(rows)}
-            self._add_products(factors, end - start, None if weights is None else weights[start:end])
+            chosen = None if weights is None else weights[start:end]
+            self._add_products(factors, end - start, chosen, last=last and end == records)
             start = end
         self._ways |= dict.fromkeys(self._parameters, "vectorised")
 
