@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from ... import _check
-from ...accounting.pairs.largest import largest_loss
+from ...accounting.pairs.largest import largest_privacy_loss
 from ...accounting.questions.question import Question
 from ...composition import Composition
 from ...options import Neighbors
@@ -37,7 +37,7 @@ def upper_epsilon(run: Composition, neighbors: Neighbors, target_delta: Any, nam
         return math.inf
     if not run or delta == 1:
         return 0.0
-    largest = largest_loss(run, neighbors)
+    largest = largest_privacy_loss(run, neighbors)
     return min(run.epsilon(delta, neighbors=neighbors).upper, largest) if delta else largest
 
 
@@ -46,7 +46,7 @@ def upper_delta(run: Composition, neighbors: Neighbors, target_epsilon: Any, nam
     epsilon = target_epsilon if _is_infinite(target_epsilon) else _check.real(name, target_epsilon)
     if has_revealing_part(run) or epsilon == -math.inf:
         return 1.0
-    if epsilon >= largest_loss(run, neighbors) < math.inf:
+    if epsilon >= largest_privacy_loss(run, neighbors) < math.inf:
         return 0.0
     if math.isinf(epsilon):  # delta never increases, and not every engine answers at the largest double
         return min(run.delta(at, neighbors=neighbors).upper for at in (_FAR, _check.LARGEST))
@@ -67,7 +67,7 @@ def upper_deltas(run: Composition, neighbors: Neighbors, epsilons: NDArray[np.fl
         answers = np.maximum(-np.expm1(finite), 0.0)
     else:
         answers = np.minimum.accumulate(Question.from_options(run, neighbors).upper_profile(finite))
-        answers[finite >= largest_loss(run, neighbors)] = 0.0
+        answers[finite >= largest_privacy_loss(run, neighbors)] = 0.0
     found[~infinite] = answers[where.ravel()]
     return found
 
