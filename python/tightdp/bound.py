@@ -110,15 +110,16 @@ class Bound:
     def to_dict(self) -> dict[str, Any]:
         """Returns a dictionary for JSON. An infinite number becomes None, because JSON has no infinities."""
         return {
-            "lower": _to_json_number(self.lower),
-            "upper": _to_json_number(self.upper),
-            "width": _to_json_number(self.width),
+            "lower": _to_json_bound_end(self.lower),
+            "upper": _to_json_bound_end(self.upper),
+            "width": _to_json_bound_end(self.width),
             "engine": self.engine,
-            "error_budget": {name: _to_json_number(term) for name, term in self.error_budget.items()},
+            "error_budget": {name: _to_json_bound_end(term) for name, term in self.error_budget.items()},
         }
 
 
-def _to_json_number(x: float) -> float | None:
+def _to_json_bound_end(x: float) -> float | None:
+    """Returns a finite number as it is, and None for an infinite one."""
     return x if math.isfinite(x) else None
 
 

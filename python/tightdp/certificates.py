@@ -14,7 +14,7 @@ from typing import Any
 
 from ._support import _check
 from ._support.strict_json import check_json_entries, parse_json
-from .accounting.running_accounts.serial import from_plain, to_plain
+from .accounting.running_accounts.serial import from_plain_mechanism, to_plain_mechanism
 from .composition import Composable, Composition
 from .options import NEIGHBORS, Neighbors
 
@@ -60,7 +60,7 @@ class Certificate:
         plain = {
             "format": FORMAT,
             "version": VERSION,
-            "composition": to_plain(self.composition)["parts"],
+            "composition": to_plain_mechanism(self.composition)["parts"],
             "neighbors": self.neighbors,
             "epsilon": ends if self.epsilon is None else self.epsilon,
             "delta": ends if self.delta is None else self.delta,
@@ -77,7 +77,9 @@ class Certificate:
         check_json_entries("certificate", plain, _ENTRIES)
         if plain["format"] != FORMAT or plain["version"] != VERSION:
             raise ValueError(f"certificate must be of version {VERSION} of {FORMAT!r}")
-        composition = from_plain(Composable, {"type": "Composition", "parts": plain["composition"]}, "composition")
+        composition = from_plain_mechanism(
+            Composable, {"type": "Composition", "parts": plain["composition"]}, "composition"
+        )
         asked = "epsilon" if isinstance(plain["epsilon"], list) else "delta"
         ends, given = plain[asked], "delta" if asked == "epsilon" else "epsilon"
         if not isinstance(ends, list) or len(ends) != 2:

@@ -1,9 +1,8 @@
 """Pairs of discrete distributions P and Q of which all masses are known, up to roundings: complete pairs.
 
-A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_table`` returns one
-complete pair that dominates all of these pairs, and one that all of them dominate. The two dominations still hold after
-the pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (docs/theory/conversions.md
-section 10, Lemma).
+A table of privacy losses stands for many pairs (docs/theory/conversions.md section 10). ``bound_loss_table`` returns
+one complete pair that dominates all of these pairs, and one that all of them dominate. The two dominations still hold
+after the pairs are reversed, sampled, allocated or composed, because P and Q each add up to 1 (Lemma of that section).
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class LossTable(NamedTuple):
     infinity: float
 
 
-def bound_hidden(losses: Array, masses: Array, error: float) -> tuple[float, float]:
+def bound_hidden_mass(losses: Array, masses: Array, error: float) -> tuple[float, float]:
     """Returns a lower and an upper bound of 1 minus the sum of Q's masses. Both bounds may be negative.
 
     Each given loss differs from the true one by at most ``error``.
@@ -80,21 +79,26 @@ def bound_hidden(losses: Array, masses: Array, error: float) -> tuple[float, flo
     return math.nextafter(least, -math.inf), math.nextafter(most, 1.0)
 
 
-def bound_table(table: LossTable, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
+def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tuple[CompletePair, CompletePair]:
     """Returns a complete pair that dominates every pair of a table, and one that every pair of it dominates.
 
     ``hidden`` is the mass that Q is stated to have where P has none. ``error`` bounds the distance of each loss from
     the true one. Both results are the same object if the table is exact except for roundings.
     """
     losses, masses, infinity = table
-    lost, scale = _measure_deficit(masses, infinity)
-    error = max(error, math.log(max(_bound_q_mass_from_below(losses, masses), 1.0)))  # Q's sum is <= 1
-    least, most = bound_hidden(losses, masses, error)
+    lost, scale = _measure_mass_deficit_of_pair(masses, infinity)
+    found, rounding = _sum_q_masses(losses, masses)
+    error = max(error, math.log(max(found - rounding, 1.0)))  # Q's sum is <= 1
+    least, most = bound_hidden_mass(losses, masses, error)
     if error > SMALL_ERROR:
-        above = _raise_losses(LossTable(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error)
+        above = _raise_losses_of_table(
+            LossTable(losses, masses, min(infinity + lost, 1.0)), max(most, hidden or 0.0), error
+        )
         scaled = LossTable(losses, masses / scale, infinity / scale)
-        return above, _reduce_losses(scaled, max(bound_hidden(losses, scaled.masses, error)[0], 0.0), error)
-    low, high = _bound_stated_hidden(hidden, least, most)
+        return above, _reduce_losses_of_table(
+            scaled, max(bound_hidden_mass(losses, scaled.masses, error)[0], 0.0), error
+        )
+    low, high = _bound_stated_hidden_mass(hidden, least, most)
     relative = _GIVEN_ERROR + scale - 1
     if lost == 0 and high - low <= _KNOWN_WIDTH * high:
         ends = 8 * _ULP + scale - 1 + ((high - low) / high if high > 0 else 0.0)
@@ -105,7 +109,7 @@ def bound_table(table: LossTable, hidden: float | None, error: float) -> tuple[C
     return above, CompletePair(losses, masses, infinity, low, error, relative, ends)
 
 
-def _bound_stated_hidden(stated: float | None, least: float, most: float) -> tuple[float, float]:
+def _bound_stated_hidden_mass(stated: float | None, least: float, most: float) -> tuple[float, float]:
     """Returns bounds of Q's mass where P has none. The losses imply that it is between ``least`` and ``most``.
 
     A ``stated`` mass between ``least`` and ``most`` is taken as exact if it is within ``TOLERANCE`` of ``most``. A
@@ -121,7 +125,7 @@ def _bound_stated_hidden(stated: float | None, least: float, most: float) -> tup
     return low, high
 
 
-def _measure_deficit(masses: Array, infinity: float) -> tuple[float, float]:
+def _measure_mass_deficit_of_pair(masses: Array, infinity: float) -> tuple[float, float]:
     """Returns 1 minus the sum of P's masses, or 0 if they exceed 1, and a number that the masses are to be divided by.
 
     The first number is rounded up. The divisor is 1 unless the masses exceed 1. A sum that differs from 1 by no more
@@ -134,14 +138,14 @@ def _measure_deficit(masses: Array, infinity: float) -> tuple[float, float]:
     return (math.nextafter(1 - total, 1.0), 1.0) if total < 1 else (0.0, total)
 
 
-def _raise_losses(table: LossTable, hidden: float, error: float) -> CompletePair:
+def _raise_losses_of_table(table: LossTable, hidden: float, error: float) -> CompletePair:
     """Returns the pair with the losses of the table plus ``error``: one of the pairs that the table stands for."""
-    losses, masses = _merge_equal(table.losses + error, table.masses)
+    losses, masses = _merge_equal_losses(table.losses + error, table.masses)
     digits = float(np.max(np.abs(np.log(masses)) + np.abs(losses), initial=0.0)) + math.log2(1 + len(losses)) + 8
     return CompletePair(losses, masses, table.infinity, hidden, 8 * _ULP * (digits + error), _GIVEN_ERROR)
 
 
-def _reduce_losses(table: LossTable, hidden: float, error: float) -> CompletePair:
+def _reduce_losses_of_table(table: LossTable, hidden: float, error: float) -> CompletePair:
     """Returns a pair that is dominated by every pair that the table may stand for.
 
     The losses of these pairs differ from the table's by at most ``error``, and their Q has a mass of at least
@@ -151,14 +155,14 @@ def _reduce_losses(table: LossTable, hidden: float, error: float) -> CompletePai
         LossTable(table.losses - error, table.masses, table.infinity),
         LossTable(table.losses + error, table.masses, 0.0),
     )
-    found = build_pair_from_below(low, high, hidden, error / 4)
-    slack = found.slack + 2 * _ULP * (_measure_largest_loss(table.losses) + error)
+    found = build_complete_pair_below(low, high, hidden, error / 4)
+    slack = found.slack + 2 * _ULP * (_bound_digits_of_losses(table.losses) + error)
     return CompletePair(
         found.losses, found.masses, found.infinity, found.hidden, slack, found.relative, found.relative_ends
     )
 
 
-def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
+def build_complete_pair_below(low: LossTable, high: LossTable, hidden: float, slack: float) -> CompletePair:
     """Returns a complete pair that bounds others from below.
 
     The returned pair is dominated by every pair whose curve is above that of ``low`` and whose reversed curve is above
@@ -170,7 +174,7 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
     with np.errstate(over="ignore", under="ignore"):
         q_a, q_b = np.exp(np.log(p_a) - a), np.exp(np.log(p_b) - b)
     # The first ``left`` losses of b are kept, and the losses of a from index ``right`` on.
-    left, right = _find_crossing(low, high, q_a, q_b, hidden)
+    left, right = _find_crossing_of_tables(low, high, q_a, q_b, hidden)
     terms = math.log2(2 + len(a) + len(b)) + 8
     step = 1
     while True:
@@ -183,14 +187,14 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
             + float(q_b[kept_b] @ (np.abs(b[kept_b]) + np.abs(np.log(p_b[kept_b])) + terms))
         )
         if p <= 2 * off_p and left == 0:  # no mass of P is left, and the rest of Q is hidden
-            return _join_tables(low, high, kept_a, kept_b, None, hidden + max(q - 2 * off_q, 0.0), 0.0)
+            return _join_loss_tables(low, high, kept_a, kept_b, None, hidden + max(q - 2 * off_q, 0.0), 0.0)
         if q <= 2 * off_q and right == len(a):  # no mass of Q is left: the rest of P is not used
-            return _join_tables(low, high, kept_a, kept_b, None, hidden, 0.0)
+            return _join_loss_tables(low, high, kept_a, kept_b, None, hidden, 0.0)
         if p > 2 * off_p and q > 2 * off_q:
             at, unsure = math.log(p / q), 2 * (off_p / p + off_q / q)
             fits = (left == 0 or b[left - 1] <= at) and (right == len(a) or at <= a[right])
             if fits and (unsure <= slack or (left == 0 and right == len(a))):
-                return _join_tables(low, high, kept_a, kept_b, (at, p - off_p), hidden, unsure)
+                return _join_loss_tables(low, high, kept_a, kept_b, (at, p - off_p), hidden, unsure)
         else:
             at = math.inf if q <= 2 * off_q else -math.inf
         # The kept loss that is nearest to the atom is merged into it. Later steps merge more losses at a time.
@@ -203,7 +207,7 @@ def build_pair_from_below(low: LossTable, high: LossTable, hidden: float, slack:
         step = min(step + (step >> 3) + 1, 1 << 12) if len(a) > 64 else 1
 
 
-def _find_crossing(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float) -> tuple[int, int]:
+def _find_crossing_of_tables(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidden: float) -> tuple[int, int]:
     """Finds the last point where the curve of ``high`` is not below that of ``low``.
 
     Returns the number of losses of ``high`` to the left of this point, and the index of the first loss of ``low`` to
@@ -212,26 +216,28 @@ def _find_crossing(low: LossTable, high: LossTable, q_a: Array, q_b: Array, hidd
     nodes = np.sort(np.concatenate((low.losses, high.losses)), kind="stable")
     right = np.searchsorted(low.losses, nodes, side="right")
     left = np.searchsorted(high.losses, nodes, side="right")
-    rest_p = 1 - low.infinity - _sum_tails(low.masses)[right] - _sum_heads(high.masses)[left]
-    rest_q = 1 - hidden - _sum_tails(q_a)[right] - _sum_heads(q_b)[left]
+    rest_p = (
+        1 - low.infinity - _sum_upper_masses_of_pair(low.masses)[right] - _sum_lower_masses_of_pair(high.masses)[left]
+    )
+    rest_q = 1 - hidden - _sum_upper_masses_of_pair(q_a)[right] - _sum_lower_masses_of_pair(q_b)[left]
     with np.errstate(over="ignore"):
         ahead = np.flatnonzero(rest_p - np.exp(np.minimum(nodes, 700.0)) * rest_q >= 0)
     return (int(left[ahead[-1]]), int(right[ahead[-1]])) if len(ahead) else (0, 0)
 
 
-def _sum_tails(values: Array) -> Array:
+def _sum_upper_masses_of_pair(values: Array) -> Array:
     """Returns, for each index, the sum of the values from this index on."""
     found: Array = np.append(np.cumsum(values[::-1])[::-1], 0.0)
     return found
 
 
-def _sum_heads(values: Array) -> Array:
+def _sum_lower_masses_of_pair(values: Array) -> Array:
     """Returns, for each index, the sum of the values before it."""
     found: Array = np.append(0.0, np.cumsum(values))
     return found
 
 
-def _join_tables(
+def _join_loss_tables(
     low: LossTable,
     high: LossTable,
     kept_low: slice,
@@ -247,11 +253,11 @@ def _join_tables(
     at, mass = ([middle[0]], [middle[1]]) if middle else ([], [])
     losses = np.concatenate((high.losses[kept_high], at, low.losses[kept_low]))
     masses = np.concatenate((high.masses[kept_high], mass, low.masses[kept_low]))
-    slack = unsure + 8 * _ULP * _measure_largest_loss(losses)
-    return CompletePair(*_merge_equal(losses, masses), low.infinity, hidden, slack, _GIVEN_ERROR)
+    slack = unsure + 8 * _ULP * _bound_digits_of_losses(losses)
+    return CompletePair(*_merge_equal_losses(losses, masses), low.infinity, hidden, slack, _GIVEN_ERROR)
 
 
-def _merge_equal(losses: Array, masses: Array) -> tuple[Array, Array]:
+def _merge_equal_losses(losses: Array, masses: Array) -> tuple[Array, Array]:
     """Returns ascending losses without repetitions. The masses of equal losses are added up."""
     first = np.append(True, np.diff(losses) > 0)[: len(losses)]
     if first.all():
@@ -271,10 +277,6 @@ def _sum_q_masses(losses: Array, masses: Array) -> tuple[float, float]:
         return float(terms.sum()), 2 * _ULP * float(terms @ digits)
 
 
-def _bound_q_mass_from_below(losses: Array, masses: Array) -> float:
-    found, rounding = _sum_q_masses(losses, masses)
-    return found - rounding
-
-
-def _measure_largest_loss(losses: Array) -> float:
+def _bound_digits_of_losses(losses: Array) -> float:
+    """Returns 1 plus the largest absolute loss, to which the rounding error of a loss is proportional."""
     return 1 + float(np.abs(losses).max(initial=0.0))

@@ -345,7 +345,7 @@ Parts: TypeAlias = tuple[tuple[Mechanism, int], ...]
 """Type of distinct mechanisms with their counts, in a fixed order."""
 
 
-def sort_parts(parts: Parts) -> Parts:
+def sort_composition_parts(parts: Parts) -> Parts:
     """Returns the parts in canonical order, which is the same for equal compositions."""
     return tuple(sorted(parts, key=lambda part: part[0]._sort_key()))
 
@@ -393,6 +393,7 @@ class Composition(Composable):
 
     @classmethod
     def _build_lazily(cls, pending: tuple[tuple[Any, int], ...], most: int) -> Composition:
+        """Returns a composition of sums and multiples that are not merged yet. No count exceeds ``most``."""
         made = cls.__new__(cls)
         made._pending, made._latest, made._parts, made._most = pending, None, None, most
         made._check_counts()
@@ -419,7 +420,7 @@ class Composition(Composable):
     def parts(self) -> Parts:
         """Distinct mechanisms, each in its simplest form, with their counts, in a canonical order."""
         if self._parts is None:
-            self._parts = sort_parts(self._merge_parts())
+            self._parts = sort_composition_parts(self._merge_parts())
         return self._parts
 
     @property
@@ -435,7 +436,7 @@ class Composition(Composable):
     def _merge_parts(self) -> Parts:
         """Returns distinct mechanisms with their counts, in the order of ``latest_last``, and keeps them."""
         if self._latest is None:
-            latest = _flatten_parts(self._get_pieces())
+            latest = _flatten_composition(self._get_pieces())
             for _, total in latest:
                 _check.count("count", total)
             self._latest = latest
@@ -479,9 +480,11 @@ class Composition(Composable):
         return type(self), (self.latest_last,)
 
 
-def _flatten_parts(pieces: tuple[tuple[Any, int], ...]) -> Parts:
-    """Flattens the tree of sums and multiples. There is no recursion, because the tree may be as deep as the number of
-    sums."""
+def _flatten_composition(pieces: tuple[tuple[Any, int], ...]) -> Parts:
+    """Returns the mechanisms in a tree of sums and multiples, with their counts.
+
+    A loop walks the tree, because recursion would go as deep as the number of sums.
+    """
     found: dict[Mechanism, list[int]] = {}  # lists, so that adding to a count hashes the mechanism only once
     stack = list(pieces)
     while stack:  # from the last to the first

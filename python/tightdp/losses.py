@@ -12,8 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._core import check_arithmetic
 from ._support import _check
-from .complete_pairs import TOLERANCE, CompletePair, LossTable, bound_hidden, bound_table, build_pair_from_below
-from .mechanisms import Mechanism, _set_checked_fields
+from .complete_pairs import (
+    TOLERANCE,
+    CompletePair,
+    LossTable,
+    bound_hidden_mass,
+    bound_loss_table,
+    build_complete_pair_below,
+)
+from .mechanisms import Mechanism, _set_mechanism_fields
 from .options import EVERY, Neighbors
 
 Relation = Literal["add_or_remove", "replace", "any"]
@@ -79,11 +86,11 @@ class PrivacyLoss(Mechanism):
         if abs(math.fsum((*masses, infinity)) - 1) > TOLERANCE:
             raise ValueError(f"probabilities and infinity must add up to 1, got {math.fsum((*masses, infinity))!r}")
         error = _check.nonnegative("loss_error", self.loss_error)
-        if hidden > bound_hidden(losses, masses, error)[1] + TOLERANCE:
+        if hidden > bound_hidden_mass(losses, masses, error)[1] + TOLERANCE:
             raise ValueError("probabilities must be P's: Q's, p e^-loss, and minus_infinity add up to more than 1")
-        _set_checked_fields(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
-        _set_checked_fields(self, infinity=infinity, minus_infinity=hidden, loss_error=error)
-        dominating, dominated = bound_table(LossTable(losses, masses, infinity), hidden, error)
+        _set_mechanism_fields(self, losses=tuple(losses.tolist()), probabilities=tuple(masses.tolist()))
+        _set_mechanism_fields(self, infinity=infinity, minus_infinity=hidden, loss_error=error)
+        dominating, dominated = bound_loss_table(LossTable(losses, masses, infinity), hidden, error)
         if self.optimistic is not None:
             if not (isinstance(self.optimistic, (tuple, list)) and len(self.optimistic) == 3):
                 raise TypeError(f"optimistic must be losses, probabilities and an infinity, got {self.optimistic!r}")
@@ -93,22 +100,25 @@ class PrivacyLoss(Mechanism):
             all_but = _check.closed_unit("the infinity of optimistic", self.optimistic[2])
             if abs(math.fsum((*p, all_but)) - 1) > TOLERANCE:
                 raise ValueError("optimistic must have probabilities and an infinity that add up to 1")
-            if bound_hidden(y, p, error)[1] < -TOLERANCE:
+            if bound_hidden_mass(y, p, error)[1] < -TOLERANCE:
                 raise ValueError("optimistic must have P's probabilities: Q's, p e^-loss, add up to more than 1")
-            _set_checked_fields(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
-            dominated = bound_table(LossTable(y, p, all_but), None, error)[1]
-            if _compute_largest_excess((y, p, all_but), (losses, masses, infinity)) > TOLERANCE + 2 * self.loss_error:
+            _set_mechanism_fields(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
+            dominated = bound_loss_table(LossTable(y, p, all_but), None, error)[1]
+            if (
+                _compute_excess_of_loss_curve((y, p, all_but), (losses, masses, infinity))
+                > TOLERANCE + 2 * self.loss_error
+            ):
                 raise ValueError("optimistic must be a pair that losses and probabilities dominate")
         elif self.mirrored:
             with np.errstate(over="ignore", under="ignore"):
                 other = -losses[::-1], (masses * np.exp(-losses))[::-1], hidden
             here = losses, masses, infinity
             if (
-                max(_compute_largest_excess(here, other), _compute_largest_excess(other, here))
+                max(_compute_excess_of_loss_curve(here, other), _compute_excess_of_loss_curve(other, here))
                 > _MIRRORED_TOLERANCE + 2 * self.loss_error
             ):
                 raise ValueError("mirrored must be False: (Q, P) has another curve than (P, Q)")
-        _set_checked_fields(self, dominating=dominating, dominated=dominated)
+        _set_mechanism_fields(self, dominating=dominating, dominated=dominated)
 
     any_size = True
 
@@ -156,8 +166,7 @@ class PrivacyLoss(Mechanism):
 
         Parameters
         ----------
-        losses : finite numbers, in nats
-        probabilities : one for each loss, in [0, 1]. Together with ``infinity`` they add up to 1
+        losses : finite _check_loss_vector("losses", in _check_loss_vector("probabilities : one for each loss, in [0, 1]. Together with ``infinity`` they add up to 1
         infinity, minus_infinity, relation, mirrored, loss_error : as for the class
 
         Raises ValueError for arrays of different lengths, or for probabilities that do not add up to 1.
@@ -178,7 +187,7 @@ class PrivacyLoss(Mechanism):
         masses = np.zeros(len(merged))
         np.add.at(masses, where, p[p > 0])
         if minus_infinity is None:
-            most = bound_hidden(merged, masses, _check.nonnegative("loss_error", loss_error))[1]
+            most = bound_hidden_mass(merged, masses, _check.nonnegative("loss_error", loss_error))[1]
             minus_infinity = min(max(most, 0.0), 1.0)
         table = tuple(merged.tolist()), tuple(masses.tolist())
         return cls(*table, infinity, minus_infinity, relation, mirrored, loss_error)
@@ -200,7 +209,7 @@ class PrivacyLoss(Mechanism):
         >>> f"{loss.delta(0.5):.4f}"
         '0.3379'
         """
-        ps, qs = _check_vector("p", p), _check_vector("q", q)
+        ps, qs = _check_loss_vector("p", p), _check_loss_vector("q", q)
         if len(ps) != len(qs):
             raise ValueError(f"q must have one entry for each outcome, got {len(qs)} for {len(ps)}")
         for name, values in (("p", ps), ("q", qs)):
@@ -279,7 +288,7 @@ class PrivacyLoss(Mechanism):
         from_below = LossTable(y[masses > 0], masses[masses > 0], infinity)
         # Raising the losses of the same P leaves Q less mass, and so bounds the curve of (Q, P) from below.
         from_above = LossTable(np.asarray(upper.losses), np.asarray(upper.probabilities), 0.0)
-        found = build_pair_from_below(from_below, from_above, 0.0, _ATOM_ERROR)
+        found = build_complete_pair_below(from_below, from_above, 0.0, _ATOM_ERROR)
         known = (tuple(found.losses.tolist()), tuple(found.masses.tolist()), found.infinity)
         return replace(upper, mirrored=mirrored, optimistic=known, loss_error=found.slack)
 
@@ -287,14 +296,14 @@ class PrivacyLoss(Mechanism):
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64], float]
 
 
-def _compute_largest_excess(one: _Curve, other: _Curve) -> float:
+def _compute_excess_of_loss_curve(one: _Curve, other: _Curve) -> float:
     """Returns the largest delta_one(eps) - delta_other(eps), for eps among the losses of both pairs below 700."""
     at = np.concatenate((one[0], other[0]))
     at = at[np.abs(at) < 700]
-    return float(np.max(_evaluate_curve(one, at) - _evaluate_curve(other, at), initial=one[2] - other[2]))
+    return float(np.max(_evaluate_loss_curve(one, at) - _evaluate_loss_curve(other, at), initial=one[2] - other[2]))
 
 
-def _evaluate_curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
+def _evaluate_loss_curve(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns delta at each eps in ``at``, for ascending losses y with masses p.
 
     Delta is infinity + sum p (1 - e^{eps - y})_+, or 1 - e^eps if this is larger.
@@ -313,7 +322,7 @@ def _check_loss_table(
     name: str, losses: Any, other: str, masses: Any
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns losses and masses as arrays. Raises ValueError unless losses ascend strictly and masses are positive."""
-    y, p = _check_vector(name, losses), _check_vector(other, masses)
+    y, p = _check_loss_vector(name, losses), _check_loss_vector(other, masses)
     if len(y) != len(p):
         raise ValueError(f"{other} must have one entry for each loss, got {len(p)} for {len(y)}")
     if not (np.diff(y) > 0).all():
@@ -323,7 +332,8 @@ def _check_loss_table(
     return y, p
 
 
-def _check_vector(name: str, values: Any) -> NDArray[np.float64]:
+def _check_loss_vector(name: str, values: Any) -> NDArray[np.float64]:
+    """Returns ``values`` as an array. Raises ValueError unless they are a one-dimensional array of finite numbers."""
     array = _check.reals(name, values, "a sequence of numbers")
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")

@@ -21,7 +21,7 @@ from .composition import Mechanism as Mechanism
 from .options import EVERY, SIZED, Neighbors
 
 
-def _set_checked_fields(mechanism: Mechanism, /, **checked: object) -> None:
+def _set_mechanism_fields(mechanism: Mechanism, /, **checked: object) -> None:
     """Sets fields to checked parameters. Raises RuntimeError if floating-point arithmetic is not as the checks assume.
 
     Arithmetic that flushes subnormal numbers to zero would have changed a subnormal parameter to zero.
@@ -31,7 +31,7 @@ def _set_checked_fields(mechanism: Mechanism, /, **checked: object) -> None:
         object.__setattr__(mechanism, name, value)
 
 
-def _divide_down(scale: float, sensitivity: float) -> float:
+def _divide_noise_scale(scale: float, sensitivity: float) -> float:
     """Returns ``scale / sensitivity``, rounded down to a double, so that the account never assumes too much noise."""
     scale, sensitivity = _check.positive("scale", scale), _check.positive("sensitivity", sensitivity)
     ratio = scale / sensitivity
@@ -60,7 +60,7 @@ class Gaussian(Mechanism):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        _set_mechanism_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: float) -> Gaussian:
@@ -76,7 +76,7 @@ class Gaussian(Mechanism):
         >>> dp.Gaussian.from_scale(scale=50.0, sensitivity=25.0)
         Gaussian(noise_multiplier=2.0)
         """
-        return cls(_divide_down(scale, sensitivity))
+        return cls(_divide_noise_scale(scale, sensitivity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Laplace(Mechanism):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        _set_mechanism_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: float) -> Laplace:
@@ -115,7 +115,7 @@ class Laplace(Mechanism):
         >>> dp.Laplace.from_scale(scale=50.0, sensitivity=25.0)
         Laplace(noise_multiplier=2.0)
         """
-        return cls(_divide_down(scale, sensitivity))
+        return cls(_divide_noise_scale(scale, sensitivity))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -140,7 +140,7 @@ class PureDP(Mechanism):
     nominal_epsilon: float
 
     def __init__(self, epsilon: float) -> None:
-        _set_checked_fields(self, nominal_epsilon=_check.nonnegative("epsilon", epsilon))
+        _set_mechanism_fields(self, nominal_epsilon=_check.nonnegative("epsilon", epsilon))
 
     def _list_parameters(self) -> Mapping[str, Any]:
         return {"epsilon": self.nominal_epsilon}
@@ -175,7 +175,7 @@ class ApproximateDP(Mechanism):
 
     def __init__(self, epsilon: float, delta: float) -> None:
         e, d = _check.nonnegative("epsilon", epsilon), _check.closed_unit("delta", delta)
-        _set_checked_fields(self, nominal_epsilon=e, nominal_delta=d)
+        _set_mechanism_fields(self, nominal_epsilon=e, nominal_delta=d)
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         return (PureDP(self.nominal_epsilon) if self.nominal_delta == 0 else self), 1
@@ -212,8 +212,8 @@ class RandomizedResponse(Mechanism):
     num_buckets: int
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, noise_parameter=_check.probability("noise_parameter", self.noise_parameter))
-        _set_checked_fields(self, num_buckets=_check.count("num_buckets", self.num_buckets, least=2))
+        _set_mechanism_fields(self, noise_parameter=_check.probability("noise_parameter", self.noise_parameter))
+        _set_mechanism_fields(self, num_buckets=_check.count("num_buckets", self.num_buckets, least=2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class BoundedRange(Mechanism):
     eta: float
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, eta=_check.nonnegative("eta", self.eta))
+        _set_mechanism_fields(self, eta=_check.nonnegative("eta", self.eta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ class ZCDP(Mechanism):
     xi: float = 0.0
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, rho=_check.nonnegative("rho", self.rho), xi=_check.nonnegative("xi", self.xi))
+        _set_mechanism_fields(self, rho=_check.nonnegative("rho", self.rho), xi=_check.nonnegative("xi", self.xi))
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         return (PureDP(self.xi) if self.rho == 0 else self), 1  # all divergences, and so all losses, are at most xi
@@ -299,8 +299,8 @@ class DiscreteGaussian(Mechanism):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, sigma=_check.positive("sigma", self.sigma))
-        _set_checked_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+        _set_mechanism_fields(self, sigma=_check.positive("sigma", self.sigma))
+        _set_mechanism_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteGaussian:
@@ -345,11 +345,11 @@ class DiscreteGaussianVector(Mechanism):
     dimensions: int
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, sigma=_check.positive("sigma", self.sigma))
+        _set_mechanism_fields(self, sigma=_check.positive("sigma", self.sigma))
         s = _check.real("sensitivity", self.sensitivity, "a number in [1, inf)")
         if not s >= 1:
             raise ValueError(f"sensitivity must be a number in [1, inf), got {self.sensitivity!r}")
-        _set_checked_fields(self, sensitivity=s, dimensions=_check.count("dimensions", self.dimensions))
+        _set_mechanism_fields(self, sensitivity=s, dimensions=_check.count("dimensions", self.dimensions))
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.dimensions == 1 and self.sensitivity <= _check.MAX_COUNT:
@@ -380,8 +380,8 @@ class DiscreteLaplace(Mechanism):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, scale=_check.positive("scale", self.scale))
-        _set_checked_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
+        _set_mechanism_fields(self, scale=_check.positive("scale", self.scale))
+        _set_mechanism_fields(self, sensitivity=_check.count("sensitivity", self.sensitivity))
 
     @classmethod
     def from_scale(cls, scale: float, sensitivity: int) -> DiscreteLaplace:
@@ -427,7 +427,7 @@ class MixtureOfGaussians(Mechanism):
     probabilities: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        _set_mechanism_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
         accepted = "a sequence of 1 to 1000 distinct numbers in [0, inf), not all 0"
         norms = _check.reals("sensitivities", self.sensitivities, accepted)
         distinct = norms.ndim == 1 and 0 < len(set(norms.tolist())) == len(norms) <= 1000
@@ -443,7 +443,7 @@ class MixtureOfGaussians(Mechanism):
         if abs(total - 1) > 2.0**-50:
             shares = shares / total
         pairs = sorted(zip((norms + 0.0).tolist(), shares.tolist(), strict=True))
-        _set_checked_fields(self, sensitivities=tuple(c for c, _ in pairs), probabilities=tuple(p for _, p in pairs))
+        _set_mechanism_fields(self, sensitivities=tuple(c for c, _ in pairs), probabilities=tuple(p for _, p in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,9 +471,9 @@ class PoissonSampled(Mechanism):
     sampling_probability: float
 
     def __post_init__(self) -> None:
-        _check_sampleable(self.mechanism)
+        _check_sampled_mechanism(self.mechanism)
         q = _check.probability("sampling_probability", self.sampling_probability)
-        _set_checked_fields(self, sampling_probability=q)
+        _set_mechanism_fields(self, sampling_probability=q)
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
@@ -519,10 +519,10 @@ class TruncatedPoissonSampled(Mechanism):
     dataset_size: int
 
     def __post_init__(self) -> None:
-        _check_sampleable(self.mechanism, of_any_size=True)
+        _check_sampled_mechanism(self.mechanism, of_any_size=True)
         q = _check.probability("sampling_probability", self.sampling_probability)
         n, b = _check.count("dataset_size", self.dataset_size), _check.count("batch_size", self.batch_size)
-        _set_checked_fields(self, sampling_probability=q, dataset_size=n, batch_size=b)
+        _set_mechanism_fields(self, sampling_probability=q, dataset_size=n, batch_size=b)
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
@@ -571,7 +571,7 @@ class SampledWithReplacement(Mechanism):
         if not isinstance(self.mechanism, Gaussian):
             raise TypeError(f"mechanism must be a Gaussian, got {self.mechanism!r}")
         n, b = _check.count("dataset_size", self.dataset_size), _check.count("sample_size", self.sample_size)
-        _set_checked_fields(self, dataset_size=n, sample_size=b)
+        _set_mechanism_fields(self, dataset_size=n, sample_size=b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -602,9 +602,9 @@ class FixedSizeSampled(Mechanism):
     dataset_size: int
 
     def __post_init__(self) -> None:
-        _check_sampleable(self.mechanism, of_any_size=True)
+        _check_sampled_mechanism(self.mechanism, of_any_size=True)
         n = _check.count("dataset_size", self.dataset_size)
-        _set_checked_fields(self, dataset_size=n, sample_size=_check.count("sample_size", self.sample_size, most=n))
+        _set_mechanism_fields(self, dataset_size=n, sample_size=_check.count("sample_size", self.sample_size, most=n))
 
     @property
     def relations(self) -> frozenset[Neighbors]:  # type: ignore[override]
@@ -644,9 +644,9 @@ class RandomAllocation(Mechanism):
     selected: int = 1
 
     def __post_init__(self) -> None:
-        _check_sampleable(self.mechanism, of_any_size=True)
+        _check_sampled_mechanism(self.mechanism, of_any_size=True)
         steps = _check.count("steps", self.steps)
-        _set_checked_fields(self, steps=steps, selected=_check.count("selected", self.selected, most=steps))
+        _set_mechanism_fields(self, steps=steps, selected=_check.count("selected", self.selected, most=steps))
 
     @classmethod
     def fixed(cls, mechanism: Mechanism, steps: int, epochs: int, selected: int = 1) -> RandomAllocation:
@@ -726,8 +726,8 @@ class TreeAggregation(Mechanism):
     )
 
     def __post_init__(self) -> None:
-        _set_checked_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
-        _set_checked_fields(self, steps=_check.count("steps", self.steps))
+        _set_mechanism_fields(self, noise_multiplier=_check.positive("noise_multiplier", self.noise_multiplier))
+        _set_mechanism_fields(self, steps=_check.count("steps", self.steps))
         if not isinstance(self.own_steps, bool):
             raise TypeError(f"own_steps must be True or False, got {self.own_steps!r}")
 
@@ -770,7 +770,7 @@ def banded_factorization(
 _SAMPLERS = (PoissonSampled, TruncatedPoissonSampled, SampledWithReplacement, FixedSizeSampled, RandomAllocation)
 
 
-def _check_sampleable(mechanism: Any, of_any_size: bool = False) -> None:
+def _check_sampled_mechanism(mechanism: Any, of_any_size: bool = False) -> None:
     """Raises TypeError or ValueError unless ``mechanism`` can run on a sample.
 
     With ``of_any_size`` a mixture of Gaussians is refused too, because it can run only on a Poisson sample.

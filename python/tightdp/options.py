@@ -64,12 +64,12 @@ def accept_question_options(function: Asking) -> Asking:
     shown = signature.replace(parameters=[*own, *options])
 
     @functools.wraps(function)
-    def refuse_unknown(*values: Any, **keywords: Any) -> Any:
+    def refuse_unknown_option(*values: Any, **keywords: Any) -> Any:
         for name in keywords:
             if name not in shown.parameters:
                 names = ", ".join(one for one in shown.parameters if one != "self")
                 raise TypeError(f"{function.__name__}() has no argument {name!r}; its arguments are {names}")
         return function(*values, **keywords)
 
-    refuse_unknown.__signature__ = shown  # type: ignore[attr-defined]
-    return cast(Asking, refuse_unknown)
+    refuse_unknown_option.__signature__ = shown  # type: ignore[attr-defined]
+    return cast(Asking, refuse_unknown_option)

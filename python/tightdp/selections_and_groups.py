@@ -11,7 +11,7 @@ from typing import Any
 from . import mechanisms as m
 from ._support import _check
 from .composition import Composable, Composition, Mechanism, Parts
-from .mechanisms import _set_checked_fields
+from .mechanisms import _set_mechanism_fields
 from .options import EVERY, Neighbors
 
 POISSON = "poisson"
@@ -55,7 +55,7 @@ class Derived(Mechanism):
         return all(mechanism.any_size for mechanism, _ in self.parts)
 
 
-def _reduce_run(run: Any) -> Composable:
+def _reduce_derived_run(run: Any) -> Composable:
     """Returns the mechanism if ``run`` is a composition of just one, and otherwise the composition.
 
     Raises TypeError if ``run`` is neither a mechanism nor a composition.
@@ -112,7 +112,7 @@ class RepeatAndSelect(Derived):
         mean = _check.positive("mean", self.mean)
         if shape != POISSON and mean < 1:
             raise ValueError(f"mean must be a number in [1, inf) unless shape is 'poisson', got {mean!r}")
-        _set_checked_fields(self, mechanism=_reduce_run(self.mechanism), mean=mean, shape=shape)
+        _set_mechanism_fields(self, mechanism=_reduce_derived_run(self.mechanism), mean=mean, shape=shape)
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if self.mean == 1 and self.shape != POISSON and isinstance(self.mechanism, Mechanism):
@@ -154,13 +154,13 @@ class Group(Derived):
 
     def __post_init__(self) -> None:
         size = _check.count("size", self.size, most=MOST_RECORDS)
-        run = _reduce_run(self.mechanism)
-        most = _count_most_records(run._to_composition().parts)
+        run = _reduce_derived_run(self.mechanism)
+        most = _count_largest_group(run._to_composition().parts)
         if size > most:
             raise ValueError(
                 f"size must be at most the number of records of the data set, {most}, got {size} for {run!r}"
             )
-        _set_checked_fields(self, mechanism=run, size=size)
+        _set_mechanism_fields(self, mechanism=run, size=size)
 
     def _to_canonical(self) -> tuple[Mechanism, int]:
         if not isinstance(self.mechanism, Mechanism):
@@ -169,10 +169,10 @@ class Group(Derived):
             return self.mechanism._to_canonical()
         if isinstance(self.mechanism, Group) and self.mechanism.size * self.size <= MOST_RECORDS:
             return Group(self.mechanism.mechanism, self.mechanism.size * self.size)._to_canonical()
-        return scale_sensitivity(self.mechanism, self.size) or self, 1
+        return scale_sensitivity_to_group(self.mechanism, self.size) or self, 1
 
 
-def _count_most_records(parts: Parts) -> float:
+def _count_largest_group(parts: Parts) -> float:
     """Returns the size of the largest group in a data set of the declared size; infinity if no size is declared."""
     most = math.inf
     for mechanism, _ in parts:
@@ -180,7 +180,7 @@ def _count_most_records(parts: Parts) -> float:
             continue
         if isinstance(mechanism, Derived):
             each = mechanism.size if isinstance(mechanism, Group) else 1
-            most = min(most, _count_most_records(mechanism.parts) // each)
+            most = min(most, _count_largest_group(mechanism.parts) // each)
         else:
             most = min(most, mechanism.dataset_size)  # type: ignore[attr-defined]
     return most
@@ -191,7 +191,9 @@ def group_composition(run: Composition, size: int) -> Composition:
     size = _check.count("size", size, most=MOST_RECORDS)
     if size == 1:
         return run
-    own = [part for part in run.parts if scale_sensitivity(part[0], size) or _has_own_group_bound(part[0], size)]
+    own = [
+        part for part in run.parts if scale_sensitivity_to_group(part[0], size) or _has_own_group_bound(part[0], size)
+    ]
     rest = Composition(part for part in run.parts if part not in own)
     made = Composition((Group(mechanism, size), count) for mechanism, count in own)
     return made + Composition(((Group(rest, size), 1),)) if rest else made
@@ -209,23 +211,23 @@ def _has_own_group_bound(mechanism: Mechanism, size: int) -> bool:
     return False
 
 
-def scale_sensitivity(mechanism: Mechanism, size: int) -> Mechanism | None:
+def scale_sensitivity_to_group(mechanism: Mechanism, size: int) -> Mechanism | None:
     """Returns the mechanism with the same noise and ``size`` times the sensitivity; None if this library has none."""
     match mechanism:
         case m.Gaussian(sigma):
-            return m.Gaussian(_divide_noise(sigma, size))
+            return m.Gaussian(_divide_noise_by_group(sigma, size))
         case m.Laplace(scale):
-            return m.Laplace(_divide_noise(scale, size))
+            return m.Laplace(_divide_noise_by_group(scale, size))
         case m.DiscreteGaussian(sigma, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return m.DiscreteGaussian(sigma, sensitivity * size)
         case m.DiscreteLaplace(scale, sensitivity) if sensitivity * size <= _check.MAX_COUNT:
             return m.DiscreteLaplace(scale, sensitivity * size)
         case m.TreeAggregation(sigma, steps, own):  # the group moves each level by ``size`` at most
-            return m.TreeAggregation(_divide_noise(sigma, size), steps, own)
+            return m.TreeAggregation(_divide_noise_by_group(sigma, size), steps, own)
     return None
 
 
-def _divide_noise(noise: float, size: int) -> float:
+def _divide_noise_by_group(noise: float, size: int) -> float:
     """Returns ``noise / size``, rounded down, so that the account never assumes too much noise."""
     found = noise / size
     if Fraction(found) * size > Fraction(noise):

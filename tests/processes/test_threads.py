@@ -12,7 +12,7 @@ import pytest
 from together import THREADS, alone, together
 
 import tightdp as dp
-from tightdp.accounting.running_accounts.shared_state import SharedState
+from tightdp.accounting.running_accounts.shared_state import SharedAccountState
 from tightdp.release.noise import Philox
 
 STEP = dp.Gaussian(100.0)
@@ -108,7 +108,7 @@ def test_an_odometer_misses_nothing():
 
 def test_one_thread_at_a_time_is_inside_a_step():
     """Held up within a step, a thread holds the others up: deterministic, where races are likely."""
-    ledger, inside, go_on, entered = SharedState(0, ""), threading.Event(), threading.Event(), threading.Event()
+    ledger, inside, go_on, entered = SharedAccountState(0, ""), threading.Event(), threading.Event(), threading.Event()
 
     def first(state):
         inside.set()
@@ -132,7 +132,7 @@ def test_one_thread_at_a_time_is_inside_a_step():
 
 def test_a_step_within_a_step_loses_neither():
     """As when a signal handler or a finaliser records something."""
-    ledger, calls = SharedState((), ""), []
+    ledger, calls = SharedAccountState((), ""), []
 
     def outer(state):
         calls.append(state)
@@ -146,7 +146,7 @@ def test_a_step_within_a_step_loses_neither():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, dp.BudgetExceeded])
 def test_an_interrupted_step_changes_nothing_and_holds_nobody_up(error):
-    ledger = SharedState(0, "")
+    ledger = SharedAccountState(0, "")
 
     def step(state):
         raise error

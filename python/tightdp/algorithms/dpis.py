@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._support import _check
-from ..accounting.numerics.root import bracket_crossing
+from ..accounting.numerics.root import bracket_monotone_crossing
 from ..accounting.questions.calibration import calibrate
 from ..composition import Composition
 from ..gate.budget import FilterBudget, FixedPlan, Target, resolve_noise_from_budget
@@ -301,7 +301,7 @@ class DPISEpochSettings:
             # No epoch takes more than an equal part of what is left, so every later epoch can spend as much.
             return self.steps * max(now + later * then, (1 + later) * now) <= left
 
-        _, sigma = bracket_crossing(
+        _, sigma = bracket_monotone_crossing(
             lambda sigma: not is_dpis_noise_affordable(sigma), 1.0, 1e-4, most=2 * self.largest_noise
         )
         return sigma / share

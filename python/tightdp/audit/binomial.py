@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..accounting.numerics.root import bracket_crossing
+from ..accounting.numerics.root import bracket_monotone_crossing
 
 TAIL_ERROR = 1e-7
 """Bound on the relative error of ``binomial_tail_probability``. Three log-gammas of up to n log n, each within 4 ulp,
@@ -83,7 +83,7 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     if successes == 0:
         return 0.0
     most = successes / trials
-    return bracket_crossing(
+    return bracket_monotone_crossing(
         lambda p: binomial_tail_probability(successes, trials, p) * (1 + TAIL_ERROR) <= error, most, 1e-15, most
     )[0]
 

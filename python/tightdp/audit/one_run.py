@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._support import _check
-from ..accounting.numerics.root import bracket_crossing
+from ..accounting.numerics.root import bracket_monotone_crossing
 from ..release.noise import SecureRandom
 from .binomial import MOST_TRIALS, TAIL_ERROR, binomial_tail_probability, log_binomial_pmf
 from .paired_audit import convert_attack_scores
@@ -157,7 +157,7 @@ def epsilon_from_guesses(canaries: int, guesses: int, correct: int, *, delta: fl
     if p_value(canaries, guesses, correct, 0.0, delta) > error:
         return 0.0
     refuted = partial(p_value, canaries, guesses, correct, delta=delta)
-    return bracket_crossing(lambda epsilon: refuted(epsilon) <= error, _LARGEST, 1e-15, _LARGEST)[0]
+    return bracket_monotone_crossing(lambda epsilon: refuted(epsilon) <= error, _LARGEST, 1e-15, _LARGEST)[0]
 
 
 def coins(canaries: int) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from .._support import _check
 from ..accounting.questions.calibration import calibrate
-from ..accounting.running_accounts.costs import GaussianCap
+from ..accounting.running_accounts.costs import GaussianFilterCosts
 from ..accounting.running_accounts.filters import CappedFilter, PrivacyFilter
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
@@ -93,7 +93,7 @@ class Caps(CappedFilter):
 
     def __init__(self, gaussian: float, others: Iterable[tuple[Mechanism, int]] = ()) -> None:
         parts = [(mechanism, count) for mechanism, count in others if count]
-        super().__init__(GaussianCap(gaussian * (1 + ROUNDING / 2)), parts)
+        super().__init__(GaussianFilterCosts(gaussian * (1 + ROUNDING / 2)), parts)
         total = [(Gaussian((gaussian * (1 + ROUNDING)) ** -0.5), 1)] if gaussian > 0 else []
         self._charge = Composition([*parts, *total])
 

@@ -12,7 +12,7 @@ from typing import Any
 from .._support import _check
 from .._support.strict_json import parse_json, read_json_object, read_json_value
 from ..accounting.running_accounts.accountant import Accountant
-from ..accounting.running_accounts.costs import RenyiOrder
+from ..accounting.running_accounts.costs import RenyiFilterCosts
 from ..accounting.running_accounts.filters import PrivacyFilter
 from ..composition import Composable
 from ..options import Neighbors
@@ -53,7 +53,7 @@ class LedgerBudget:
     ) -> LedgerBudget:
         """Returns the budget for the arguments of ``Ledger.create``. If no Renyi order was given, one is fixed here."""
         made = PrivacyFilter(epsilon, delta, expected=expected, **rules)
-        rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiOrder) else None
+        rules["order"] = 1 + made._family.c if isinstance(made._family, RenyiFilterCosts) else None
         others = rules.pop("others")
         rules["others"] = None if others is None else write_ledger_account(others, 1, made.neighbors)
         return cls(dataset, made.epsilon, made.delta, identity=secrets.token_hex(16), **rules)

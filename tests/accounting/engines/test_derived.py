@@ -10,7 +10,7 @@ from effort import bounded
 
 import tightdp as dp
 from tightdp.accounting.engines.renyi.moments import bound_renyi_moment
-from tightdp.accounting.pairs.largest import largest_loss
+from tightdp.accounting.pairs.largest import largest_privacy_loss
 from tightdp.accounting.pairs.repetitions import build_repetitions
 
 SHAPES = [1.0, 0.0, -0.5, 3.0, "poisson"]
@@ -120,7 +120,7 @@ def test_papernot_and_steinke_corollary_3():
     """The best of e-DP runs is (2 + eta) e-DP, and no curve of it exceeds that."""
     for eps, mean, eta in ((1.0, 1000.0, 0.0), (1.0, 1000.0, 1.0), (1.0, 1000.0, 0.5), (1.0, 100.0, 2.0)):
         run = dp.RepeatAndSelect(dp.Laplace(1 / eps), mean, eta)
-        assert largest_loss(run._to_composition(), "add_or_remove") == pytest.approx((2 + eta) * eps, rel=1e-12)
+        assert largest_privacy_loss(run._to_composition(), "add_or_remove") == pytest.approx((2 + eta) * eps, rel=1e-12)
         assert eps < run.epsilon(1e-10).upper <= (2 + eta) * eps * (1 + 1e-12)
 
 

@@ -36,7 +36,7 @@ class Host:
         return array
 
     def compose(self, *arguments):
-        return spectral.compose_by_transforms(self, *arguments)
+        return spectral.compose_prv_by_transforms(self, *arguments)
 
 
 def asked(run, where=None, neighbors="add_or_remove", eps_error=0.01, delta_error=1e-10, max_bytes=1 << 32):
@@ -184,9 +184,9 @@ def test_sums_of_many_cells_stay_within_the_roundings_they_count():
 
 @pytest.mark.parametrize("power", [11, 12, 16, 20])
 def test_transforms_meet_half_of_their_bound(power):
-    forward, inverse = spectral.measure_transform_errors(np, 1 << power)
-    assert 0 < forward <= spectral.transform_rounding_bound(1 << power) / 2
-    assert 0 < inverse <= spectral.transform_rounding_bound(1 << power) / 2
+    forward, inverse = spectral.measure_prv_transform_errors(np, 1 << power)
+    assert 0 < forward <= spectral.bound_prv_transform_rounding(1 << power) / 2
+    assert 0 < inverse <= spectral.bound_prv_transform_rounding(1 << power) / 2
 
 
 def broken(error, direction):

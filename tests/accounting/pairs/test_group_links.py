@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.composition import sort_parts
+from tightdp.composition import sort_composition_parts
 
 ndtr = np.vectorize(lambda t: 0.5 * math.erfc(-t / math.sqrt(2)))
 
@@ -183,11 +183,13 @@ def test_relations_that_keep_the_number_of_records_have_one_pair_at_every_link(r
 
 def test_parts_of_links_are_in_their_order():
     """What engines remember is asked for by its canonical parts."""
-    from tightdp.accounting.pairs.neighbors import remove_records
+    from tightdp.accounting.pairs.neighbors import translate_parts_to_fewer_records
 
     run = (dp.TruncatedPoissonSampled(dp.Gaussian(1.0), 0.5, 2, 4) + dp.Laplace(2.0) * 3).parts
     for gone, count in ((0, 4), (1, 3)):
-        found = remove_records(run, gone)
-        assert found == sort_parts(found)
+        found = translate_parts_to_fewer_records(run, gone)
+        assert found == sort_composition_parts(found)
         assert (dp.TruncatedPoissonSampled(dp.Gaussian(1.0), 0.5, 2, count), 1) in found
-    assert (dp.PoissonSampled(dp.Gaussian(1.0), 0.5), 1) in remove_records(run, 2)  # two records are never cut to two
+    assert (dp.PoissonSampled(dp.Gaussian(1.0), 0.5), 1) in translate_parts_to_fewer_records(
+        run, 2
+    )  # two records are never cut to two

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import tightdp as dp
-from tightdp.complete_pairs import LossTable, build_pair_from_below
+from tightdp.complete_pairs import LossTable, build_complete_pair_below
 
 
 def gaussian_loss(points=1 << 12, **options):
@@ -92,7 +92,7 @@ def test_a_pair_below_what_is_known_of_two_curves(table, infinity, share, down, 
     scale = np.sum(p * np.exp(-y))
     y = y + max(math.log(scale), 0.0)  # Q's masses add up to 1 at most
     low, high = y - down, y + up
-    found = build_pair_from_below(LossTable(low, p, infinity), LossTable(high, p, 0.0), 0.0, 1e-9)
+    found = build_complete_pair_below(LossTable(low, p, infinity), LossTable(high, p, 0.0), 0.0, 1e-9)
     losses, masses, q = found.losses, found.masses, found.q_masses
     assert (np.diff(losses) > 0).all() and (masses > 0).all() and found.slack <= 1e-9 + 1e-13
     assert math.fsum((*masses, infinity)) <= 1 + 1e-14 and math.fsum((*q, found.hidden)) <= 1 + 1e-9

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.pairs.orders import unite_orders
+from tightdp.accounting.pairs.orders import unite_orders_of_pair
 
 EPSILONS = [-1.0, 0.0, 0.2, 0.8, 2.0]
 
@@ -106,7 +106,7 @@ def test_tables_of_many_losses():
     masses = np.exp(-((y - mu**2 / 2) ** 2) / (2 * mu**2))
     masses /= masses.sum()
     one = dp.PrivacyLoss.from_pmf(y, masses, relation="any", loss_error=1e-3)
-    joined = unite_orders(one.dominating)
+    joined = unite_orders_of_pair(one.dominating)
     assert joined.infinity == joined.hidden and len(joined.losses) <= 4001
     assert joined.losses == pytest.approx(-joined.losses[::-1], abs=1e-12)
     for run in (1, 10):

@@ -4,7 +4,7 @@ import math
 import pytest
 
 import tightdp as dp
-from tightdp.accounting.numerics.root import find_boundary
+from tightdp.accounting.numerics.root import find_monotone_boundary
 
 
 def training(sigma, q=0.01, steps=1000):
@@ -195,14 +195,14 @@ def test_boundary_finds_the_zero_of_a_line_whatever_slope_is_guessed(at, shape, 
         count += 1
         return shape * 2 * (math.log(x) - math.log(at))
 
-    found = find_boundary(gap, 1.0, shape * wrong, 1e-15, 1e15, 1e-9)
+    found = find_monotone_boundary(gap, 1.0, shape * wrong, 1e-15, 1e15, 1e-9)
     assert gap(found) <= 0 and found == pytest.approx(at, rel=2e-9) and count < 40
 
 
 def test_boundary_of_a_step():
-    found = find_boundary(lambda x: math.inf if x < 3.0 else -math.inf, 1.0, -1.0, 1e-9, 1e9, 1e-9)
+    found = find_monotone_boundary(lambda x: math.inf if x < 3.0 else -math.inf, 1.0, -1.0, 1e-9, 1e9, 1e-9)
     assert 3.0 <= found <= 3.0 * (1 + 2e-9)
-    assert find_boundary(lambda x: 1.0, 1.0, -1.0, 1e-9, 1e9, 1e-9) is None
+    assert find_monotone_boundary(lambda x: 1.0, 1.0, -1.0, 1e-9, 1e9, 1e-9) is None
 
 
 SLOW = {

@@ -223,9 +223,9 @@ def test_an_account_keeps_the_curve_of_a_group(monkeypatch):
 
 def test_a_result_that_a_budget_cuts_short_is_not_kept():
     from tightdp import _core
-    from tightdp.accounting.numerics.work import KeptResults
+    from tightdp.accounting.numerics.work import WorkCache
 
-    kept = KeptResults(2)
+    kept = WorkCache(2)
     with _core.Budget(1000):
         assert kept.find_or_compute("a", lambda: _core.work_charge(2000)) is False
     assert kept.find_or_compute("a", lambda: _core.work_charge(2000)) is True

@@ -9,7 +9,7 @@ import pytest
 import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.fixed_size import engine
-from tightdp.accounting.engines.fixed_size.kernels import Side, bound_fixed_size_masses_below, list_epsilons_of_cells
+from tightdp.accounting.engines.fixed_size.kernels import Side, bound_fixed_size_masses_below, list_fixed_size_epsilons
 from tightdp.accounting.pairs.neighbors import translate_parts_to_replacement
 
 SIGMA, Q, STEPS = 1.0, 0.01, 1000
@@ -154,7 +154,7 @@ def test_two_steps_of_two_pairs_by_quadrature():
 def test_a_law_from_below_is_below_its_pair_and_near_it(unknown):
     """Also where the curve's values are known up to an error that drowns its tail."""
     q, mu, n, h = 0.2, 1.0, 2000, 0.003
-    at = list_epsilons_of_cells(n, h)
+    at = list_fixed_size_epsilons(n, h)
     right, left = (Side(np.maximum(f(q, mu, at) - unknown, 0), f(q, mu, at) + unknown) for f in (removing, adding))
     masses, losses = bound_fixed_size_masses_below(right, left, h), np.arange(-n, n + 1) * h
     for epsilon in (4.0, 5.0, 5.9):

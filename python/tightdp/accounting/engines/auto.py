@@ -15,22 +15,22 @@ from typing import NamedTuple
 
 from ..._core import Budget, work_spent
 from ...bound import Bound, ContradictionError
-from ...composition import FEW_PARTS, Parts, sort_parts
+from ...composition import FEW_PARTS, Parts, sort_composition_parts
 from ...losses import PrivacyLoss
 from ...mechanisms import ZCDP
 from ...options import Direction
 from ...selections_and_groups import Derived, Group
 from ..numerics.outward import INF, TINY, expm1
-from ..numerics.work import KeptResults, share_work, share_work_apart, try_to_spend_work
+from ..numerics.work import WorkCache, share_work_in_new_context, share_work_of_question, try_to_spend_work
 from ..pairs import known_curve
 from ..pairs.dominating import list_dominating_compositions
-from ..pairs.hull import dominating_loss
+from ..pairs.hull import build_dominating_loss
 from ..pairs.inclusion_probability import inclusion_probability
-from ..pairs.kinds import has_any_type
+from ..pairs.kinds import has_mechanism_of_type
 from ..pairs.known_curve import Ask, KnownCurve, narrow_by_known_curve
 from ..pairs.largest import bound_largest_loss, largest_loss_within_delta
 from ..pairs.members import has_no_privacy_loss, list_class_members
-from ..pairs.neighbors import remove_records
+from ..pairs.neighbors import translate_parts_to_fewer_records
 from . import allocation, closed_form, contour, derived, fallback, fixed_size, grid, participations, prv, renyi
 from .engine_interface import Engine, Request
 
@@ -91,9 +91,9 @@ def ask_engines_for_delta(
 
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. If some parts are repeated runs or groups, all parts share their results."""
-    if not has_any_type(question.parts, Derived):
+    if not has_mechanism_of_type(question.parts, Derived):
         return _ask_engines_with_known_points(engine, question)
-    with share_work():
+    with share_work_of_question():
         return _ask_engines_with_known_points(engine, question)
 
 
@@ -190,7 +190,7 @@ def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: 
     # Each link has one record fewer than the link before. The links must be in the order in which a probability passes
     # them, which begins with the smallest data set for removals and with the largest one for additions.
     links = [
-        _ask_engines_about_run(remove_records(mechanism.parts, gone), direction, request)
+        _ask_engines_about_run(translate_parts_to_fewer_records(mechanism.parts, gone), direction, request)
         for gone in range(mechanism.size)
     ]
     return links if direction == "add" else links[::-1]
@@ -198,7 +198,7 @@ def _ask_engines_about_links(mechanism: Derived, direction: Direction, request: 
 
 def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -> derived.KnownRun:
     """Returns the known curves of ``run``. They are computed once for all parts of a question."""
-    with share_work() as kept:
+    with share_work_of_question() as kept:
         key = run, direction, request
         if key not in kept:
             kept[key] = _build_run_from_engines(*key)
@@ -209,13 +209,13 @@ def _ask_engines_about_run(run: Parts, direction: Direction, request: Request) -
 def _list_compositions_to_ask(parts: Parts, direction: Direction, request: Request) -> Iterator[Parts]:
     """Yields compositions that dominate ``parts``, beginning with those that take little work."""
     yield from list_dominating_compositions(parts)
-    if has_any_type(parts, Derived) and _get_single_derived_mechanism(parts) is None:
+    if has_mechanism_of_type(parts, Derived) and _get_single_derived_mechanism(parts) is None:
         mechanisms = tuple(mechanism for mechanism, _ in parts if isinstance(mechanism, Derived))
         losses = _ask_engines_for_dominating_losses(mechanisms, direction, request)
         yield from list_dominating_compositions(parts, losses.__getitem__)
 
 
-_CURVES: KeptResults[list[list[tuple[float, float]]]] = KeptResults(16)
+_CURVES: WorkCache[list[list[tuple[float, float]]]] = WorkCache(16)
 """Whole curves of the repeated runs and groups of a composition. They are kept for accounts that grow and are asked
 again."""
 
@@ -224,7 +224,7 @@ def _ask_engines_for_dominating_losses(
     mechanisms: tuple[Derived, ...], direction: Direction, request: Request
 ) -> dict[Derived, PrivacyLoss]:
     """Returns a privacy loss for each repeated run and each group of a composition, whose pair dominates it."""
-    with share_work() as shared:
+    with share_work_of_question() as shared:
         depth = shared.get("depth", 0) + 1  # an inner curve has a smaller budget than the outer one
         side: Direction = "remove" if all(mechanism.symmetric for mechanism in mechanisms) else direction
         key = "curves", mechanisms, side, request
@@ -232,12 +232,12 @@ def _ask_engines_for_dominating_losses(
             units = _WHOLE_CURVE // len(mechanisms) // _DEEPER ** (depth - 1)
 
             def ask_engines_for_curves() -> list[list[tuple[float, float]]]:
-                with share_work_apart({"depth": depth}):
+                with share_work_in_new_context({"depth": depth}):
                     return [_ask_engines_for_points(mechanism, side, request, units) for mechanism in mechanisms]
 
             shared[key] = _CURVES.find_or_compute((*key, depth), ask_engines_for_curves)
     return {
-        mechanism: dominating_loss(points, bound_largest_loss(((mechanism, 1),), direction), direction)
+        mechanism: build_dominating_loss(points, bound_largest_loss(((mechanism, 1),), direction), direction)
         for mechanism, points in zip(mechanisms, shared[key], strict=True)
     }
 
@@ -327,7 +327,9 @@ def _sort_parts_for_engine(engine: Engine, parts: Parts) -> Parts:
     The grid engine and the contour engine get the parts as they are. The grid engine continues from the last shorter
     run, and the contour engine sorts the parts itself.
     """
-    return parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_parts(parts)
+    return (
+        parts if len(parts) <= FEW_PARTS or engine in (grid.ENGINE, contour.ENGINE) else sort_composition_parts(parts)
+    )
 
 
 def _get_single_derived_mechanism(parts: Parts) -> Derived | None:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from ..._core import contour_delta, contour_epsilon
 from ...composition import FEW_PARTS
 from ...mechanisms import Gaussian, PoissonSampled
-from ..pairs.kinds import cache_by_composition, has_any_type
+from ..pairs.kinds import cache_by_composition, has_mechanism_of_type
 from ..pairs.replacement import ReplacedGaussian
 from .engine_interface import DEFAULT, Bound, Direction, Parts, Request
 
@@ -111,8 +111,8 @@ def _collect_contour_losses(parts: Parts) -> _Losses | str:
             return f"it serves Gaussian and PoissonSampled(Gaussian), not {mechanism!r}"
         if not LEAST <= sigma <= MOST:
             return f"it serves noise multipliers in [{LEAST:g}, {MOST:g}], not {mechanism!r}"
-    replaced = has_any_type(parts, ReplacedGaussian)
-    if replaced and has_any_type(parts, PoissonSampled):
+    replaced = has_mechanism_of_type(parts, ReplacedGaussian)
+    if replaced and has_mechanism_of_type(parts, PoissonSampled):
         return "its pairs are all of one relation"
     if len(parts) > FEW_PARTS:
         sampled.sort()

@@ -1,1 +1,1 @@
-"""Arithmetic rounded outward, and the boundary of a monotone condition."""
+"""Arithmetic on ranges that is rounded outward, root finding, and the budget of work of a question."""

@@ -11,7 +11,7 @@ _LONGEST = math.log(8.0)
 """Longest step in log x until there are points on both sides of the boundary."""
 
 
-def bracket_crossing(
+def bracket_monotone_crossing(
     above: Callable[[float], bool], high: float, tolerance: float, most: float = math.inf
 ) -> tuple[float, float]:
     """Returns two numbers, low and high, such that ``above`` changes from True to False between them.
@@ -33,7 +33,7 @@ def bracket_crossing(
     return low, high
 
 
-def find_boundary(
+def find_monotone_boundary(
     gap: Callable[[float], float],
     start: float,
     slope: float,
@@ -69,7 +69,7 @@ def find_boundary(
                 return None
         if good is not None and bad is not None and abs(good[0] - bad[0]) <= tolerance:
             return min(max(math.exp(good[0]), low), high)
-        following = _step_by_secant(previous or (good if bad is here else bad), here, slope, tolerance)
+        following = _step_to_boundary_by_secant(previous or (good if bad is here else bad), here, slope, tolerance)
         if good is not None and bad is not None:
             inside = min(good[0], bad[0]), max(good[0], bad[0])
             if not inside[0] < following < inside[1] or stalled > 2:
@@ -83,7 +83,7 @@ def find_boundary(
     return None if good is None else min(max(math.exp(good[0]), low), high)
 
 
-def _step_by_secant(
+def _step_to_boundary_by_secant(
     before: tuple[float, float] | None, here: tuple[float, float], slope: float, tolerance: float
 ) -> float:
     """Returns the log x at which the line through two points (log x, gap) has the value -tolerance / 2.

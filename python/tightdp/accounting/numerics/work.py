@@ -22,7 +22,7 @@ def try_to_spend_work(units: int) -> bool:
     return work_charge(0) and work_charge(units)
 
 
-class KeptResults(Generic[T]):
+class WorkCache(Generic[T]):
     """A cache of the results of long computations, from one question to the next.
 
     No answer depends on what is in the cache. A question that uses a cached result is charged with the work that
@@ -51,7 +51,7 @@ class KeptResults(Generic[T]):
 
 
 @contextmanager
-def share_work() -> Iterator[dict[Hashable, Any]]:
+def share_work_of_question() -> Iterator[dict[Hashable, Any]]:
     """Gives all parts of one question the same dictionary of results, which is dropped when the question ends.
 
     No answer depends on another question. Inside of another such context, this one yields the dictionary of the outer
@@ -61,12 +61,12 @@ def share_work() -> Iterator[dict[Hashable, Any]]:
     if outer is not None:
         yield outer
         return
-    with share_work_apart({}) as kept:
+    with share_work_in_new_context({}) as kept:
         yield kept
 
 
 @contextmanager
-def share_work_apart(kept: dict[Hashable, Any]) -> Iterator[dict[Hashable, Any]]:
+def share_work_in_new_context(kept: dict[Hashable, Any]) -> Iterator[dict[Hashable, Any]]:
     """Makes ``kept`` the dictionary of results inside of this context, whatever contexts are around it."""
     token = _SHARED.set(kept)
     try:

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable
 
 from ... import mechanisms as m
-from ...composition import Parts, sort_parts
+from ...composition import Parts, sort_composition_parts
 from ...selections_and_groups import Derived, Group
 from ..numerics.outward import Range, exp, sqrt, widen_up
 from .groups import build_group_mixture
-from .kinds import has_any_type
+from .kinds import has_mechanism_of_type
 from .largest import bound_largest_loss
 from .neighbors import translate_to_replacement
 from .replacement import Replaced
@@ -36,21 +36,21 @@ def list_dominating_compositions(
     repeated run or a group. Without it, a repeated run or group with a finite largest loss is dominated by the class of
     all mechanisms with no larger loss (derived.md section 3).
     """
-    if not has_any_type(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
+    if not has_mechanism_of_type(parts, m.DiscreteGaussian, m.DiscreteGaussianVector, Derived):
         return ()
     found: dict[m.Mechanism, int] = {}
     gained = False
     for mechanism, count in parts:
         others = _find_dominating_parts(mechanism)
         if others is None and isinstance(mechanism, Derived):
-            others = (of_derived(mechanism),) if of_derived else _bound_by_largest_loss(mechanism)
+            others = (of_derived(mechanism),) if of_derived else _find_class_dominating_derived(mechanism)
         gained = gained or others is not None
         for other in others or (mechanism,):
             found[other] = found.get(other, 0) + count
-    return (sort_parts(tuple(found.items())),) if gained else ()
+    return (sort_composition_parts(tuple(found.items())),) if gained else ()
 
 
-def _bound_by_largest_loss(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
+def _find_class_dominating_derived(mechanism: Derived) -> tuple[m.Mechanism, ...] | None:
     """Returns the class of all mechanisms with no larger loss than ``mechanism``; None if its losses are unbounded."""
     largest = bound_largest_loss(((mechanism, 1),), "remove")
     return (m.PureDP(largest),) if largest < math.inf else None
@@ -67,9 +67,9 @@ def _find_dominating_parts(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | 
             mixed = build_group_mixture(inner, size, up=True)
             return None if mixed is None else (mixed,)
         case m.DiscreteGaussian(sigma, sensitivity) if sigma > _MOST_SIGMA:
-            return _bound_discrete_gaussian(sigma, sensitivity, 1)
+            return _find_parts_dominating_discrete_gaussian(sigma, sensitivity, 1)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
-            return _bound_discrete_gaussian(sigma, sensitivity, dimensions)
+            return _find_parts_dominating_discrete_gaussian(sigma, sensitivity, dimensions)
         case m.PoissonSampled(inner, q):
             if inside := _find_dominating_parts(inner):
                 return m.PoissonSampled(inside[0], q), inside[1]
@@ -79,7 +79,7 @@ def _find_dominating_parts(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...] | 
     return None
 
 
-def _bound_discrete_gaussian(
+def _find_parts_dominating_discrete_gaussian(
     sigma: float, sensitivity: float, dimensions: int
 ) -> tuple[m.Mechanism, m.Mechanism] | None:
     """Returns a Gaussian and a failure that together dominate discrete Gaussian noise (discrete.md section 2).

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ... import mechanisms as m
-from ...selections_and_groups import scale_sensitivity
+from ...selections_and_groups import scale_sensitivity_to_group
 from ..numerics.work import try_to_spend_work
 from .replacement import Replaced, ReplacedGaussian
 
@@ -25,12 +25,12 @@ _Shifts = tuple[tuple[float, float], ...]
 """Pairs of a shift that one record causes, in units of the sensitivity, and its probability. One of the shifts is 0."""
 
 
-def find_dominated_mechanism(mechanism: m.Mechanism, size: int) -> m.Mechanism:
+def find_mechanism_below_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
     """Returns a mechanism that the group of ``size`` records dominates.
 
     If no better one is known, it is ``mechanism`` itself, for a single record.
     """
-    return build_group_mixture(mechanism, size, up=False) or scale_sensitivity(mechanism, size) or mechanism
+    return build_group_mixture(mechanism, size, up=False) or scale_sensitivity_to_group(mechanism, size) or mechanism
 
 
 def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechanism | None:
@@ -40,12 +40,12 @@ def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechan
     """
     match mechanism:
         case m.PoissonSampled(m.Gaussian(sigma), q) if q < 1:
-            return _build_mixture_of_sum(sigma, ((0.0, 1 - q), (1.0, q)), size, up)
+            return _build_mixture_of_group(sigma, ((0.0, 1 - q), (1.0, q)), size, up)
         case m.MixtureOfGaussians(sigma, norms, shares):
-            return _build_mixture_of_sum(sigma, tuple(zip(norms, shares, strict=True)), size, up)
+            return _build_mixture_of_group(sigma, tuple(zip(norms, shares, strict=True)), size, up)
         case m.PoissonSampled(m.MixtureOfGaussians(sigma, norms, shares), q):
             drawn = tuple((norm, q * share) for norm, share in zip(norms, shares, strict=True))
-            return _build_mixture_of_sum(sigma, ((0.0, 1 - q), *drawn), size, up)
+            return _build_mixture_of_group(sigma, ((0.0, 1 - q), *drawn), size, up)
         case ReplacedGaussian(sigma, q):
             inner = build_group_mixture(m.PoissonSampled(m.Gaussian(sigma), q), size, up)
             return Replaced(inner) if inner else None
@@ -55,7 +55,7 @@ def build_group_mixture(mechanism: m.Mechanism, size: int, up: bool) -> m.Mechan
     return None
 
 
-def _build_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
+def _build_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
     """Returns the mixture of the sum of ``size`` records.
 
     Returns None if the mixture has too many components, or takes more work than the budget of a question allows.
@@ -63,16 +63,16 @@ def _build_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> m.
     most = min((len(one) - 1) * size + 1, _MOST)
     if not try_to_spend_work(_UNITS * len(one) * min(size, _MOST) * most // 2):  # charged even if the result is cached
         return None
-    return _compute_mixture_of_sum(sigma, one, size, up)
+    return _compute_mixture_of_group(sigma, one, size, up)
 
 
 @lru_cache(maxsize=64)
-def _compute_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
+def _compute_mixture_of_group(sigma: float, one: _Shifts, size: int, up: bool) -> m.MixtureOfGaussians | None:
     """Returns the mixture of the sum of ``size`` records; None if it has too many components.
 
     Its upper tails are at least (``up``), or at most, those of the exact mixture.
     """
-    sums = _sum_over_records(one, size)
+    sums = _sum_shifts_of_group(one, size)
     if sums is None:
         return None
     found: dict[float, float] = {}
@@ -80,7 +80,7 @@ def _compute_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> 
     for exact, p in sorted(sums.items(), reverse=True):
         share = min(max(p * (1 + _MARGIN), _LEAST) if up else p * (1 - _MARGIN), left)
         if share >= _LEAST and exact > 0:
-            shift = _round_shift(exact, up)
+            shift = _round_shift_of_group(exact, up)
             found[shift] = found.get(shift, 0.0) + share
             left -= share
     if left > 0:
@@ -90,7 +90,7 @@ def _compute_mixture_of_sum(sigma: float, one: _Shifts, size: int, up: bool) -> 
     return m.MixtureOfGaussians(sigma, tuple(found), tuple(found.values()))
 
 
-def _sum_over_records(one: _Shifts, size: int) -> dict[Fraction, float] | None:
+def _sum_shifts_of_group(one: _Shifts, size: int) -> dict[Fraction, float] | None:
     """Returns the distribution of the sum of ``size`` records, with probabilities that are rounded to nearest.
 
     Returns None if the sum has too many values, or too large ones.
@@ -116,7 +116,7 @@ _LARGEST = 1e300
 """Largest sum of shifts that is accepted, well below the largest double."""
 
 
-def _round_shift(exact: Fraction, up: bool) -> float:
+def _round_shift_of_group(exact: Fraction, up: bool) -> float:
     """Returns the positive number ``exact``, rounded upward to a double if ``up``, or else downward."""
     near = float(exact)
     if up and near < exact:

@@ -29,7 +29,7 @@ class Point(NamedTuple):
     value: Fraction
 
 
-def build_lower_hull(points: Iterable[Point]) -> list[Point]:
+def build_lower_hull_of_curve(points: Iterable[Point]) -> list[Point]:
     """Returns the corners of the lower convex hull of points with ascending x.
 
     Points above an earlier corner are first lowered to its height, so the hull never rises.
@@ -38,29 +38,29 @@ def build_lower_hull(points: Iterable[Point]) -> list[Point]:
     for point in points:
         if hull and point.value > hull[-1].value:
             point = point._replace(value=hull[-1].value)
-        while len(hull) > 1 and compute_slope(hull[-2], hull[-1]) >= compute_slope(hull[-1], point):
+        while len(hull) > 1 and compute_slope_of_hull(hull[-2], hull[-1]) >= compute_slope_of_hull(hull[-1], point):
             hull.pop()
         hull.append(point)
     return hull
 
 
-def compute_slope(one: Point, other: Point) -> Fraction:
+def compute_slope_of_hull(one: Point, other: Point) -> Fraction:
     """Returns the exact slope of the line through two points."""
     return (other.value - one.value) / (other.x - one.x)
 
 
-def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
+def build_dominating_loss(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
     """Returns a loss whose pair, in ``direction``, dominates every pair with a curve at or below ``points``.
 
     A point is an x > 0 with an upper bound of delta(log x). ``largest`` bounds the loss in both orders of the pair.
     """
     at = [Point(-math.inf, Fraction(0), Fraction(1))]
     if largest < _FARTHEST:  # the curve is 1 - x for x <= e^-largest, and 0 for x >= e^largest
-        at.append(_make_point(widen_down(math.exp(-largest), 2 * _ULP), 0.0))
-        at.append(_make_point(widen_up(math.exp(largest), 2 * _ULP), 0.0))
-    at += [_make_point(x, value) for x, value in points]
-    hull = build_lower_hull(sorted(at, key=lambda point: (point.x, point.value)))
-    slopes = [compute_slope(*pair) for pair in pairwise(hull)] + [Fraction(0)]
+        at.append(_make_hull_point(widen_down(math.exp(-largest), 2 * _ULP), 0.0))
+        at.append(_make_hull_point(widen_up(math.exp(largest), 2 * _ULP), 0.0))
+    at += [_make_hull_point(x, value) for x, value in points]
+    hull = build_lower_hull_of_curve(sorted(at, key=lambda point: (point.x, point.value)))
+    slopes = [compute_slope_of_hull(*pair) for pair in pairwise(hull)] + [Fraction(0)]
     infinity, hidden = hull[-1].value, 1 + slopes[0]
     atoms: list[tuple[float, Fraction, Fraction]] = []
     for point, (before, behind) in zip(hull[1:], pairwise(slopes), strict=True):
@@ -78,8 +78,8 @@ def dominating_loss(points: Iterable[tuple[float, float]], largest: float, direc
     return PrivacyLoss(
         tuple(losses),
         tuple(float(p) for _, p, _ in atoms),
-        min(_round_up_to_double(infinity), 1.0),
-        min(_round_up_to_double(hidden), 1.0),
+        min(_round_mass_up(infinity), 1.0),
+        min(_round_mass_up(hidden), 1.0),
         "any",
         loss_error=error,
     )
@@ -89,11 +89,12 @@ _FARTHEST = 300.0
 """Largest loss that the hull takes into account. Both e^300 and its square are finite doubles."""
 
 
-def _make_point(x: float, value: float) -> Point:
+def _make_hull_point(x: float, value: float) -> Point:
     """Returns the point (x, value), raised to 1 - x if ``value`` is smaller: no pair has a curve below 1 - x."""
     return Point(math.log(x), Fraction(x), max(Fraction(value), 1 - Fraction(x)))
 
 
-def _round_up_to_double(exact: Fraction) -> float:
+def _round_mass_up(exact: Fraction) -> float:
+    """Returns the smallest double that is at least ``exact``, up to one rounding."""
     found = float(exact)
     return math.nextafter(found, math.inf) if Fraction(found) < exact else found

@@ -18,12 +18,12 @@ def inclusion_probability(parts: Parts) -> float:
 
     delta(0) is at most this probability, under every relation.
     """
-    return _group_probability(parts, 1)
+    return _group_inclusion_probability(parts, 1)
 
 
-def _group_probability(parts: Parts, size: int) -> float:
+def _group_inclusion_probability(parts: Parts, size: int) -> float:
     """Returns an upper bound of the probability that any of ``size`` records is in any sample of ``parts``."""
-    shares = [(_group_probability_in_release(mechanism, size), count) for mechanism, count in parts]
+    shares = [(_group_inclusion_probability_in_release(mechanism, size), count) for mechanism, count in parts]
     if any(share >= 1 for share, _ in shares):
         return 1.0
     # Every question calls this function, so it uses floats, which are faster than ranges. All terms have the same sign,
@@ -32,24 +32,24 @@ def _group_probability(parts: Parts, size: int) -> float:
     return min(-math.expm1(missed * (1 + _ROUNDED)) * (1 + _ROUNDED), 1.0)
 
 
-def _group_probability_in_release(mechanism: Mechanism, size: int) -> float:
+def _group_inclusion_probability_in_release(mechanism: Mechanism, size: int) -> float:
     """Returns an upper bound of the probability that any of ``size`` records is in the sample of one release."""
     match mechanism:
         case Replaced(inner) | Zeroed(inner):
-            return _group_probability_in_release(inner, size)
+            return _group_inclusion_probability_in_release(inner, size)
         case Group(run, inside):
-            return _group_probability(run._to_composition().parts, size * inside)
+            return _group_inclusion_probability(run._to_composition().parts, size * inside)
         case RepeatAndSelect(run, mean):
-            return min((Range(_group_probability(run._to_composition().parts, size)) * mean).hi, 1.0)
+            return min((Range(_group_inclusion_probability(run._to_composition().parts, size)) * mean).hi, 1.0)
     if size == 1:
-        return _record_probability(mechanism)
-    anyone = min((Range(_record_probability(mechanism)) * size).hi, 1.0)
-    if (q := _independent_probability(mechanism)) < 1:
+        return _record_inclusion_probability(mechanism)
+    anyone = min((Range(_record_inclusion_probability(mechanism)) * size).hi, 1.0)
+    if (q := _independent_inclusion_probability(mechanism)) < 1:
         return min(anyone, (-expm1(size * log1p(-Range(q)))).hi)
     return anyone
 
 
-def _independent_probability(mechanism: Mechanism) -> float:
+def _independent_inclusion_probability(mechanism: Mechanism) -> float:
     """Returns the inclusion probability of each record if records are drawn independently, and 1 if they are not."""
     match mechanism:
         case m.PoissonSampled(_, q) | m.TruncatedPoissonSampled(_, q) | ReplacedGaussian(_, q) | ReplacedClass(_, _, q):
@@ -57,11 +57,11 @@ def _independent_probability(mechanism: Mechanism) -> float:
     return 1.0
 
 
-def _record_probability(mechanism: Mechanism) -> float:
+def _record_inclusion_probability(mechanism: Mechanism) -> float:
     """Returns an upper bound of the probability that a given record is in the sample of one release."""
     match mechanism:
         case m.PoissonSampled(inner, q):
-            share = _record_probability(inner)
+            share = _record_inclusion_probability(inner)
             return q if share == 1 else min((Range(q) * share).hi, 1.0)
         case m.TruncatedPoissonSampled(_, q) | ReplacedGaussian(_, q) | ReplacedClass(_, _, q):
             return q

@@ -42,6 +42,6 @@ def list_mechanism_types(parts: Parts) -> frozenset[type]:
     return frozenset(found)
 
 
-def has_any_type(parts: Parts, *some: type[Mechanism]) -> bool:
+def has_mechanism_of_type(parts: Parts, *some: type[Mechanism]) -> bool:
     """Tells whether a part, or a mechanism that a part samples or allocates, is an instance of one of these types."""
     return not list_mechanism_types(parts).isdisjoint(some)

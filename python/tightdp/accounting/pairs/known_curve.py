@@ -75,18 +75,21 @@ class KnownCurve:
         for a, _, above in left:
             for b, _, below in right:  # the chord between a and b is above the curve
                 if below < high:
-                    share = _compute_fall(epsilon, b) / _compute_fall(a, b)
+                    share = _compute_fall_of_curve(epsilon, b) / _compute_fall_of_curve(a, b)
                     high = min(high, (below + (Range(above) - below) * Range(0.0, min(share.hi, 1.0))).hi)
         for i, (b, lower, _) in enumerate(left):  # a chord is below the curve where it is extended beyond its ends
             for a, _, above in left[:i]:
                 if lower > low:
                     low = max(
-                        low, (lower - (Range(above) - lower) * (expm1(Range(epsilon) - b) / _compute_fall(a, b))).lo
+                        low,
+                        (
+                            lower - (Range(above) - lower) * (expm1(Range(epsilon) - b) / _compute_fall_of_curve(a, b))
+                        ).lo,
                     )
         for i, (a, lower, _) in enumerate(right):
             for b, _, above in right[i + 1 :]:
                 if lower > above:
-                    rise = _compute_fall(epsilon, a) / expm1(Range(b) - a)
+                    rise = _compute_fall_of_curve(epsilon, a) / expm1(Range(b) - a)
                     low = max(low, (lower + (Range(lower) - above) * Range(max(rise.lo, 0.0), rise.hi)).lo)
         return low, high
 
@@ -99,26 +102,30 @@ class KnownCurve:
                 low = max(low, b)
                 for a, _, above in points[:i]:  # the chord from a to b, extended to the right, is below the curve
                     room = (Range(lower) - delta) / (Range(above) - lower) if above > lower else Range(0.0)
-                    low = max(low, (b + log1p(Range(max(room.lo, 0.0)) * _compute_fall(a, b))).lo)
+                    low = max(low, (b + log1p(Range(max(room.lo, 0.0)) * _compute_fall_of_curve(a, b))).lo)
             if upper <= delta:
                 high = min(high, max(b, 0.0))
                 for a, _, above in points[:i]:
                     if above > delta:
                         share = (Range(delta) - upper) / (Range(above) - upper)
-                        high = min(high, max((b + log1p(-Range(max(share.lo, 0.0)) * _compute_fall(a, b))).hi, 0.0))
+                        high = min(
+                            high, max((b + log1p(-Range(max(share.lo, 0.0)) * _compute_fall_of_curve(a, b))).hi, 0.0)
+                        )
         return low, high
 
     def _sort_points(self) -> list[tuple[float, float, float]]:
+        """Returns the known points, each as epsilon, lower and upper bound of delta, with ascending epsilons."""
         return sorted((epsilon, *ends) for epsilon, ends in self._points.items())
 
     def _split_points(
         self, epsilon: float
     ) -> tuple[list[tuple[float, float, float]], list[tuple[float, float, float]]]:
+        """Returns the known points to the left and to the right of ``epsilon``."""
         points = self._sort_points()
         return [p for p in points if p[0] < epsilon], [p for p in points if p[0] > epsilon]
 
 
-def _compute_fall(a: float, b: float) -> Range:
+def _compute_fall_of_curve(a: float, b: float) -> Range:
     """Returns 1 - e^(a - b) for a < b."""
     return -expm1(Range(a) - b) if a > -INF else Range(1.0)
 
@@ -134,14 +141,14 @@ def narrow_by_known_curve(
     """
     take = {"delta": known.add, "epsilon": known.add_inverse}
     follows = {"delta": known.delta, "epsilon": known.epsilon}[curve]
-    beside = {"delta": _choose_points_for_delta, "epsilon": _choose_points_for_epsilon}[curve]
+    beside = {"delta": _choose_curve_points_for_delta, "epsilon": _choose_curve_points_for_epsilon}[curve]
 
-    def intersect_ends() -> tuple[float, float]:
+    def intersect_with_known_curve() -> tuple[float, float]:
         low, high = follows(at)
         return max(low, found.lower), min(high, found.upper)
 
     take[curve](at, found.lower, found.upper)
-    low, high = intersect_ends()
+    low, high = intersect_with_known_curve()
     idle = 0
     with Budget(_SHARE * work + _SPARE):
         for step in _STEPS if asks else ():
@@ -151,7 +158,7 @@ def narrow_by_known_curve(
             for other, there in beside(step, at, low, high):
                 answer = asks[other](there)
                 take[other](there, answer.lower, answer.upper)
-            low, high = intersect_ends()
+            low, high = intersect_with_known_curve()
             idle = 0 if (low, high) != before else idle + 1
     if (low, high) == (found.lower, found.upper):
         return found
@@ -169,7 +176,7 @@ _UNITS = 10**6
 """Work units for combining the known points in one step of the search. There are about a dozen points."""
 
 
-def _choose_points_for_delta(step: str, epsilon: float, low: float, high: float) -> Points:
+def _choose_curve_points_for_delta(step: str, epsilon: float, low: float, high: float) -> Points:
     """Returns the points of a step that may narrow an interval of delta(epsilon)."""
     if step in _INSIDE:
         inside = _INSIDE[step](max(low, _LEAST), high)
@@ -178,7 +185,7 @@ def _choose_points_for_delta(step: str, epsilon: float, low: float, high: float)
     return [("delta", there)] if abs(there) < _FAR and there != epsilon else []
 
 
-def _choose_points_for_epsilon(step: str, delta: float, low: float, high: float) -> Points:
+def _choose_curve_points_for_epsilon(step: str, delta: float, low: float, high: float) -> Points:
     """Returns the points of a step that may narrow an interval of epsilon(delta)."""
     if step in _INSIDE:
         most = high if high < INF else min(4 * low + 1, _FAR)

@@ -14,10 +14,10 @@ from ...selections_and_groups import POISSON, Derived, Group, RepeatAndSelect
 from ..numerics.outward import INF, Range, expm1, log, log1p
 from .members import has_no_privacy_loss
 from .neighbors import translate_parts_to_replacement
-from .replacement import Replaced, ReplacedClass, Zeroed, bracket_losses
+from .replacement import Replaced, ReplacedClass, Zeroed, bracket_replaced_losses
 
 
-def largest_loss(run: Composition, neighbors: Neighbors) -> float:
+def largest_privacy_loss(run: Composition, neighbors: Neighbors) -> float:
     """Returns an upper bound of the largest loss under a neighbouring relation; infinite if losses are unbounded."""
     return bound_largest_loss(
         translate_parts_to_replacement(run.parts) if neighbors == "replace" else run.parts, "remove"
@@ -33,7 +33,7 @@ def bound_largest_loss(parts: Parts, direction: Direction) -> float:
     return total.hi
 
 
-def attained_loss(parts: Parts) -> float:
+def attained_largest_loss(parts: Parts) -> float:
     """Returns a lower bound of the largest loss. It is 0 unless every mechanism is known to attain its largest loss."""
     if not all(isinstance(mechanism, _ATTAINED) for mechanism, _ in parts):
         return 0.0
@@ -48,19 +48,19 @@ _ATTAINED = (m.PureDP, m.Laplace, m.DiscreteLaplace, m.BoundedRange, m.Randomize
 record."""
 
 
-def is_unbounded(parts: Parts, direction: Direction) -> bool:
+def is_largest_loss_unbounded(parts: Parts, direction: Direction) -> bool:
     """Tells whether the losses are known to be unbounded or infinite. False means that this is not known."""
-    return any(_is_gaussian(mechanism, direction) for mechanism, _ in parts)
+    return any(_has_unbounded_gaussian_loss(mechanism, direction) for mechanism, _ in parts)
 
 
-def _is_gaussian(mechanism: m.Mechanism, direction: Direction) -> bool:
+def _has_unbounded_gaussian_loss(mechanism: m.Mechanism, direction: Direction) -> bool:
     """Tells whether ``mechanism`` is Gaussian noise, whose losses are unbounded.
 
     For a Poisson sample the answer is True in the direction "remove" only, because no loss of adding a record exceeds
     -log(1 - q), where q is the sampling probability.
     """
     if isinstance(mechanism, m.PoissonSampled) and direction == "remove":
-        return _is_gaussian(mechanism.mechanism, direction)
+        return _has_unbounded_gaussian_loss(mechanism.mechanism, direction)
     return isinstance(mechanism, (m.Gaussian, m.DiscreteGaussian))
 
 
@@ -74,7 +74,7 @@ def largest_loss_within_delta(parts: Parts, delta: float) -> float:
     for mechanism, count in parts:
         if isinstance(mechanism, m.ApproximateDP):
             with localcontext(_FLOOR):
-                kept *= _raise_to_power(1 - Decimal(mechanism.nominal_delta), count)
+                kept *= _raise_kept_probability_to_power(1 - Decimal(mechanism.nominal_delta), count)
     if _CEILING.subtract(Decimal(1), kept) > Decimal(delta):
         return INF
     sure = ((m.PureDP(one.nominal_epsilon) if isinstance(one, m.ApproximateDP) else one, n) for one, n in parts)
@@ -84,7 +84,7 @@ def largest_loss_within_delta(parts: Parts, delta: float) -> float:
 _FLOOR, _CEILING = Context(prec=60, rounding=ROUND_FLOOR), Context(prec=60, rounding=ROUND_CEILING)
 
 
-def _raise_to_power(base: Decimal, count: int) -> Decimal:
+def _raise_kept_probability_to_power(base: Decimal, count: int) -> Decimal:
     """Returns base^count, with every product rounded as the current decimal context says."""
     found = Decimal(1)
     while count:
@@ -118,7 +118,7 @@ def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
         case m.PureDP():
             return Range(mechanism.nominal_epsilon)
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            return max((loss for loss, _ in bracket_losses(mechanism)[1].positive), key=lambda loss: loss.hi)
+            return max((loss for loss, _ in bracket_replaced_losses(mechanism)[1].positive), key=lambda loss: loss.hi)
         case m.Laplace(scale):
             return 1 / Range(scale)
         case m.DiscreteLaplace(scale, sensitivity):
@@ -133,9 +133,9 @@ def _bound_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
                 log1p(-Range(p)) + log(Range(buckets)) - log(Range(p)) + Range(0.0, 1e-300)
             )  # log1p(x) <= log x + 1/x
         case m.PoissonSampled(inner, q):
-            return _bound_sampled_loss(_bound_loss_of_mechanism(inner), Range(q))
+            return _bound_loss_of_sample(_bound_loss_of_mechanism(inner), Range(q))
         case Derived():
-            return _bound_derived_loss(mechanism, _bound_loss_of_mechanism)
+            return _bound_loss_of_derived(mechanism, _bound_loss_of_mechanism)
         case Replaced(inner) | Zeroed(inner):  # zeroing exchanges the record for one that contributes nothing
             return _bound_loss_when_replaced(inner)
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # in either order
@@ -161,15 +161,15 @@ def _bound_loss_when_replaced(mechanism: m.Mechanism) -> Range:
     """
     match mechanism:
         case m.FixedSizeSampled(inner, size, total):
-            return _bound_sampled_loss(_bound_loss_when_replaced(inner), Range(size) / total)
+            return _bound_loss_of_sample(_bound_loss_when_replaced(inner), Range(size) / total)
         case m.RandomizedResponse() | PrivacyLoss():
             return _bound_loss_of_mechanism(mechanism)
         case Derived():
-            return _bound_derived_loss(mechanism, _bound_loss_when_replaced)
+            return _bound_loss_of_derived(mechanism, _bound_loss_when_replaced)
     return 2 * _bound_loss_of_mechanism(mechanism)
 
 
-def _bound_derived_loss(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
+def _bound_loss_of_derived(mechanism: Derived, of: Callable[[m.Mechanism], Range]) -> Range:
     """Returns a range of the largest loss of a group or a selection. ``of`` bounds the loss of each inner mechanism.
 
     A group of n records is a chain of n neighbours, whose losses add up. A selection adds its gain to the loss of a run
@@ -186,7 +186,7 @@ def _bound_derived_loss(mechanism: Derived, of: Callable[[m.Mechanism], Range]) 
     return loss * (Range(float(mechanism.shape)) + 2)
 
 
-def _bound_sampled_loss(loss: Range, q: Range) -> Range:
+def _bound_loss_of_sample(loss: Range, q: Range) -> Range:
     """Returns a range of log(1 + q (e^loss - 1)), which is at most ``loss``."""
     grown = expm1(loss)
     if math.isinf(loss.hi) or math.isinf(grown.hi):

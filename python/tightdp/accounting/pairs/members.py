@@ -19,8 +19,8 @@ from ...composition import Parts
 from ...options import ADDED, EVERY
 from ...selections_and_groups import Derived, Group, RepeatAndSelect
 from ..numerics.outward import Range, expm1, log, sqrt
-from .groups import find_dominated_mechanism
-from .kinds import has_any_type
+from .groups import find_mechanism_below_group
+from .kinds import has_mechanism_of_type
 from .neighbors import translate_to_replacement
 from .replacement import Replaced, Zeroed
 
@@ -48,7 +48,7 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
 
     The largest of their lower bounds counts. If every mechanism attains its pair, ``parts`` is the only member.
     """
-    if not has_any_type(parts, *_LOOSE):
+    if not has_mechanism_of_type(parts, *_LOOSE):
         return (parts,)
     if len(parts) == 1 and parts[0][1] == 1:
         alone = parts[0][0]
@@ -86,7 +86,7 @@ def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
     """
     if isinstance(mechanism, m.ZCDP):  # the engine "renyi" finds the best member with two outputs
         return True
-    if is_or_wraps(mechanism, m.ZCDP, m.DiscreteGaussianVector):
+    if is_or_wraps_mechanism(mechanism, m.ZCDP, m.DiscreteGaussianVector):
         return False
     if isinstance(mechanism, Replaced):
         return isinstance(mechanism.mechanism, m.FixedSizeSampled)
@@ -96,7 +96,7 @@ def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
 _LOOSE = m.BoundedRange, m.ZCDP, m.DiscreteGaussianVector, Derived
 
 
-def is_or_wraps(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
+def is_or_wraps_mechanism(mechanism: m.Mechanism, *kind: type[m.Mechanism]) -> bool:
     """Tells whether ``mechanism`` is of one of these kinds, or samples, allocates or translates one that is."""
     inner = mechanism
     while not isinstance(inner, kind) and hasattr(inner, "mechanism"):
@@ -126,7 +126,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
         case Group(_, size):
             found = _list_members_of_run(mechanism.parts)
             return tuple(
-                tuple((find_dominated_mechanism(one, size), count) for one, count in member) for member in found
+                tuple((find_mechanism_below_group(one, size), count) for one, count in member) for member in found
             )
         case RepeatAndSelect():  # one run
             return _list_members_of_run(mechanism.parts)
@@ -144,7 +144,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             | m.TruncatedPoissonSampled(inner)
             | m.FixedSizeSampled(inner)
             | m.RandomAllocation(inner)
-        ) if is_or_wraps(inner, *_LOOSE):
+        ) if is_or_wraps_mechanism(inner, *_LOOSE):
             # Only the first part of a member is sampled. Leaving out its other parts reveals no more.
             firsts = [member[0][0] for member in _list_members_of_mechanism(inner) if member]
             return tuple(((replace(mechanism, mechanism=first), 1),) for first in firsts) or ((),)
@@ -171,7 +171,7 @@ def list_dominated_samples(mechanism: m.Mechanism) -> tuple[m.Mechanism, ...]:
     served = [i for i, shift in enumerate(shifts) if shift > 0 and mixture.noise_multiplier / shift < _LARGEST_NOISE]
     if not served:
         return ()
-    tails = [*accumulate(mixture.probabilities[::-1])][::-1]  # chance of this shift or a larger one, to choose by
+    tails = [*accumulate(mixture.probabilities[::-1])][::-1]  # probabilities of each shift or a larger one
     likely = sorted(served[1:], key=lambda i: -tails[i] * (shifts[i] / shifts[-1]) ** 2)[: _MOST_SAMPLES - 1]
     return tuple(_build_dominated_sample(mixture, share, i) for i in (*likely, served[0]))
 
@@ -185,11 +185,11 @@ def _build_dominated_sample(mixture: m.MixtureOfGaussians, share: float, index: 
 
 
 _MOST_SAMPLES = 4
-"""Number of samples that stand for a mixture from below."""
+"""Largest number of samples whose lower bounds are tried for a mixture."""
 _SCALED = 1 - 2.0**-40
 """Factor that covers the scaling of the probabilities of a mixture to a sum of 1, and the rounding of their sum."""
 _LARGEST_NOISE = 1e300
-"""Largest noise multiplier of such a sample: larger ones are close to the end of the doubles."""
+"""Largest noise multiplier of a dominated sample. Larger ones would be close to the largest double."""
 
 
 def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
@@ -201,7 +201,9 @@ def list_zcdp_members(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
 
 def select_revealing_parts(parts: Parts) -> Parts:
     """Returns the parts that reveal something."""
-    if not has_any_type(parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, Derived):
+    if not has_mechanism_of_type(
+        parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, Derived
+    ):
         return parts
     return tuple(part for part in parts if not has_no_privacy_loss(part[0]))
 

@@ -17,7 +17,7 @@ from ...composition import Composition, Parts
 from ...losses import PrivacyLoss
 from ...options import EVERY, NEIGHBORS, Neighbors
 from ...selections_and_groups import Derived
-from .kinds import cache_by_composition, has_any_type
+from .kinds import cache_by_composition, has_mechanism_of_type
 from .replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed
 
 
@@ -47,21 +47,23 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
     """
     match mechanism:
         case m.Gaussian(sigma):
-            return m.Gaussian(_divide_by_two(sigma))
+            return m.Gaussian(_divide_noise_by_two(sigma))
         case m.Laplace(scale):
-            return m.Laplace(_divide_by_two(scale))
+            return m.Laplace(_divide_noise_by_two(scale))
         case m.PureDP():
-            return ReplacedClass(_require_finite_double(mechanism.nominal_epsilon), 0.0)
+            return ReplacedClass(_require_finite_replacement(mechanism.nominal_epsilon), 0.0)
         case m.ApproximateDP():
-            return ReplacedClass(_require_finite_double(mechanism.nominal_epsilon), mechanism.nominal_delta)
+            return ReplacedClass(_require_finite_replacement(mechanism.nominal_epsilon), mechanism.nominal_delta)
         case m.PoissonSampled(m.PureDP() | m.ApproximateDP() as inner, q):
-            return ReplacedClass(_require_finite_double(inner.nominal_epsilon), getattr(inner, "nominal_delta", 0.0), q)
+            return ReplacedClass(
+                _require_finite_replacement(inner.nominal_epsilon), getattr(inner, "nominal_delta", 0.0), q
+            )
         case m.PoissonSampled(m.Gaussian(sigma), q):
-            return ReplacedGaussian(sigma, q) if q < 1 else m.Gaussian(_divide_by_two(sigma))
+            return ReplacedGaussian(sigma, q) if q < 1 else m.Gaussian(_divide_noise_by_two(sigma))
         case m.BoundedRange(eta):
-            return m.BoundedRange(_multiply_by_two(eta))
+            return m.BoundedRange(_multiply_parameter_by_two(eta))
         case m.ZCDP(rho, xi):
-            _multiply_by_two(_multiply_by_two(max(rho, xi)))
+            _multiply_parameter_by_two(_multiply_parameter_by_two(max(rho, xi)))
             return Replaced(mechanism)
         case m.DiscreteGaussianVector() | m.MixtureOfGaussians() | m.TruncatedPoissonSampled():
             return Replaced(mechanism)
@@ -89,10 +91,11 @@ def translate_parts_to_zeroing(parts: Parts) -> Parts:
     A record that contributes nothing has the effect of no record, unless the size of a sample depends on the number of
     records (docs/theory/mixtures.md section 4).
     """
-    return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _expand_trees(parts))
+    return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _expand_tree_aggregations(parts))
 
 
 def _translate_to_zeroing(mechanism: m.Mechanism) -> m.Mechanism:
+    """Returns the mechanism whose pairs are those of ``mechanism`` under "replace_special"."""
     if isinstance(mechanism, Derived):
         return replace_inner_run(mechanism, translate_parts_to_zeroing(mechanism.parts))
     kinds = m.FixedSizeSampled, m.TruncatedPoissonSampled, m.SampledWithReplacement
@@ -104,34 +107,37 @@ def replace_inner_run(mechanism: Derived, parts: Parts) -> Derived:
     return replace(mechanism, mechanism=Composition(parts))  # type: ignore[type-var]
 
 
-def remove_records(parts: Parts, gone: int) -> Parts:
+def translate_parts_to_fewer_records(parts: Parts, gone: int) -> Parts:
     """Returns the same run on data sets with ``gone`` fewer records. Inside of a group, it is ``gone`` fewer groups.
 
     In a chain of neighbours, where each data set has one record fewer than the one before, this is the run after
     ``gone`` steps.
     """
-    return Composition((_remove_records_of_mechanism(mechanism, gone), count) for mechanism, count in parts).parts
+    return Composition((_translate_to_fewer_records(mechanism, gone), count) for mechanism, count in parts).parts
 
 
-def _remove_records_of_mechanism(mechanism: m.Mechanism, gone: int) -> m.Mechanism:
+def _translate_to_fewer_records(mechanism: m.Mechanism, gone: int) -> m.Mechanism:
+    """Returns the same mechanism on data sets with ``gone`` fewer records."""
     if mechanism.any_size:
         return mechanism
     if isinstance(mechanism, Derived):
-        return replace_inner_run(mechanism, remove_records(mechanism.parts, gone * getattr(mechanism, "size", 1)))
+        return replace_inner_run(
+            mechanism, translate_parts_to_fewer_records(mechanism.parts, gone * getattr(mechanism, "size", 1))
+        )
     return replace(mechanism, dataset_size=mechanism.dataset_size - gone)  # type: ignore[attr-defined, type-var]
 
 
 def translate_parts_to_replacement(parts: Parts) -> Parts:
     """Returns all parts translated to "replace"."""
-    return tuple((translate_to_replacement(mechanism), count) for mechanism, count in _expand_trees(parts))
+    return tuple((translate_to_replacement(mechanism), count) for mechanism, count in _expand_tree_aggregations(parts))
 
 
-def _expand_trees(parts: Parts) -> Parts:
+def _expand_tree_aggregations(parts: Parts) -> Parts:
     """Returns the parts with each tree aggregation replaced by Gaussians.
 
     They have the tree's pair if the other records keep their steps (docs/theory/closed-forms.md section 6).
     """
-    if not has_any_type(parts, m.TreeAggregation):
+    if not has_mechanism_of_type(parts, m.TreeAggregation):
         return parts
     return Composition(
         (mechanism.gaussians[0], count * mechanism.gaussians[1])
@@ -141,7 +147,7 @@ def _expand_trees(parts: Parts) -> Parts:
     ).parts
 
 
-def _divide_by_two(sigma: float) -> float:
+def _divide_noise_by_two(sigma: float) -> float:
     """Returns sigma / 2, at least the smallest positive double. It is exact unless it underflows.
 
     If it underflows, every answer is infinite.
@@ -149,12 +155,12 @@ def _divide_by_two(sigma: float) -> float:
     return max(sigma / 2, math.ulp(0.0))
 
 
-def _multiply_by_two(x: float) -> float:
+def _multiply_parameter_by_two(x: float) -> float:
     """Returns twice ``x``. Raises ValueError if it is infinite."""
     return _check.real("twice the parameter of a mechanism, as neighbors='replace' needs,", 2 * x)
 
 
-def _require_finite_double(x: float) -> float:
+def _require_finite_replacement(x: float) -> float:
     """Returns ``x`` itself. Raises ValueError if twice ``x`` is infinite."""
-    _multiply_by_two(x)
+    _multiply_parameter_by_two(x)
     return x

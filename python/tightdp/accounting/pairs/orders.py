@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...complete_pairs import TOLERANCE, CompletePair
 from ..numerics.outward import widen_up
-from .hull import Point, build_lower_hull, compute_slope
+from .hull import Point, build_lower_hull_of_curve, compute_slope_of_hull
 
 MOST_NODES = 2000
 """Largest number of nodes of the dominating curve. Each exact slope between two of them takes some ten microseconds."""
@@ -29,15 +29,15 @@ _Array = NDArray[np.float64]
 
 
 @lru_cache(maxsize=64)
-def unite_orders(given: CompletePair) -> CompletePair:
+def unite_orders_of_pair(given: CompletePair) -> CompletePair:
     """Returns a symmetric pair whose curve is at least the curves of (P, Q) and of (Q, P) at every epsilon."""
     losses = given.losses
     # An error of a loss is a relative error of its mass under Q, and of all masses that are computed from it.
     unsure = math.expm1(given.slack) + given.relative
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [
-        _NodeCurve(losses, given.masses, given.infinity, nodes),
-        _NodeCurve(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
+        _CurveAtNodes(losses, given.masses, given.infinity, nodes),
+        _CurveAtNodes(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
     ]
     over = curves[0].at - curves[1].at
     between = np.flatnonzero(over[:-1] * over[1:] < 0)
@@ -51,10 +51,10 @@ def unite_orders(given: CompletePair) -> CompletePair:
     if len(at) > MOST_NODES:
         kept = np.unique(np.linspace(0, len(at) - 1, MOST_NODES).astype(np.intp))
         at, values = at[kept], values[kept]
-    return _mirror_hull(*_keep_separated_points(at, np.minimum(values, 1.0)), given.slack)
+    return _mirror_hull_of_pair(*_keep_separated_curve_points(at, np.minimum(values, 1.0)), given.slack)
 
 
-def _keep_separated_points(at: _Array, values: _Array) -> tuple[_Array, _Array]:
+def _keep_separated_curve_points(at: _Array, values: _Array) -> tuple[_Array, _Array]:
     """Returns the first point, the last one, and points between them that are far enough apart for accurate slopes."""
     kept = [0]
     for j in range(1, len(at)):
@@ -65,7 +65,7 @@ def _keep_separated_points(at: _Array, values: _Array) -> tuple[_Array, _Array]:
     return at[kept], values[kept]
 
 
-class _NodeCurve:
+class _CurveAtNodes:
     """The values of delta at nodes, which are 0 and the absolute values of all losses up to ``_FARTHEST``, ascending.
 
     Each value is the value at the next node plus a positive term, so the sums are accurate.
@@ -87,14 +87,14 @@ class _NodeCurve:
         return found
 
 
-def _mirror_hull(at: _Array, values: _Array, slack: float) -> CompletePair:
+def _mirror_hull_of_pair(at: _Array, values: _Array, slack: float) -> CompletePair:
     """Returns the symmetric pair whose curve at epsilon >= 0 is the lower hull of the points.
 
     Its negative losses are the mirror images of its positive ones, and loss 0 has the rest of the mass.
     """
     rows = zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True)
-    points = build_lower_hull(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
-    slopes = [compute_slope(*pair) for pair in pairwise(points)] + [Fraction(0)]
+    points = build_lower_hull_of_curve(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
+    slopes = [compute_slope_of_hull(*pair) for pair in pairwise(points)] + [Fraction(0)]
     kinks = zip(points[1:], pairwise(slopes), strict=True)
     ahead = [
         (point.epsilon, widen_up(float(point.x * (behind - before)), 2 * _ULP)) for point, (before, behind) in kinks

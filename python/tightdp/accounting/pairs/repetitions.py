@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from ...selections_and_groups import POISSON, RepeatAndSelect
 from ..numerics.outward import INF, Range, exp, expm1, log, log1p, widen_up
-from ..numerics.root import find_boundary
+from ..numerics.root import find_monotone_boundary
 
 _MARGIN = 1e-13
 """Relative margin, larger than the roundings of logarithms with values up to 1e3."""
@@ -47,12 +47,12 @@ class Repetitions:
             return 0.0
         height = _log_expm1(self.odds.hi)
 
-        def compare_curves(epsilon: float) -> float:
+        def compare_gain_to_curve(epsilon: float) -> float:
             found = delta(epsilon)
             return (math.log(found) if found > 0 else -INF) + height - _log_expm1(epsilon) + _MARGIN * (1 + abs(height))
 
         # exp(gain / (eta + 1)) is at most 1/gamma for every curve, so the search ends at log(1/gamma).
-        found = find_boundary(compare_curves, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9)
+        found = find_monotone_boundary(compare_gain_to_curve, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9)
         return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
     def selection_probability(self, share: float) -> Range:
@@ -71,6 +71,7 @@ class Repetitions:
         return self.mean * exp(-(log1p(expm1(self.odds) * share) * (Range(self.eta) + 1)))
 
     def _weigh_odds(self, v: Range) -> Range:
+        """Returns (1 - e^{-eta v}) / eta, or its limit ``v`` if eta is 0."""
         return v if self.eta == 0 else -expm1(-(v * self.eta)) / abs(self.eta) * math.copysign(1.0, self.eta)
 
     @property
@@ -86,10 +87,10 @@ def build_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
     if mechanism.shape == POISSON:
         return Repetitions(mean, True, 0.0, Range(0.0))
     eta = float(mechanism.shape)
-    return Repetitions(mean, False, eta, _solve_odds(eta, mechanism.mean))
+    return Repetitions(mean, False, eta, _solve_odds_of_repetitions(eta, mechanism.mean))
 
 
-def _solve_odds(eta: float, mean: float) -> Range:
+def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
     """Returns l = log(1/gamma), at which eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``. The mean grows with l."""
     if mean == 1:
         return Range(0.0)
@@ -97,7 +98,7 @@ def _solve_odds(eta: float, mean: float) -> Range:
         return log(mean)
     target = math.log(mean)
     low, high = 0.0, 1.0
-    while _log_mean(eta, high).lo < target + _MARGIN and high < 1e300:
+    while _log_mean_of_repetitions(eta, high).lo < target + _MARGIN and high < 1e300:
         high *= 2
     inside = (low, high)  # each of the two searches starts from this interval, because their conditions differ
     for aim in (0, 1):  # the largest l whose mean is surely below ``mean``, then the smallest one surely above it
@@ -106,7 +107,7 @@ def _solve_odds(eta: float, mean: float) -> Range:
             middle = 0.5 * (least + most)
             if not least < middle < most:
                 break
-            found = _log_mean(eta, middle)
+            found = _log_mean_of_repetitions(eta, middle)
             below = found.hi < target - _MARGIN if aim == 0 else found.lo < target + _MARGIN
             least, most = (middle, most) if below else (least, middle)
         if aim == 0:
@@ -116,7 +117,8 @@ def _solve_odds(eta: float, mean: float) -> Range:
     return Range(low, widen_up(high))
 
 
-def _log_mean(eta: float, l: float) -> Range:
+def _log_mean_of_repetitions(eta: float, l: float) -> Range:
+    """Returns the logarithm of the mean number of repetitions, where ``l`` is log(1/gamma)."""
     grown = Range(l) + log(-expm1(-Range(l)))  # log(e^l - 1)
     if eta == 0:
         return grown - log(l)
@@ -126,4 +128,5 @@ def _log_mean(eta: float, l: float) -> Range:
 
 
 def _log_expm1(x: float) -> float:
+    """Returns log(e^x - 1), which is minus infinity at 0."""
     return x + math.log(-math.expm1(-x)) if x > 0 else -INF

@@ -80,7 +80,7 @@ class SymmetricLosses(NamedTuple):
         return [*((-y, log_mass - y) for y, log_mass in reversed(right)), *middle, *right]
 
 
-def bracket_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, SymmetricLosses]:
+def bracket_replaced_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, SymmetricLosses]:
     """Returns the losses of a pair that the exact pair dominates, and of a pair that dominates the exact pair.
 
     These two are the same, unless rounding leaves open which of two formulas holds. In that case a slightly smaller and
@@ -90,10 +90,10 @@ def bracket_losses(pair: ReplacedClass) -> tuple[SymmetricLosses, SymmetricLosse
     t = exp(-e)
     gap = t - Range(d) * (1 + 2 * t)  # >= 0 if and only if delta (2 + E) <= 1, where E = e^epsilon
     if d == 0 or gap.lo > _NEAR * d or gap.hi < -_NEAR * d:
-        found = _compute_losses(e, Range(d), q, narrow=d == 0 or gap.lo > 0)
+        found = _compute_replaced_losses(e, Range(d), q, narrow=d == 0 or gap.lo > 0)
         return found, found
     less, more = (Range(d) * (1 - _FAR), Range(d) * (1 + _FAR)) if t.lo > _TINY else (Range(0.0), d + 4 * t)
-    return _compute_losses(e, less, q, narrow=True), _compute_losses(e, more, q, narrow=False)
+    return _compute_replaced_losses(e, less, q, narrow=True), _compute_replaced_losses(e, more, q, narrow=False)
 
 
 _NEAR, _FAR = 2.0**-40, 2.0**-37
@@ -102,7 +102,7 @@ _NEAR, _FAR = 2.0**-40, 2.0**-37
 _TINY = 1e-300
 
 
-def _compute_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLosses:
+def _compute_replaced_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLosses:
     """Returns the losses from the layers of replace.md section 1, in whose notation the comments here are.
 
     ``narrow`` says that delta (2 + E) <= 1, where E = e^epsilon.
@@ -111,7 +111,7 @@ def _compute_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLoss
     sampled, out = q.lo < 1, 1 - q
     odds = q / out if sampled else Range(0.0)
     if e.hi == 0:
-        return _compute_failure_losses(d, q, odds)
+        return _compute_replaced_failure_losses(d, q, odds)
     low = (1 - d) / (1 + t)  # E s
     positive: list[tuple[Range, Range]] = []
     infinity = q * d
@@ -124,27 +124,27 @@ def _compute_losses(e: Range, d: Range, q: Range, narrow: bool) -> SymmetricLoss
                 positive.append((log1p(odds / t), log(mass)))
             else:
                 infinity += mass
-        loss = log_mixed(e, q) - log_mixed(-e, q) if sampled else 2 * e
+        loss = log_sampled_ratio(e, q) - log_sampled_ratio(-e, q) if sampled else 2 * e
         positive.append((loss, log(share)))
-        zero = log((2 * d * t - expm1(-e)) / (1 + t))  # of 1 - 2s: both 1/E
-        return SymmetricLosses(positive, zero + _log_faint(e, q), infinity)
+        zero = log((2 * d * t - expm1(-e)) / (1 + t))  # the mass 1 - 2s, where P and Q have 1/E
+        return SymmetricLosses(positive, zero + _log_smallest_sampled_ratio(e, q), infinity)
     # P has E up to s, then 1/E up to delta or, if that comes first, to 1 - delta; Q still has nothing.
     half = d.hi < 0.5
     width = (d * (1 + 2 * t) - t if half else 1 - d) / (1 + t)
     first, second = low * (out * t + q), width * (out + q * t)
     if sampled:
-        positive += [(log1p(odds * t), log(second)), (_log_bright(e, odds), log(first))]
+        positive += [(log1p(odds * t), log(second)), (_log_largest_sampled_ratio(e, odds), log(first))]
     else:
         infinity += first + second
     middle = 2 * (0.5 - d) if half else 2 * (d - 0.5)
     if not middle.hi > 0 or not (half or sampled):
         return SymmetricLosses(positive, None, infinity.limit_to(0.0, 1.0))
     return SymmetricLosses(
-        positive, log(middle) + (_log_faint(e, q) if half else log(out)), infinity.limit_to(0.0, 1.0)
+        positive, log(middle) + (_log_smallest_sampled_ratio(e, q) if half else log(out)), infinity.limit_to(0.0, 1.0)
     )
 
 
-def _compute_failure_losses(d: Range, q: Range, odds: Range) -> SymmetricLosses:
+def _compute_replaced_failure_losses(d: Range, q: Range, odds: Range) -> SymmetricLosses:
     """Returns the losses for E = 1, that is epsilon = 0.
 
     P differs from R on a mass of delta, and Q on another mass of delta, as far as the two fit into a mass of 1.
@@ -157,7 +157,7 @@ def _compute_failure_losses(d: Range, q: Range, odds: Range) -> SymmetricLosses:
     return SymmetricLosses([(log1p(odds), log(other))] if other.hi > 0 else [], zero, q * d)
 
 
-def log_mixed(y: Range, q: Number) -> Range:
+def log_sampled_ratio(y: Range, q: Number) -> Range:
     """Returns ln(1 - q + q e^y)."""
     q = as_range(q)
     if y.lo > _LARGE:
@@ -165,12 +165,12 @@ def log_mixed(y: Range, q: Number) -> Range:
     return log1p(q * expm1(y))
 
 
-def _log_faint(e: Range, q: Range) -> Range:
+def _log_smallest_sampled_ratio(e: Range, q: Range) -> Range:
     """Returns ln(1 - q + q e^{-e})."""
-    return log_mixed(-e, q) if q.lo < 1 else -e
+    return log_sampled_ratio(-e, q) if q.lo < 1 else -e
 
 
-def _log_bright(e: Range, odds: Range) -> Range:
+def _log_largest_sampled_ratio(e: Range, odds: Range) -> Range:
     """Returns ln(1 + odds e^e)."""
     return e + log(odds + exp(-e)) if e.lo > _LARGE else log1p(odds * exp(e))
 

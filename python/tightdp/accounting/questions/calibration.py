@@ -17,7 +17,7 @@ from ...composition import Composable, Composition
 from ...mechanisms import Gaussian, PoissonSampled
 from ...options import Options, accept_question_options
 from ..engines.closed_form.gaussian import GaussianCurve
-from ..numerics.root import find_boundary
+from ..numerics.root import find_monotone_boundary
 from .question import Question
 
 if TYPE_CHECKING:
@@ -97,25 +97,30 @@ def calibrate(
     search = _CalibrationSearch(factory, integer, target, delta, asked)
     gap = search.measure_gap
     start = min(max(1.0, low), high)
-    slope = _find_slope(gap if integer else search.measure_rough_gap, start, low, high, integer)
+    slope = _find_slope_of_calibration(gap if integer else search.measure_rough_gap, start, low, high, integer)
     if slope is None:
-        if delta == 0 and gap(start) == math.inf:
-            raise ValueError(
-                f"delta must be > 0 for this factory: at delta=0 no parameter between {low!r} and {high!r} was found "
-                "with a finite epsilon. Gaussian noise, however large, has no guarantee at delta 0"
-            )
-        raise ValueError(
-            f"factory must build something whose epsilon depends on its parameter: at delta={delta!r} it does not "
-            f"between {low!r} and {high!r}"
-        )
+        raise ValueError(_explain_failed_calibration(delta, low, high, infinite=delta == 0 and gap(start) == math.inf))
     if integer:
-        return _search_integers(gap, slope < 0, int(low), int(high), target)
+        return _calibrate_integer(gap, slope < 0, int(low), int(high), target)
     if search.slow:
         start, slope = search.find_rough_boundary(start, slope, low, high)
-    found = find_boundary(gap, start, slope, low, high, search.gap_tolerance)
+    found = find_monotone_boundary(gap, start, slope, low, high, search.gap_tolerance)
     if found is None:
         raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
     return found
+
+
+def _explain_failed_calibration(delta: float, low: float, high: float, infinite: bool) -> str:
+    """Returns the reason why no parameter is found if epsilon is the same at all parameters."""
+    if infinite:
+        return (
+            f"delta must be > 0 for this factory: at delta=0 no parameter between {low!r} and {high!r} was found "
+            "with a finite epsilon. Gaussian noise, however large, has no guarantee at delta 0"
+        )
+    return (
+        f"factory must build something whose epsilon depends on its parameter: at delta={delta!r} it does not "
+        f"between {low!r} and {high!r}"
+    )
 
 
 class _CalibrationSearch:
@@ -136,13 +141,16 @@ class _CalibrationSearch:
         self._rough: dict[float, float] = {}
 
     def measure_gap(self, x: float) -> float:
-        """Returns ``_compare_to_target`` of the bound of the requested width at parameter ``x``."""
+        """Returns the distance from the target of the bound of the requested width at parameter ``x``.
+
+        The distance is that of ``_compare_epsilon_to_calibration_target``.
+        """
         if x not in self._sharp:
             self._sharp[x] = self._bound_at_parameter(self.asked, x)
         return self._compare_bound(self._sharp[x])
 
     def measure_rough_gap(self, x: float) -> float:
-        """Returns ``_compare_to_target`` of a wide bound at ``x`` if wide bounds save time, or else ``measure_gap``."""
+        """Returns the distance of a wide bound from the target, or ``measure_gap`` if that takes no longer."""
         if self.slow is False:
             return self.measure_gap(x)
         if x not in self._rough:
@@ -161,11 +169,12 @@ class _CalibrationSearch:
         return max(_TOLERANCE, _PART * widths[-1]) if self.slow and widths else _TOLERANCE
 
     def _compare_bound(self, bound: Bound | None) -> float:
-        return math.inf if bound is None else _compare_to_target(bound.upper, self.target)
+        """Returns the distance of a bound from the target. It is infinite for None, a parameter that is refused."""
+        return math.inf if bound is None else _compare_epsilon_to_calibration_target(bound.upper, self.target)
 
     def find_rough_boundary(self, start: float, slope: float, low: float, high: float) -> tuple[float, float]:
         """Returns the approximate parameter at which wide bounds meet the target, and the slope of the gap there."""
-        found = find_boundary(self.measure_rough_gap, start, slope, low, high, _NEAR)
+        found = find_monotone_boundary(self.measure_rough_gap, start, slope, low, high, _NEAR)
         if found is None:
             return start, slope
         self.measure_gap(found)  # the width of this bound decides ``gap_tolerance``
@@ -183,6 +192,7 @@ class _CalibrationSearch:
         return (self._rough[one] - self._rough[other]) / math.log(one / other)
 
     def _bound_at_parameter(self, question: Question, x: float) -> Bound | None:
+        """Returns the bound for the mechanism that the factory builds from ``x``, or None if the factory refuses."""
         try:
             built = self.factory(round(x) if self.integer else x)
         except ValueError:
@@ -192,14 +202,16 @@ class _CalibrationSearch:
         return question.replace_composition(built._to_composition()).epsilon(self.delta)
 
 
-def _compare_to_target(upper: float, target: float) -> float:
+def _compare_epsilon_to_calibration_target(upper: float, target: float) -> float:
     """Returns the logarithm of upper / target, which is at most 0 if and only if the target is met."""
     if upper <= target:
         return min(math.log(upper / target), 0.0) if upper > 0 else -math.inf
     return max(math.log(upper / max(target, _FLOOR)), 5e-324) if upper < math.inf else math.inf
 
 
-def _find_slope(gap: Callable[[float], float], start: float, low: float, high: float, integer: bool) -> float | None:
+def _find_slope_of_calibration(
+    gap: Callable[[float], float], start: float, low: float, high: float, integer: bool
+) -> float | None:
     """Returns a guess of the derivative d gap / d log x, with the right sign, from points around ``start``.
 
     The points are ``start`` times and divided by a ratio, which is squared until ``gap`` differs from its value at
@@ -211,46 +223,48 @@ def _find_slope(gap: Callable[[float], float], start: float, low: float, high: f
         if start * ratio <= high:
             above = gap(start * ratio)
             if above != here:
-                return _limit_slope(above - here, ratio)
+                return _limit_slope_of_calibration(above - here, ratio)
         if start / ratio >= low and not integer:
             below = gap(start / ratio)
             if below != here:
-                return _limit_slope(here - below, ratio)
+                return _limit_slope_of_calibration(here - below, ratio)
         ratio *= ratio
     for end in (low, high):  # the last points of the loop may be well inside the range
         if end != start and (there := gap(end)) != here:
-            return _limit_slope((there - here) * (1 if end > start else -1), max(end / start, start / end))
+            return _limit_slope_of_calibration(
+                (there - here) * (1 if end > start else -1), max(end / start, start / end)
+            )
     return None
 
 
-def _limit_slope(rise: float, ratio: float) -> float:
+def _limit_slope_of_calibration(rise: float, ratio: float) -> float:
     """Returns a slope with the sign of ``rise`` and a size between 1/4 and 4, so that a step is neither 0 nor huge."""
     steepness = abs(rise) / math.log(ratio)
     return math.copysign(min(max(steepness, 0.25), 4.0) if math.isfinite(steepness) else 1.0, rise)
 
 
-def _search_integers(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
+def _calibrate_integer(gap: Callable[[float], float], falling: bool, low: int, high: int, target: float) -> int:
     """Returns the boundary among integers: doubles the step from ``low`` until it is passed, and then bisects."""
 
-    def is_before_boundary(n: int) -> bool:  # True if n is on the same side of the boundary as ``low``
+    def is_before_target(n: int) -> bool:  # True if n is on the same side of the boundary as ``low``
         return (gap(n) <= 0) != falling
 
     unmet = f"epsilon={target!r} is not met by any parameter in [{low}, {high}]"
-    if not is_before_boundary(low):
+    if not is_before_target(low):
         if falling:
             return low
         raise ValueError(unmet)
     inside, step = low, 1
-    while inside + step < high and is_before_boundary(inside + step):
+    while inside + step < high and is_before_target(inside + step):
         inside, step = inside + step, 2 * step
     outside = min(inside + step, high)
-    if outside == high and is_before_boundary(high):
+    if outside == high and is_before_target(high):
         if falling:
             raise ValueError(unmet)
         return high
     while outside - inside > 1:
         middle = (inside + outside) // 2
-        inside, outside = (middle, outside) if is_before_boundary(middle) else (inside, middle)
+        inside, outside = (middle, outside) if is_before_target(middle) else (inside, middle)
     return outside if falling else inside
 
 
@@ -289,9 +303,9 @@ def noise_multiplier(
     q = _check.probability("sampling_probability", sampling_probability)
     steps = _check.count("steps", steps)
     asked = Question.from_options(Composition(), **options)
-    gap = partial(_compare_training_to_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
+    gap = partial(_compare_training_to_calibration_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
     start = _estimate_noise_multiplier(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
-    found = find_boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
+    found = find_monotone_boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
     if found is None:
         raise ValueError(
             f"epsilon={target!r} is below every epsilon that can be shown at delta={delta!r} for a noise multiplier "
@@ -305,11 +319,12 @@ _SIGMAS = 1e-4, 1e12
 1e-11 with the largest."""
 
 
-def _compare_training_to_target(
+def _compare_training_to_calibration_target(
     sigma: float, q: float, steps: int, target: float, delta: float, asked: Question
 ) -> float:
+    """Returns the distance of DP-SGD with noise multiplier ``sigma`` from the target."""
     run = PoissonSampled(Gaussian(sigma), q) * steps
-    return _compare_to_target(asked.replace_composition(run).epsilon(delta).upper, target)
+    return _compare_epsilon_to_calibration_target(asked.replace_composition(run).epsilon(delta).upper, target)
 
 
 def _estimate_noise_multiplier(epsilon: float, delta: float, q: float, steps: int) -> float:
@@ -330,8 +345,8 @@ def _estimate_gaussian_mu(epsilon: float, delta: float) -> float:
     epsilon, delta = max(epsilon, _FLOOR), max(delta, _FLOOR)
     start = epsilon / math.sqrt(2 * math.log(1.25 / delta))
 
-    def compare_delta(mu: float) -> float:
+    def compare_gaussian_delta(mu: float) -> float:
         found = GaussianCurve(mu * mu).delta(epsilon).hi
         return (math.log(found) if found > 0 else -800.0) - math.log(delta)
 
-    return find_boundary(compare_delta, start, 2 * math.log(1.25 / delta), 1e-12, 1e12, 1e-3) or start
+    return find_monotone_boundary(compare_gaussian_delta, start, 2 * math.log(1.25 / delta), 1e-12, 1e12, 1e-3) or start

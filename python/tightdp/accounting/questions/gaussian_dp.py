@@ -36,7 +36,7 @@ _UNITS = 10**6
 NAME = "gaussian_dp"
 
 
-def bound_smallest_mu(delta: Callable[[float], Bound], end: float, floor: float) -> Bound:
+def bound_smallest_gaussian_mu(delta: Callable[[float], Bound], end: float, floor: float) -> Bound:
     """Returns bounds of the least mu whose Gaussian has a privacy profile of at least ``delta`` on [0, ``end``].
 
     Epsilons at which ``delta`` is at most ``floor`` are left out.
@@ -45,31 +45,31 @@ def bound_smallest_mu(delta: Callable[[float], Bound], end: float, floor: float)
         return Bound(0.0, 0.0, NAME)
     lower, needed, cells = 0.0, 0.0, list[tuple[float, float, float, Bound]]()
 
-    def evaluate_node(at: float) -> Bound:
+    def bound_mu_at_node(at: float) -> Bound:
         nonlocal lower, needed
         found = delta(at)
         if found.lower > floor:
-            lower = max(lower, _bracket_mu(at, found.lower)[0])
+            lower = max(lower, _bracket_gaussian_mu(at, found.lower)[0])
         if found.upper > floor:
-            needed = max(needed, _bracket_mu(at, found.upper)[1])
+            needed = max(needed, _bracket_gaussian_mu(at, found.upper)[1])
         return found
 
-    def add_cell(a: float, b: float, left: Bound) -> None:
-        top = _bracket_mu(b, left.upper)[1] if left.upper > floor else 0.0
+    def add_cell_of_gaussian_mu(a: float, b: float, left: Bound) -> None:
+        top = _bracket_gaussian_mu(b, left.upper)[1] if left.upper > floor else 0.0
         heapq.heappush(cells, (-top, a, b, left))
 
     reach = end if end < INF else _FAR
     edges = [reach * k / _FIRST for k in range(_FIRST + 1)]
     for a, b in itertools.pairwise(edges):
-        add_cell(a, b, evaluate_node(a))
+        add_cell_of_gaussian_mu(a, b, bound_mu_at_node(a))
     for _ in range(_CELLS):
         top, a, b, left = cells[0]
         middle = 0.5 * (a + b)
         if -top <= needed * (1 + _WIDTH) or not a < middle < b or not try_to_spend_work(_UNITS):
             break
         heapq.heappop(cells)
-        add_cell(a, middle, left)
-        add_cell(middle, b, evaluate_node(middle))
+        add_cell_of_gaussian_mu(a, middle, left)
+        add_cell_of_gaussian_mu(middle, b, bound_mu_at_node(middle))
     upper = max(-cells[0][0], lower) if end < INF else INF
     return Bound(lower, upper, NAME, {"cells": upper - lower} if upper < INF else {})
 
@@ -91,19 +91,19 @@ def split_gaussian_noise(parts: Parts) -> tuple[Range, Parts]:
     return total, tuple(rest)
 
 
-def combine_with_noise(mu_squared: Range, others: Bound) -> Bound:
+def combine_mu_with_noise(mu_squared: Range, others: Bound) -> Bound:
     """Returns bounds of the mu of Gaussian noise composed with ``others``. The squares of their mu add up."""
     noise, high = sqrt(mu_squared), Range(others.upper)
     upper = sqrt(mu_squared + high * high).hi if others.upper < INF else INF
     return Bound(max(noise.lo, others.lower), upper, NAME, others.error_budget)
 
 
-def limit_by_noise(found: Bound, mu_squared: Range) -> Bound:
+def limit_mu_by_noise(found: Bound, mu_squared: Range) -> Bound:
     """Returns ``found`` with its upper end limited to the mu of the noise, which is valid up to any delta."""
     return Bound(found.lower, max(min(found.upper, sqrt(mu_squared).hi), found.lower), NAME, found.error_budget)
 
 
-def _bracket_mu(epsilon: float, delta: float) -> tuple[float, float]:
+def _bracket_gaussian_mu(epsilon: float, delta: float) -> tuple[float, float]:
     """Returns bounds of mu(epsilon, delta), as narrow as the certified curve of a Gaussian allows.
 
     At ``epsilon``, the Gaussian of the lower bound has less than ``delta``, and that of the upper bound has at least

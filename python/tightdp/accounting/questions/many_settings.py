@@ -70,7 +70,7 @@ def epsilon_batch(
     threads = _check.count("threads", threads)
     asked = Question.from_options(Composition(), width=width)
     number = device_probe.parse_cuda_device_number(device)
-    shape, (sigma, q, count, target) = _broadcast_settings(sigma, q, count, target)
+    shape, (sigma, q, count, target) = _broadcast_many_settings(sigma, q, count, target)
     safe = (sigma >= LEAST) & (sigma <= MOST) & (q < 1)
     lower, upper = np.zeros(sigma.size), np.full(sigma.size, np.inf)
     if number is not None:
@@ -89,12 +89,12 @@ def epsilon_batch(
         return asked.replace_composition(run).epsilon(float(target[i]))
 
     rest = np.flatnonzero(~narrow)
-    for i, bound in zip(rest, _ask_in_threads(ask_single_setting, rest, threads), strict=True):
+    for i, bound in zip(rest, _ask_settings_in_threads(ask_single_setting, rest, threads), strict=True):
         lower[i], upper[i] = max(lower[i], bound.lower), min(upper[i], bound.upper)
     return Curve(lower.reshape(shape), upper.reshape(shape))
 
 
-def _broadcast_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int, ...], Iterator[NDArray[np.float64]]]:
+def _broadcast_many_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int, ...], Iterator[NDArray[np.float64]]]:
     """Returns the common shape of the arguments, and each argument broadcast to that shape and flattened."""
     try:
         columns = np.broadcast_arrays(*settings)
@@ -104,7 +104,7 @@ def _broadcast_settings(*settings: NDArray[np.float64]) -> tuple[tuple[int, ...]
     return columns[0].shape, (np.ascontiguousarray(column).ravel() for column in columns)
 
 
-def _ask_in_threads(ask: Callable[[int], Bound], places: NDArray[np.intp], threads: int) -> list[Bound]:
+def _ask_settings_in_threads(ask: Callable[[int], Bound], places: NDArray[np.intp], threads: int) -> list[Bound]:
     """Returns ``ask`` of each index in ``places``, in order. An error, or a signal, makes all threads stop soon."""
     from concurrent.futures import ThreadPoolExecutor  # not at the top: this import takes a tenth of the package's
 

@@ -25,9 +25,9 @@ from ..engines.engine_interface import DEFAULT, Engine, Request
 from ..engines.grid import ENGINE as grid
 from ..engines.renyi.engine import bound_renyi_divergence
 from ..numerics.outward import widen_down, widen_up
-from ..numerics.work import share_work, try_to_spend_work
+from ..numerics.work import share_work_of_question, try_to_spend_work
 from ..pairs import neighbors as relations
-from ..pairs.largest import attained_loss, bound_largest_loss, bound_loss_of_adding, is_unbounded
+from ..pairs.largest import attained_largest_loss, bound_largest_loss, bound_loss_of_adding, is_largest_loss_unbounded
 from ..pairs.members import list_class_members, select_revealing_parts
 from . import gaussian_dp
 from .tradeoff import bound_tradeoff_curve
@@ -95,9 +95,9 @@ class Question(NamedTuple):
             )
         pairs = self.dominating_pairs()
         upper = max(bound_largest_loss(*pair) for pair in pairs)
-        if any(is_unbounded(*pair) for pair in pairs):
+        if any(is_largest_loss_unbounded(*pair) for pair in pairs):
             return Bound(math.inf, math.inf, "closed_form")
-        lower = max(attained_loss(parts) for parts, _ in pairs)
+        lower = max(attained_largest_loss(parts) for parts, _ in pairs)
         if lower == 0 < upper:
             lower = self.epsilon(_NEXT_TO_NOTHING).lower
         return Bound(lower, upper, "closed_form")
@@ -117,7 +117,7 @@ class Question(NamedTuple):
         """
         at = _check.reals_in("epsilons", epsilons)
         order = np.argsort(at, axis=None)
-        with share_work():
+        with share_work_of_question():
             bounds = [
                 self.delta(float(eps)) if try_to_spend_work(0) else auto.bound_delta_without_engines(float(eps))
                 for eps in at.ravel()[order]
@@ -149,7 +149,7 @@ class Question(NamedTuple):
         at = _check.reals_in("prior", prior, 0.0, 1.0)
         lower, upper = np.zeros(at.size), np.zeros(at.size)
         inside = [i for i, p in enumerate(at.ravel()) if 0 < p < 1]
-        with share_work():
+        with share_work_of_question():
             for i in inside:
                 p = at.ravel()[i]
                 b = self.delta(math.log1p(-p) - math.log(p))
@@ -188,14 +188,14 @@ class Question(NamedTuple):
             found = [auto.ask_engines_for_delta("auto", parts, direction, epsilon, _ROUGH) for _, direction in pairs]
             return Bound(max(b.lower for b in found), max(b.upper for b in found), gaussian_dp.NAME)
 
-        with share_work(), Budget(_UNITS):
+        with share_work_of_question(), Budget(_UNITS):
             end = bound_largest_loss(parts, pairs[0][1])
             if floor > 0:
                 end = min(end, self.epsilon(floor).upper)
-            found = gaussian_dp.bound_smallest_mu(bound_worst_delta, end, floor)
+            found = gaussian_dp.bound_smallest_gaussian_mu(bound_worst_delta, end, floor)
         if floor == 0:
-            return gaussian_dp.combine_with_noise(noise, found)
-        return found if rest else gaussian_dp.limit_by_noise(found, noise)
+            return gaussian_dp.combine_mu_with_noise(noise, found)
+        return found if rest else gaussian_dp.limit_mu_by_noise(found, noise)
 
     def tradeoff(self, alphas: ArrayLike) -> Curve:
         """Returns bounds on the least type II error at each type I error, for the worst pair."""
@@ -222,7 +222,7 @@ class Question(NamedTuple):
             rest = "unknown"
         else:
             rest = "pair" if all(list_class_members(run) == (run,) for run, _ in asked) else "class"
-        return Bound(lower, upper, worst.engine, split_width(upper - lower, worst.error_budget, rest))
+        return Bound(lower, upper, worst.engine, split_width_of_answer(upper - lower, worst.error_budget, rest))
 
     def dominating_pairs(self) -> list[tuple[Parts, Direction]]:
         """Returns the dominating pairs of the relation, without duplicates. Raises ValueError if none is proved.
@@ -254,7 +254,7 @@ _NEARLY = 1.1
 exceed 1, since both ends of a bound are rounded outward."""
 
 
-def split_width(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
+def split_width_of_answer(width: float, terms: Mapping[str, float], rest: str) -> dict[str, float]:
     """Returns an engine's error terms scaled to add up to ``width``. Width that they do not explain is named ``rest``.
 
     The sum of the terms may exceed the width if the two ends come from different engines or directions. It may fall

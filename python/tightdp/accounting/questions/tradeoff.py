@@ -22,7 +22,7 @@ from ...options import Direction
 from ..engines import auto
 from ..engines.engine_interface import Engine, Request
 from ..numerics.outward import expm1
-from ..numerics.work import share_work, try_to_spend_work
+from ..numerics.work import share_work_of_question, try_to_spend_work
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float]
@@ -59,14 +59,16 @@ def bound_tradeoff_curve(
     curves = []
     for parts, direction in pairs:
 
-        def bound_delta_at(eps: float, width: float, parts: Parts = parts, direction: Direction = direction) -> Ends:
+        def bound_delta_at_tradeoff_node(
+            eps: float, width: float, parts: Parts = parts, direction: Direction = direction
+        ) -> Ends:
             if not try_to_spend_work(_NODE):
                 return max((-expm1(eps)).lo, 0.0), 1.0
             found = auto.ask_engines_for_delta(engine, parts, direction, eps, replace(request, width=width))
             return found.lower, found.upper
 
-        with share_work(), Budget(_UNITS):
-            curves.append(_bound_tradeoff_of_pair(bound_delta_at, alphas.ravel(), request.width))
+        with share_work_of_question(), Budget(_UNITS):
+            curves.append(_bound_tradeoff_of_pair(bound_delta_at_tradeoff_node, alphas.ravel(), request.width))
     lower = np.min([curve.lower for curve in curves], axis=0)
     upper = np.min([curve.upper for curve in curves], axis=0)
     return Curve(lower.reshape(alphas.shape), upper.reshape(alphas.shape))
@@ -80,11 +82,11 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
     most = min(max(-np.log(inside.min()), 1e-6), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
     nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0): the advantage of any test
     nodes = nodes[np.unique(np.exp(nodes), return_index=True)[1]]  # chords divide by the distance of slopes e^node
-    known = _apply_monotonicity(_bound_deltas(delta, nodes, tolerance))
+    known = _narrow_tradeoff_deltas(_bound_delta_for_tradeoff(delta, nodes, tolerance))
     lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
     widths = [np.full(alphas.shape, np.inf)] * _PATIENCE
     for _ in range(_ROUNDS):
-        low, high, where = _bound_supremum(nodes, known, alphas)
+        low, high, where = _bound_tradeoff_between_nodes(nodes, known, alphas)
         lower, upper = (
             np.maximum(lower, low),
             np.minimum(upper, high),
@@ -102,9 +104,11 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
         if not middles.size:
             break
         order = np.argsort(np.concatenate((nodes, middles)), kind="stable")
-        known = _apply_monotonicity(np.concatenate((known, _bound_deltas(delta, middles, tolerance)))[order])
+        known = _narrow_tradeoff_deltas(
+            np.concatenate((known, _bound_delta_for_tradeoff(delta, middles, tolerance)))[order]
+        )
         nodes = np.concatenate((nodes, middles))[order]
-    upper = np.minimum(upper, _advantage_chords(float(known[nodes >= 0, 0].max()), alphas))
+    upper = np.minimum(upper, _bound_tradeoff_by_advantage(float(known[nodes >= 0, 0].max()), alphas))
     if (alphas == 0).any():  # beta(0) is 1 - delta(infinity), where delta(infinity) is P's mass that Q does not have
         never = delta(1e6, max(tolerance, _ROUGH))[1]
         lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
@@ -118,7 +122,7 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
     return Curve(lower, np.clip(upper, lower, above))
 
 
-def _advantage_chords(advantage: float, alphas: Array) -> Array:
+def _bound_tradeoff_by_advantage(advantage: float, alphas: Array) -> Array:
     """Returns an upper bound of beta if some test has alpha + beta <= r = 1 - advantage.
 
     It consists of the chords from (0, 1) to (r, r) to (1, 0) (docs/theory/conversions.md section 9).
@@ -129,7 +133,7 @@ def _advantage_chords(advantage: float, alphas: Array) -> Array:
     return np.maximum(1 - alphas * ((1 - r) / r), (1 - alphas) * (r / (1 - r))) + _SLACK
 
 
-def _bound_deltas(delta: Ask, nodes: Array, tolerance: float) -> Array:
+def _bound_delta_for_tradeoff(delta: Ask, nodes: Array, tolerance: float) -> Array:
     """Returns bounds of delta at all nodes, with an absolute width of at most a quarter of the tolerance.
 
     All nodes first get wide bounds, beginning with the nodes nearest to 0, and then narrow ones where needed. So if the
@@ -148,13 +152,13 @@ def _bound_deltas(delta: Ask, nodes: Array, tolerance: float) -> Array:
     return found
 
 
-def _apply_monotonicity(known: Array) -> Array:
+def _narrow_tradeoff_deltas(known: Array) -> Array:
     """Returns the bounds of delta, each improved by the bounds at other nodes, because delta never increases."""
     lower, upper = np.maximum.accumulate(known[::-1, 0])[::-1], np.minimum.accumulate(known[:, 1])
     return np.stack((lower, upper), axis=1)
 
 
-def _bound_supremum(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+def _bound_tradeoff_between_nodes(nodes: Array, known: Array, alphas: Array) -> tuple[Array, Array, NDArray[np.intp]]:
     """Returns lower and upper bounds of the supremum of g for each alpha.
 
     The third array has the index of the interval between nodes where the upper bound is largest.

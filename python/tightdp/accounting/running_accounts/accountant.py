@@ -13,8 +13,8 @@ from ...composition import Composable, Composition
 from ...mechanisms import Mechanism
 from ...options import NEIGHBORS, AccuracyOptions, Neighbors, accept_question_options
 from .growing import GrowingAccount
-from .serial import from_plain, to_plain
-from .shared_state import Entries, SharedState, list_entries
+from .serial import from_plain_mechanism, to_plain_mechanism
+from .shared_state import Entries, SharedAccountState, list_account_entries
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -65,7 +65,7 @@ class Accountant:
             raise TypeError(f"keep must be True or False, got {keep!r}")
         self.neighbors: Neighbors = neighbors
         self._growing = GrowingAccount() if keep else None
-        self._shared: SharedState[_State] = SharedState((None, Composition(), _WAITING), _ADVICE)
+        self._shared: SharedAccountState[_State] = SharedAccountState((None, Composition(), _WAITING), _ADVICE)
 
     def compose(self, mechanism: Composable, count: int = 1) -> None:
         """Records ``count`` releases of a mechanism, or of a composition as a whole.
@@ -79,7 +79,7 @@ class Accountant:
         releases = ((mechanism, 1),) if isinstance(mechanism, Mechanism) else mechanism._to_composition().parts
         added = mechanism * count
 
-        def append_releases(before: _State) -> _State:
+        def append_account_releases(before: _State) -> _State:
             """Returns the state with the releases appended to the history and added to the composition."""
             entries, composition, room = before
             if room <= 0:
@@ -91,12 +91,12 @@ class Accountant:
                     entries = (entries, each, inner * count)
             return entries, composition + added, room - len(releases)
 
-        self._shared.update_state(append_releases)
+        self._shared.update_state(append_account_releases)
 
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """The releases in order. Equal releases in a row are one entry with their number."""
-        return list_entries(self._shared.state[0])
+        return list_account_entries(self._shared.state[0])
 
     @property
     def composition(self) -> Composition:
@@ -148,7 +148,7 @@ class Accountant:
 
     def to_json(self) -> str:
         """Returns the account as JSON text. Doubles are written exactly."""
-        history = [{"mechanism": to_plain(mechanism), "count": count} for mechanism, count in self.history]
+        history = [{"mechanism": to_plain_mechanism(mechanism), "count": count} for mechanism, count in self.history]
         return json.dumps({"tightdp_accountant": _VERSION, "neighbors": self.neighbors, "history": history})
 
     @classmethod
@@ -170,7 +170,7 @@ class Accountant:
     def _from_plain(cls, plain: Any, name: str) -> Accountant:
         """Returns the account from its parsed JSON. ``name`` tells error messages where in the file the account is."""
         check_json_format(plain, "tightdp_accountant", _VERSION, "Accountant.to_json")
-        found = read_json_object(_File, plain, name, _read_part)
+        found = read_json_object(_File, plain, name, _read_accountant_entry)
         account = cls(neighbors=found.neighbors)
         for k, entry in enumerate(found.history):
             at = {"mechanism": entry.mechanism, "count": entry.count}
@@ -195,13 +195,19 @@ class _File:
     history: tuple[_Entry, ...]
 
 
-def _read_part(hint: Any, plain: Any, name: str) -> Any:
-    return read_json_object(hint, plain, name, _read_part) if hint is _Entry else from_plain(hint, plain, name)
+def _read_accountant_entry(hint: Any, plain: Any, name: str) -> Any:
+    """Returns an entry of the history, or a mechanism, from its parsed JSON."""
+    return (
+        read_object(hint, plain, name, _read_accountant_entry)
+        if hint is _Entry
+        else from_plain_mechanism(hint, plain, name)
+    )
 
 
 def _restore_accountant(
     cls: type[Accountant], neighbors: Neighbors, history: tuple[tuple[Mechanism, int], ...], keep: bool = True
 ) -> Accountant:
+    """Returns the account with the given history. Copies and pickles of an account are built by this function."""
     account = cls(neighbors=neighbors, keep=keep)
     for mechanism, count in history:
         account.compose(mechanism, count)

@@ -13,7 +13,7 @@ from ... import mechanisms as m
 from ...composition import Composable, Composition
 from ...options import Neighbors
 from ..engines.renyi import engine as renyi
-from ..engines.renyi.conversion import log_factor_of_conversion, minimize_over_renyi_orders
+from ..engines.renyi.conversion import log_factor_of_renyi_conversion, minimize_over_renyi_orders
 from ..engines.renyi.two_sided_moments import compute_binary_moment
 from ..numerics.outward import INF, Range, log, sqrt
 from ..pairs.largest import bound_largest_loss
@@ -22,7 +22,7 @@ from ..pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian
 from ..questions.calibration import calibrate
 
 
-class CostFamily(ABC):
+class FilterCostFamily(ABC):
     """A way to assign costs to mechanisms, with the unit and the cap of their sum."""
 
     unit: str
@@ -33,7 +33,7 @@ class CostFamily(ABC):
         """Returns an upper bound of the cost of one release; infinite if the family has no cost for the mechanism."""
 
 
-class RenyiOrder(CostFamily):
+class RenyiFilterCosts(FilterCostFamily):
     """The costs c D_{c+1}, where D_{c+1} is the Renyi divergence of an order c + 1 that is fixed in advance.
 
     Filters.md section 2 has the proof. The cost as a function of c is called K(c).
@@ -41,28 +41,28 @@ class RenyiOrder(CostFamily):
 
     def __init__(self, epsilon: float, delta: float, order: float | None, expected: Composable | None) -> None:
         if order is None:
-            order = 1 + choose_order(epsilon, delta, expected)
+            order = 1 + choose_filter_order(epsilon, delta, expected)
         self.c = order - 1
         shown = f"{order:g}" if self.c >= 1e-3 else f"1 + {self.c:g}"
         self.unit = f"Renyi divergence of order {shown}, times {self.c:g}"
-        self.cap = _cap_of_order(self.c, epsilon, delta).lo
+        self.cap = _cap_of_filter_order(self.c, epsilon, delta).lo
 
     def bound_cost(self, mechanism: m.Mechanism) -> float:
         found = renyi.sum_renyi_moments(((mechanism, 1),), self.c)
         if found < INF:
             return found
-        largest = bound_largest_loss(((mechanism, 1),), "remove")  # losses are at most e: charged as e-DP
+        largest = bound_largest_loss(((mechanism, 1),), "remove")  # a mechanism with losses of at most e is e-DP
         return compute_binary_moment(Range(largest), self.c).hi if largest < INF else INF
 
 
-class ZeroConcentrated(CostFamily):
+class ZcdpFilterCosts(FilterCostFamily):
     """The costs rho of zero-concentrated differential privacy (filters.md section 3)."""
 
     unit = "rho of zCDP"
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        c = choose_order(epsilon, delta, None)
-        self.cap = (_cap_of_order(c, epsilon, delta) / (Range(c) * (Range(c) + 1))).lo
+        c = choose_filter_order(epsilon, delta, None)
+        self.cap = (_cap_of_filter_order(c, epsilon, delta) / (Range(c) * (Range(c) + 1))).lo
 
     def bound_cost(self, mechanism: m.Mechanism) -> float:
         """Returns an upper bound of the mechanism's rho. Filters.md section 3 has a formula for each kind."""
@@ -72,7 +72,7 @@ class ZeroConcentrated(CostFamily):
             case ReplacedGaussian(sigma, _):
                 return self.bound_cost(m.Gaussian(sigma / 2))
             case ReplacedClass(e, 0.0, _):
-                return _convert_to_zcdp(2 * Range(e))
+                return _convert_pure_to_zcdp(2 * Range(e))
             case Replaced(m.PoissonSampled(inner) | m.FixedSizeSampled(inner)):
                 return self.bound_cost(translate_to_replacement(inner))
             case m.Gaussian(sigma):
@@ -86,20 +86,20 @@ class ZeroConcentrated(CostFamily):
             case m.BoundedRange(eta):
                 return (Range(eta) * eta / 8).hi
             case m.PureDP():
-                return _convert_to_zcdp(Range(mechanism.nominal_epsilon))
+                return _convert_pure_to_zcdp(Range(mechanism.nominal_epsilon))
             case m.Laplace(scale):
-                return _convert_to_zcdp(1 / Range(scale))
+                return _convert_pure_to_zcdp(1 / Range(scale))
             case m.DiscreteLaplace(scale, sensitivity):
-                return _convert_to_zcdp(sensitivity / Range(scale))
+                return _convert_pure_to_zcdp(sensitivity / Range(scale))
             case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(sigma, sensitivity):
                 ratio = Range(sensitivity) / sigma
                 return (ratio * ratio / 2).hi
             case m.RandomizedResponse(p, buckets):
-                return _convert_to_zcdp(log((1 - Range(p)) * buckets / p + 1))
+                return _convert_pure_to_zcdp(log((1 - Range(p)) * buckets / p + 1))
         return INF
 
 
-class GaussianCap(CostFamily):
+class GaussianFilterCosts(FilterCostFamily):
     """The costs mu^2 = 1/sigma^2 of Gaussians with noise multiplier sigma (filters.md section 4)."""
 
     unit = "1/noise_multiplier^2 of Gaussians"
@@ -108,15 +108,15 @@ class GaussianCap(CostFamily):
         self.cap = cap
 
     @classmethod
-    def calibrate_with_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianCap:
+    def calibrate_with_others(cls, epsilon: float, delta: float, others: Composition) -> GaussianFilterCosts:
         """Returns the family with the cap that leaves room for all releases of ``others`` (filters.md section 5)."""
 
-        def run(mu_squared: float) -> Composition:
+        def compose_with_others(mu_squared: float) -> Composition:
             return m.Gaussian(mu_squared**-0.5) + others
 
         if others.delta(epsilon).upper > delta:
             raise ValueError(f"others must be ({epsilon!r}, {delta!r})-DP by themselves, got {others!r}")
-        return cls(calibrate(run, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15))
+        return cls(calibrate(compose_with_others, epsilon=epsilon, delta=delta, low=1e-24, high=1e12) * (1 - 1e-15))
 
     def bound_cost(self, mechanism: m.Mechanism) -> float:
         match mechanism:
@@ -129,16 +129,16 @@ class GaussianCap(CostFamily):
         return INF
 
 
-def choose_order(epsilon: float, delta: float, expected: Composable | None) -> float:
+def choose_filter_order(epsilon: float, delta: float, expected: Composable | None) -> float:
     """Returns c for the order c + 1 whose cap covers the most repetitions of ``expected``.
 
     Without ``expected``, it is the best order for Gaussians, and for other mechanisms that are charged by their rho.
     """
     parts = None if expected is None else expected._to_composition().parts
 
-    def score_order(c: float) -> float:
+    def score_filter_order(c: float) -> float:
         """Returns minus the number of repetitions that the cap covers, or a positive number if it covers none."""
-        allowed = _cap_of_order(c, epsilon, delta).lo
+        allowed = _cap_of_filter_order(c, epsilon, delta).lo
         cost = c * (c + 1) if parts is None else renyi.sum_renyi_moments(parts, c)
         if not 0 < cost < INF:
             return INF
@@ -146,33 +146,33 @@ def choose_order(epsilon: float, delta: float, expected: Composable | None) -> f
 
     best, at = INF, 0.0
 
-    def remember_best(log_c_price: float) -> float:
+    def remember_best_filter_order(log_c_price: float) -> float:
         nonlocal best, at
-        found = score_order(log_c_price)
+        found = score_filter_order(log_c_price)
         if found < best:
             best, at = found, log_c_price
         return found
 
-    minimize_over_renyi_orders(remember_best)
+    minimize_over_renyi_orders(remember_best_filter_order)
     if not best < 0:
         raise ValueError(f"epsilon={epsilon!r} and delta={delta!r} leave no budget at any Renyi order")
     return at
 
 
-def _cap_of_order(c: float, epsilon: float, delta: float) -> Range:
+def _cap_of_filter_order(c: float, epsilon: float, delta: float) -> Range:
     """Returns the cost K(c) that converts to exactly ``delta`` at ``epsilon``.
 
-    It is c eps + log delta - log kappa(c), where ``log_factor_of_conversion`` computes log kappa(c).
+    It is c eps + log delta - log kappa(c), where ``log_factor_of_renyi_conversion`` computes log kappa(c).
     """
-    return Range(c) * epsilon + log(delta) - log_factor_of_conversion(c)
+    return Range(c) * epsilon + log(delta) - log_factor_of_renyi_conversion(c)
 
 
-def _convert_to_zcdp(e: Range) -> float:
+def _convert_pure_to_zcdp(e: Range) -> float:
     """Returns e^2/2, the rho of every e-DP mechanism (Bun and Steinke 2016, Proposition 3.3)."""
     return (e * e / 2).hi
 
 
-def resolve_charged_mechanism(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
+def resolve_filter_charge(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
     """Returns the mechanism whose cost is charged under ``neighbors``. Raises ValueError if no pair is proved."""
     reason = explain_unproved_relation(((mechanism, 1),), neighbors)
     if reason:

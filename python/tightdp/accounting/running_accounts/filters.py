@@ -23,8 +23,8 @@ from ...mechanisms import Mechanism, PoissonSampled
 from ...options import NEIGHBORS, Neighbors
 from ..engines.renyi.engine import remove_failure_from_moment
 from ..numerics.outward import INF, Range, log1p, widen_down
-from .costs import CostFamily, GaussianCap, RenyiOrder, ZeroConcentrated, resolve_charged_mechanism
-from .shared_state import Entries, SharedState, list_entries
+from .costs import FilterCostFamily, GaussianFilterCosts, RenyiFilterCosts, ZcdpFilterCosts, resolve_filter_charge
+from .shared_state import Entries, SharedAccountState, list_account_entries
 
 FAMILIES = ("renyi", "zcdp", "gaussian")
 _ODOMETER_ADVICE = "what it records would be missing in its parent's odometer; make another one in the child"
@@ -55,7 +55,7 @@ class _ReleaseCost:
     mechanism: Mechanism
     count: int
     paid: Mechanism
-    family: CostFamily
+    family: FilterCostFamily
 
     @cached_property
     def release_cost(self) -> float:
@@ -75,7 +75,7 @@ class CappedFilter:
 
     def __init__(
         self,
-        family: CostFamily,
+        family: FilterCostFamily,
         others: Iterable[tuple[Mechanism, int]] = (),
         failure: float = 0.0,
         neighbors: Neighbors = "add_or_remove",
@@ -83,7 +83,7 @@ class CappedFilter:
         check_arithmetic()
         self.neighbors: Neighbors = neighbors
         self._family, self._failure_cap = family, failure
-        self._shared = SharedState(_FilterState(Range(0.0), Range(0.0), dict(others)), _ADVICE)
+        self._shared = SharedAccountState(_FilterState(Range(0.0), Range(0.0), dict(others)), _ADVICE)
 
     @property
     def cap(self) -> float:
@@ -103,7 +103,7 @@ class CappedFilter:
     @property
     def history(self) -> tuple[tuple[Mechanism, int], ...]:
         """The releases spent so far, in order, with their counts."""
-        return list_entries(self._shared.state.entries)
+        return list_account_entries(self._shared.state.entries)
 
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
         """Returns True if ``count`` more releases of ``mechanism`` are covered."""
@@ -114,7 +114,7 @@ class CappedFilter:
         """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing. Call it before running them."""
         price = self._build_release_cost(mechanism, count)
 
-        def record_releases(before: _FilterState) -> _FilterState:
+        def record_filter_releases(before: _FilterState) -> _FilterState:
             after = self._try_to_add(before, price)
             if after is None:
                 cost = format_up(price.release_cost * count, ".6g")
@@ -124,7 +124,7 @@ class CappedFilter:
                 )
             return after
 
-        self._shared.update_state(record_releases)
+        self._shared.update_state(record_filter_releases)
 
     def cost(self, mechanism: Mechanism) -> float:
         """Returns the cost of one release, in ``unit``, rounded up; infinite if the filter cannot cover it."""
@@ -141,6 +141,7 @@ class CappedFilter:
 
     @property
     def _largest_failure_loss(self) -> float:
+        """-log(1 - p) for the largest probability p with which any release may fail, rounded down."""
         return (-log1p(-Range(self._failure_cap))).lo
 
     def _build_release_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
@@ -148,7 +149,7 @@ class CappedFilter:
             raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
         check_arithmetic()
         return _ReleaseCost(
-            mechanism, _check.count("count", count), resolve_charged_mechanism(mechanism, self.neighbors), self._family
+            mechanism, _check.count("count", count), resolve_filter_charge(mechanism, self.neighbors), self._family
         )
 
     def _try_to_add(self, before: _FilterState, price: _ReleaseCost) -> _FilterState | None:
@@ -239,7 +240,7 @@ class PrivacyFilter(CappedFilter):
         failure = _check.nonnegative("failure", failure)
         if not failure < self.delta:
             raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
-        kept = _translate_to_charge(others, neighbors)
+        kept = _translate_to_filter_charge(others, neighbors)
         built = self._build_family(family, (Range(self.delta) - failure).lo, order, expected, kept, neighbors)
         super().__init__(built, kept.parts, failure, neighbors)
 
@@ -251,16 +252,19 @@ class PrivacyFilter(CappedFilter):
         expected: Composable | None,
         others: Composition,
         neighbors: Neighbors,
-    ) -> CostFamily:
+    ) -> FilterCostFamily:
         """Returns the family of costs, with the cap that guarantees (``self.epsilon``, ``delta``)-DP."""
         if family == "zcdp":
-            return ZeroConcentrated(self.epsilon, delta)
+            return ZcdpFilterCosts(self.epsilon, delta)
         if family == "gaussian":
-            return GaussianCap.calibrate_with_others(self.epsilon, delta, others)
+            return GaussianFilterCosts.calibrate_with_others(self.epsilon, delta, others)
         if order is not None:
             order = _check.interval("(1, inf)")("order", order)
-        return RenyiOrder(
-            self.epsilon, delta, order, None if expected is None else _translate_to_charge(expected, neighbors, True)
+        return RenyiFilterCosts(
+            self.epsilon,
+            delta,
+            order,
+            None if expected is None else _translate_to_filter_charge(expected, neighbors, True),
         )
 
     def __repr__(self) -> str:
@@ -273,14 +277,14 @@ class PrivacyFilter(CappedFilter):
         raise TypeError("PrivacyFilter cannot be copied or pickled: each copy would spend the same budget")
 
 
-def _translate_to_charge(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
+def _translate_to_filter_charge(run: Composable | None, neighbors: Neighbors, without: bool = False) -> Composition:
     """Returns the composition of the mechanisms that are charged for ``run``.
 
     If ``without`` is True, the failure probabilities of approximately private mechanisms are left out.
     """
     parts = () if run is None else run._to_composition().parts
     kept = ((remove_failure_from_moment(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
-    return Composition((resolve_charged_mechanism(mechanism, neighbors), n) for mechanism, n in kept)
+    return Composition((resolve_filter_charge(mechanism, neighbors), n) for mechanism, n in kept)
 
 
 class Odometer:
@@ -319,7 +323,7 @@ class Odometer:
         each = widen_down(self.delta / len(self.levels), 2.0**-52)
         self._filters = [PrivacyFilter(level, each, neighbors=neighbors) for level in self.levels]
         start = tuple(level._shared.state for level in self._filters)
-        self._shared: SharedState[tuple[_FilterState | None, ...]] = SharedState(start, _ODOMETER_ADVICE)
+        self._shared: SharedAccountState[tuple[_FilterState | None, ...]] = SharedAccountState(start, _ODOMETER_ADVICE)
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Records ``count`` releases of ``mechanism``, an integer >= 1. Call it before they are run.
@@ -328,12 +332,12 @@ class Odometer:
         """
         prices = [level._build_release_cost(mechanism, count) for level in self._filters]
 
-        def record_at_levels(before: tuple[_FilterState | None, ...]) -> tuple[_FilterState | None, ...]:
+        def record_at_odometer_levels(before: tuple[_FilterState | None, ...]) -> tuple[_FilterState | None, ...]:
             """Returns the state of each level; None for a level that was exceeded."""
             levels = zip(self._filters, before, prices, strict=True)
             return tuple(None if spent is None else level._try_to_add(spent, price) for level, spent, price in levels)
 
-        self._shared.update_state(record_at_levels)
+        self._shared.update_state(record_at_odometer_levels)
 
     @property
     def epsilon(self) -> float:

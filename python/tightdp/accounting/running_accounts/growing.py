@@ -12,7 +12,7 @@ from ...bound import Bound
 from ...mechanisms import Gaussian, Mechanism, PoissonSampled
 from ...options import WIDTH, Direction, Neighbors
 from ..engines import contour
-from ..questions.question import split_width
+from ..questions.question import split_width_of_answer
 from .shared_state import Entries
 
 _DIRECTIONS: dict[Neighbors, tuple[Direction, ...]] = {
@@ -79,12 +79,12 @@ class GrowingAccount:
         Returns False if ``entries`` do not continue those of the last question, if a mechanism is not served, or soon
         after an inversion that failed.
         """
-        new = _list_releases_since(self._seen, entries)
+        new = _list_new_account_releases(self._seen, entries)
         if new is None:
             return False
         for mechanism, times in new:
             simple, inner = mechanism._to_canonical()
-            step, count = _parse_step(simple), inner * times
+            step, count = _parse_growing_step(simple), inner * times
             if step is None or self._steps + count > _check.MAX_COUNT:
                 self._resume = float("inf")
                 return False
@@ -113,10 +113,10 @@ class GrowingAccount:
             self._resume = _GROWN * self._sampled
             return None
         terms = contour.name_contour_errors(max(found, key=lambda one: one[2])[3])
-        return Bound(lower, upper, contour.ENGINE.name, split_width(upper - lower, terms, "pair"))
+        return Bound(lower, upper, contour.ENGINE.name, split_width_of_answer(upper - lower, terms, "pair"))
 
 
-def _parse_step(mechanism: Mechanism) -> _Step | None:
+def _parse_growing_step(mechanism: Mechanism) -> _Step | None:
     """Returns the noise multiplier and the sampling probability of a Gaussian; None for other mechanisms."""
     base, q = mechanism, 1.0
     if isinstance(mechanism, PoissonSampled):
@@ -126,7 +126,7 @@ def _parse_step(mechanism: Mechanism) -> _Step | None:
     return base.noise_multiplier, q
 
 
-def _list_releases_since(seen: Entries, entries: Entries) -> list[tuple[Mechanism, int]] | None:
+def _list_new_account_releases(seen: Entries, entries: Entries) -> list[tuple[Mechanism, int]] | None:
     """Returns the releases of ``entries`` after those of ``seen``; None if ``entries`` do not begin with ``seen``."""
     new: list[tuple[Mechanism, int]] = []
     while entries is not seen:

@@ -17,7 +17,7 @@ Entries = tuple["Entries", Mechanism, int] | None
 of a shorter one."""
 
 
-def list_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
+def list_account_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
     """Returns the releases with their counts, from the first to the last."""
     found = []
     while entries is not None:
@@ -26,7 +26,7 @@ def list_entries(entries: Entries) -> tuple[tuple[Mechanism, int], ...]:
     return tuple(reversed(found))
 
 
-class SharedState(Generic[State]):
+class SharedAccountState(Generic[State]):
     """A holder of an immutable state, which only ``update_state`` replaces.
 
     ``update_state(step)`` replaces ``state`` by ``step(state)``. To other threads this is one step. Nothing changes if

@@ -14,7 +14,7 @@ from dp_accounting import NeighboringRelation, PrivacyAccountant, UnsupportedEve
 from numpy.typing import NDArray
 
 from ..._support import _check
-from ...accounting.pairs.largest import largest_loss
+from ...accounting.pairs.largest import largest_privacy_loss
 from ...accounting.pairs.neighbors import translate_parts_to_replacement
 from ...composition import Composition
 from ...mechanisms import Mechanism
@@ -214,7 +214,7 @@ class TightDPAccountant(PrivacyAccountant):
         run, neighbors = self._translate_to_question()
         if has_event_without_noise(run) or not run:
             return np.full(self._orders.shape, math.inf if run else 0.0)
-        found, finite = np.full(self._orders.shape, largest_loss(run, neighbors)), self._orders < math.inf
+        found, finite = np.full(self._orders.shape, largest_privacy_loss(run, neighbors)), self._orders < math.inf
         if finite.any():
             divergences = run.renyi(np.maximum(self._orders[finite], _LEAST_ORDER), neighbors=neighbors).upper
             found[finite] = np.minimum(divergences, found[finite])

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from ..._support import _check
-from ...accounting.pairs.largest import largest_loss
+from ...accounting.pairs.largest import largest_privacy_loss
 from ...accounting.questions.question import Question
 from ...composition import Composition
 from ...options import Neighbors
@@ -39,7 +39,7 @@ def bound_epsilon_for_adapter(
         return math.inf
     if not run or delta == 1:
         return 0.0
-    largest = largest_loss(run, neighbors)
+    largest = largest_privacy_loss(run, neighbors)
     return min(run.epsilon(delta, neighbors=neighbors).upper, largest) if delta else largest
 
 
@@ -51,7 +51,7 @@ def bound_delta_for_adapter(
     epsilon = target_epsilon if infinite else _check.real(name, target_epsilon)
     if has_event_without_noise(run) or epsilon == -math.inf:
         return 1.0
-    if epsilon >= largest_loss(run, neighbors) < math.inf:
+    if epsilon >= largest_privacy_loss(run, neighbors) < math.inf:
         return 0.0
     if math.isinf(epsilon):  # delta never increases, and not every engine answers at the largest double
         return min(run.delta(at, neighbors=neighbors).upper for at in (_FAR, _check.LARGEST))
@@ -74,7 +74,7 @@ def bound_deltas_for_adapter(
         answers = np.maximum(-np.expm1(finite), 0.0)
     else:
         answers = np.minimum.accumulate(Question.from_options(run, neighbors).upper_profile(finite))
-        answers[finite >= largest_loss(run, neighbors)] = 0.0
+        answers[finite >= largest_privacy_loss(run, neighbors)] = 0.0
     found[~infinite] = answers[where.ravel()]
     return found
 

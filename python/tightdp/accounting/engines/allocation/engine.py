@@ -1,9 +1,9 @@
 """Random allocation: each record takes part in some of the steps, drawn at random (docs/theory/allocation.md).
 
 One allocation with one step selected is answered from its own loss distribution, put on a grid from above and from
-below. Several of them, or one beside other mechanisms, are composed by the transforms of the grid engine. If more than
-one step is selected, the upper bound is that of as many independent allocations of fewer steps, and the lower one that
-of a test.
+below. Several allocations, or one allocation and other mechanisms, are composed by the transforms of the grid engine.
+If k > 1 steps are selected, the upper bound is that of k independent allocations, each with one step selected out of
+about one k-th of the steps. The lower bound is then that of a test.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ...._core import GridLaw, grid_delta, grid_epsilon
 from ....bound import ContradictionError
 from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
-from ...numerics.root import bracket_crossing
+from ...numerics.root import bracket_monotone_crossing
 from ...numerics.work import try_to_spend_work
-from ...pairs.members import has_no_privacy_loss, is_or_wraps
+from ...pairs.members import has_no_privacy_loss, is_or_wraps_mechanism
 from ..closed_form import engine as closed_form
 from ..closed_form.law import PrivacyCurve
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
@@ -31,9 +31,9 @@ from .laws import COARSEST, FINEST, Allocation, RoundedAllocationAtoms
 _Losses = list[tuple[GridLaw, float]]
 _Found = tuple[float, float, dict[str, float], int, int]
 COMPOSED_LEVEL = 9
-"""Level of the grid for the width below (see ``COARSEST``)."""
+"""Level of the grid (see ``COARSEST``) for composed distributions and the relative width ``COMPOSED_WIDTH``."""
 COMPOSED_WIDTH = 1e-4
-"""Least relative width of composed distributions."""
+"""Smallest relative width that the bounds of composed distributions aim at."""
 
 
 class RandomAllocations:
@@ -152,7 +152,7 @@ def _combine_allocation_bounds(
     If no member of a class attains its pair, formulas may bound the class below the lower end of the pair. Such lower
     ends count for nothing (pairs/members.py), and are cut.
     """
-    if any(is_or_wraps(mechanism, m.BoundedRange) for mechanism, _ in parts):
+    if any(is_or_wraps_mechanism(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
         found = found and (min(found[0], upper), found[1], found[2])
     if found is None:
@@ -178,7 +178,11 @@ def _refine_allocation_grid(
     width: float,
     ask: Callable[[Allocation], tuple[float, float]],
 ) -> tuple[float, float, dict[str, float]] | None:
-    """Asks a coarse grid how fine a grid is needed: the width is proportional to the square of the spacing."""
+    """Returns bounds of ``ask`` from a coarse grid and, if they are wider than ``width``, from a finer grid.
+
+    The width of bounds is proportional to the square of the spacing, so the first bounds tell how fine the second grid
+    must be. Returns None if even the coarse grid would have too many cells.
+    """
     found = allocation_laws.build_finest_allocation(single.mechanism, single.steps, floor, COARSEST + 1)
     if found is None:
         return None
@@ -212,7 +216,7 @@ def _bracket_allocation_epsilon(
         return 0.0, 0.0
     if atoms.delta_far_out(direction) > delta:
         return INF, INF
-    return bracket_crossing(lambda epsilon: atoms.delta(epsilon, direction) > delta, 1.0, 4e-15, most=4096.0)
+    return bracket_monotone_crossing(lambda epsilon: atoms.delta(epsilon, direction) > delta, 1.0, 4e-15, most=4096.0)
 
 
 def _compose_allocations_by_grid(
@@ -230,7 +234,9 @@ def _compose_allocations_by_grid(
     above, below, sums = [], [], []
     work = allocation_laws.MOST_WORK / max(1, sum(isinstance(mechanism, m.RandomAllocation) for mechanism, _ in parts))
     width = max(request.width, COMPOSED_WIDTH)
-    level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))  # as the spacing squared
+    level = COMPOSED_LEVEL - int(
+        0.5 * math.log2(width / COMPOSED_WIDTH)
+    )  # the width falls with the square of the spacing
     for mechanism, count in parts:
         if has_no_privacy_loss(mechanism):
             continue
@@ -266,8 +272,10 @@ def _compose_allocations_by_grid(
 
 
 def _build_sum_of_allocation(mechanism: m.RandomAllocation, direction: Direction) -> GridLaw | None:
-    """Returns the distribution of the sum of all outputs, which is a Gaussian's (allocation.md section 1); None if
-    steps are not Gaussian."""
+    """Returns the distribution of the sum of an allocation's outputs (allocation.md section 1).
+
+    It is that of a Gaussian mechanism. Returns None if the steps are not Gaussian, or if the noise is too large.
+    """
     if not isinstance(mechanism.mechanism, m.Gaussian):
         return None
     noise = _compute_noise_of_allocation_sum(mechanism)
@@ -282,14 +290,19 @@ def _compute_noise_of_allocation_sum(mechanism: m.RandomAllocation) -> float:
 
 
 def divide_allocation_into_blocks(steps: int, selected: int) -> list[tuple[int, int]]:
-    """Returns the sizes of ``selected`` blocks, as equal as they can be, that make up all steps, and how many have each
-    size."""
+    """Divides the steps into ``selected`` blocks of nearly equal sizes.
+
+    Returns each size with the number of blocks that have it.
+    """
     size, larger = divmod(steps, selected)
     return [one for one in ((size, selected - larger), (size + 1, larger)) if one[1]]
 
 
 def _list_formulas_above_allocation(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns dominating compositions with a formula: the record takes part in the selected steps for sure."""
+    """Returns the composition in which the record takes part in known steps, if it has a formula.
+
+    The number of these steps is the number that each allocation selects. This composition dominates the given one.
+    """
     found = tuple(
         (mechanism.mechanism, count * mechanism.selected)
         if isinstance(mechanism, m.RandomAllocation)
@@ -300,7 +313,7 @@ def _list_formulas_above_allocation(parts: Parts, direction: Direction) -> list[
 
 
 def _list_formulas_below_allocation(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns dominated compositions with a formula: a single step, or for Gaussians the sum over the steps."""
+    """Returns dominated compositions with a formula: single steps and, for Gaussians, sums over the steps."""
     found: list[Parts] = []
     for mechanism, count in parts:
         if not isinstance(mechanism, m.RandomAllocation):
@@ -316,9 +329,11 @@ def _list_formulas_below_allocation(parts: Parts, direction: Direction) -> list[
 
 
 def _list_largest_allocation_products(parts: Parts, direction: Direction) -> list[tuple[Parts, Range]]:
-    """Returns compositions with a formula whose delta at epsilon + ln(choices) is a lower bound.
+    """Returns compositions with a formula, each with the logarithm of a number of choices of steps.
 
-    They are the largest product of ratios alone, of one allocation or of all parts.
+    The likelihood ratio of an allocation is the mean over all choices of products of the steps' ratios. Each result
+    keeps only the largest product, for one allocation or for all parts. So its delta at epsilon + ln(choices) is a
+    lower bound of the delta at epsilon.
     """
     if direction != "remove":
         return []
@@ -349,7 +364,7 @@ def _ask_coarse_allocation_curve(parts: Parts, direction: Direction, floor: floa
 
 
 def _log_choices_of_allocation(steps: int, selected: int) -> Range:
-    """Returns ln C(steps, selected), or if many are selected a little more: the entropy."""
+    """Returns ln C(steps, selected). If many steps are selected, returns the slightly larger entropy bound."""
     few = min(selected, steps - selected)
     if few <= _FEW_SELECTED:
         return log(Range(math.comb(steps, few) * (1 - 2.0**-50), math.comb(steps, few) * (1 + 2.0**-50)))
@@ -357,13 +372,13 @@ def _log_choices_of_allocation(steps: int, selected: int) -> Range:
 
 
 _FEW_SELECTED = 16
-"""Largest number of selected steps of 2^53 for which the number of choices is a double."""
+"""Largest number of selected steps for which the number of choices among 2^53 steps is a finite double."""
 
 
 def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allocation_sums.AllocationScoreSums]:
     """Returns sums of scores over the steps of each Gaussian allocation that selects several.
 
-    They raise lower ends alone, and are left out once the question's budget is spent.
+    They only raise lower ends, so they are left out once the question's budget of work is spent.
     """
     found = []
     for mechanism, count in parts:
@@ -380,7 +395,7 @@ def _list_allocation_score_sums(parts: Parts, direction: Direction) -> list[allo
 
 
 def _keep_allocation_with_formula(parts: Parts, direction: Direction) -> list[Parts]:
-    """Returns the parts if the closed-form engine serves them quickly, else nothing."""
+    """Returns a list of ``parts`` if the closed-form engine serves them quickly, and otherwise an empty list."""
     if len(parts) > 1 and any(isinstance(mechanism, m.BoundedRange) for mechanism, _ in parts):
         return []  # with Gaussians it is a sum over cells, which is too slow here
     return [parts] if closed_form.ENGINE.explain_refusal(parts, direction) is None else []

@@ -29,18 +29,25 @@ U = 2.0**-53
 COARSEST, FINEST = 5, 12
 """Coarsest and finest level. The grid of a level has the spacing 2^-level in the logarithm of the likelihood ratio."""
 MOST_CELLS = 1 << 16
+"""Largest number of cells of the grid of one distribution."""
 _TABLE_ERROR = 2e-9
-"""Bound on the distance from 1 of the sum of the probabilities of a user's table, with room."""
+"""Bound on the distance from 1 of the sum of the probabilities of a user's table. It is generous."""
 MOST_WORK = 3e8
 """Largest number of products of cells for one distribution: about a third of a second."""
 LEAST_FLOOR = 1e-280
-"""Least probability that is cut off. Any number is correct. Every distribution from above has 1e-290 at infinity for
-products that underflow (mean.cpp), beside which less than this would hardly be visible."""
+"""Smallest probability that is allowed to be cut off. Bounds are valid for any such probability. Every distribution
+from above has the mass 1e-290 at infinity, for products that underflow (mean.cpp). So cutting off even less would
+hardly narrow the bounds."""
 
 
 @dataclass(frozen=True)
 class RoundedAllocationAtoms:
-    """Atoms of a privacy loss at ascending ``losses``, from above or from below: errors are rounded outward on use."""
+    """Atoms of a privacy loss at ascending ``losses``, which bound the loss of an allocation.
+
+    They bound it from above if ``upper``, and otherwise from below. ``infinity`` is P's mass where Q has none, and
+    ``minus_infinity`` is Q's mass where P has none. Losses have an absolute error of at most ``slack``, and masses a
+    relative error of at most ``relative``. Each method rounds its result outward by these errors.
+    """
 
     losses: NDArray[np.float64]
     masses: NDArray[np.float64]
@@ -51,7 +58,7 @@ class RoundedAllocationAtoms:
     upper: bool
 
     def delta(self, epsilon: float, direction: Direction) -> float:
-        """Returns delta, rounded outward."""
+        """Returns delta at ``epsilon``, rounded up for atoms from above, and down for atoms from below."""
         sign = 1 if self.upper else -1
         # Losses move by the slack and by their roundings in the differences below.
         moved = sign * (self.slack + 4 * U * (1 + abs(epsilon) + float(np.abs(self.losses).max(initial=0.0))))
@@ -98,7 +105,7 @@ class RoundedAllocationAtoms:
 
     @property
     def _reversed_masses(self) -> NDArray[np.float64]:
-        """The masses of Q."""
+        """Q's masses at the losses."""
         found = self.__dict__.get("_q")
         if found is None:
             with np.errstate(over="ignore"):
@@ -153,7 +160,7 @@ def explain_missing_allocation_ratios(mechanism: m.Mechanism) -> str | None:
 
 @lru_cache(maxsize=32)
 def build_allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -> Allocation | None:
-    """Returns the atoms of the mean of ``steps`` ratios; None if they would take more than ``MOST_CELLS`` cells."""
+    """Returns atoms of the mean of ``steps`` likelihood ratios; None if they take more than ``MOST_CELLS`` cells."""
     found = _bound_allocation(inner, steps, 2.0**-level, floor)
     if found is None:
         return None
@@ -164,8 +171,11 @@ def build_allocation(inner: m.Mechanism, steps: int, level: int, floor: float) -
 def _bound_allocation(
     inner: m.Mechanism, steps: int, spacing: float, floor: float
 ) -> tuple[AllocationAtoms, AllocationAtoms, float] | None:
-    """Returns atoms from above of the pair that dominates the inner one, from below of the one that it dominates, and
-    the work; None if there would be more than ``MOST_CELLS`` cells."""
+    """Returns atoms from above, atoms from below and the work; None if there would be more than ``MOST_CELLS`` cells.
+
+    The atoms from above are those of the pair that dominates the inner mechanism. The atoms from below are those of the
+    pair that the inner mechanism dominates.
+    """
     pair = grid_laws.grid_loss_distribution(inner, "remove")
     try:
         above, below, work = allocation(pair.upper, steps, spacing, floor, MOST_CELLS)
@@ -221,15 +231,18 @@ def build_coarse_allocation_curve(
 
 
 _COARSE = range(4, -4, -1)
-"""Levels that are tried: the finest has sixteen points for a factor of e, the coarsest one point for e^8."""
+"""Levels that are tried. The finest has sixteen points for a factor of e, and the coarsest has one point for e^8."""
 _MOST_ATOMS = 128
+"""Largest number of atoms of the ratios of one step."""
 _MOST_OUTCOMES = 1 << 15
-"""Largest number of outcomes: some hundredths of a second."""
+"""Largest number of outcomes. To sum so many takes some hundredths of a second."""
 
 
 def choose_allocation_floor(delta: float) -> float:
-    """Returns the probability that may be cut off at either end if ``delta`` is asked for. It has few values, so that
-    results are found again."""
+    """Returns the probability that may be cut off at either end if ``delta`` is asked for.
+
+    It is rounded to one of few values, so that cached results can be used again.
+    """
     exponent = 4 * math.ceil((9 - math.log10(delta)) / 4) if delta > 0 else 300
     return max(10.0**-exponent, LEAST_FLOOR)
 

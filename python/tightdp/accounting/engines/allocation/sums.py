@@ -1,9 +1,9 @@
 """Lower bounds if several steps are selected: the distribution of a sum of scores (docs/theory/allocation.md, section
 7).
 
-Each output of a Gaussian step gets an integer score, and the adversary looks at their sum modulo n alone. Its
-distributions with the record (``selected`` outputs are shifted, the others not) and without it are convolutions, found
-by transforms.
+Each output of a Gaussian step gets an integer score, and the adversary sees only the sum of the scores modulo n. With
+the record, ``selected`` of the outputs are shifted. The distributions of the sum with the record and without it are
+convolutions, which are computed by Fourier transforms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...._core import ndtr, rfft_forward, rfft_inverse, rfft_multiply, rfft_power, rfft_power_bound, rfft_rounding_bound
-from ...numerics.root import bracket_crossing
+from ...numerics.root import bracket_monotone_crossing
 from ..engine_interface import Direction
 
 U = 2.0**-53
@@ -33,14 +33,19 @@ MOST_EPSILON = 700.0
 """Largest epsilon with a lower bound above 0, because e^epsilon must be a double."""
 _MOST_SCORES = 4 * POINTS
 _FAR = 37.0
-"""Standard deviations with a score of their own; outputs farther out get the last one."""
+"""Number of standard deviations up to which outputs have scores of their own. Outputs farther out have the last
+score."""
 
 _Array = NDArray[np.float64]
 
 
 class AllocationScoreSums(NamedTuple):
-    """Distributions of the sum under both data sets, by residue: ``first`` from below, ``weight * tilted`` from
-    above."""
+    """Distributions of the sum of scores under both data sets, for each residue.
+
+    ``first`` bounds the first distribution from below, and ``weight * tilted`` bounds the second one from above. The
+    2-norms of the errors of ``first`` and ``tilted`` are at most ``first_error`` and ``second_error``. ``outside``
+    bounds the mass of the second distribution outside the window of sums that the residues stand for.
+    """
 
     first: _Array
     first_error: float
@@ -72,13 +77,16 @@ class AllocationScoreSums(NamedTuple):
         """Returns a lower bound of the epsilon of ``delta``."""
         if not self.delta(0.0) > delta:
             return 0.0
-        return bracket_crossing(lambda epsilon: self.delta(epsilon) > delta, 1.0, 2.0**-45)[0]
+        return bracket_monotone_crossing(lambda epsilon: self.delta(epsilon) > delta, 1.0, 2.0**-45)[0]
 
 
 @lru_cache(maxsize=16)
 def build_allocation_score_sums(sigma: float, steps: int, selected: int, direction: Direction) -> AllocationScoreSums:
-    """Returns the distributions of the sum of the rounded log ratios ln(1 - q + q L) of one Poisson step, q = selected
-    / steps."""
+    """Returns the distributions of the sum of all steps' scores.
+
+    The score of an output is the rounded log ratio ln(1 - q + q L) of a Poisson step. Here q is selected / steps, and L
+    is the likelihood ratio of the output.
+    """
     scale, edges, start = _choose_allocation_scores(sigma, steps, selected)
     plain_low, plain_high = _bound_masses_of_scores(edges)
     shifted_low, shifted_high = _bound_masses_of_scores(edges - 1 / sigma)
@@ -115,7 +123,10 @@ def build_allocation_score_sums(sigma: float, steps: int, selected: int, directi
 
 
 def _choose_allocation_scores(sigma: float, steps: int, selected: int) -> tuple[float, _Array, int]:
-    """Returns the size of a score of one, the outputs (in units of sigma) between scores, and the lowest score."""
+    """Returns the log ratio that a score of 1 stands for, the outputs between scores, and the lowest score.
+
+    The outputs are in units of sigma.
+    """
     q = selected / steps
 
     def log_ratio_of_poisson_step(z: _Array) -> _Array:
@@ -157,8 +168,10 @@ def _bound_masses_of_scores(edges: _Array) -> tuple[_Array, _Array]:
 
 
 def _compute_convolution_of_scores(factors: list[tuple[_Array, int]], start: int) -> tuple[_Array, float]:
-    """Returns the convolution of powers modulo ``POINTS``, and a bound on the 2-norm of its error (grid.md section
-    5.1)."""
+    """Returns the convolution of powers modulo ``POINTS``, and a bound on the 2-norm of its error.
+
+    Each factor is an array of masses and the power, a number of steps (grid.md section 5.1).
+    """
     kappa = rfft_rounding_bound(POINTS)
     spectrum, error, total, rounding = None, 0.0, 1.0, 0.0
     for masses, count in factors:

@@ -16,7 +16,7 @@ from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
 from ...numerics.outward import Number, Range, as_range, widen_down, widen_up
 from ...pairs.members import BinaryRange
-from ...pairs.replacement import ReplacedClass, bracket_losses
+from ...pairs.replacement import ReplacedClass, bracket_replaced_losses
 from ..engine_interface import Direction
 from .binomial import CONTEXT
 
@@ -153,7 +153,7 @@ def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) ->
                 found = _build_atoms_from_ranges(mechanism.list_atoms())
                 return found.reverse_pair() if direction == "add" else found
             case ReplacedClass():
-                of_class = bracket_losses(mechanism)[high]
+                of_class = bracket_replaced_losses(mechanism)[high]
                 return _build_atoms_from_ranges(of_class.list_atoms(), of_class.infinity)
             case PrivacyLoss():
                 found = _build_atoms_of_pair(mechanism.dominating if high else mechanism.dominated)
@@ -176,9 +176,9 @@ def _build_atoms_of_pure_dp(epsilon: float, delta: float) -> FiniteLossDistribut
 
 
 def _build_atoms_of_randomized_response(p: Decimal, buckets: int) -> FiniteLossDistribution:
-    """Returns the atoms of randomised response: of the true answer of P, of that of Q, and of all other answers.
+    """Returns the atoms of randomised response: one for P's true answer, one for Q's, and one for all other answers.
 
-    The loss of all other answers is 0.
+    All other answers have the loss 0.
     """
     if p == 0:
         return FiniteLossDistribution([], Range(1.0), Range(1.0))

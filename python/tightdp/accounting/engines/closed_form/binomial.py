@@ -58,7 +58,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
     def __init__(self, e: float, count: int) -> None:
         self.e, self.k = e, count
         with localcontext(CONTEXT):
-            odds = (-Decimal(e)).exp()  # of a negative loss
+            odds = (-Decimal(e)).exp()  # the odds of a negative loss
             self.log_p, self.log_q = -(1 + odds).ln(), -Decimal(e) - (1 + odds).ln()
             self.odds = float(odds)
             self.mode = math.floor((count + 1) / (1 + odds))
@@ -78,7 +78,9 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         if self.e >= _CERTAIN:
             top = -expm1(-_round_fraction_outward(end - Fraction(epsilon)))
             return Range(max(top.lo - 1e-280, 0.0), top.hi + 1e-280)
-        first = math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1  # the least loss above epsilon
+        first = (
+            math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1
+        )  # index of the least loss above epsilon
         spare = _round_fraction_outward((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)

@@ -73,25 +73,25 @@ def invert_privacy_curve(curve: PrivacyCurve, delta: float, low: float, high: fl
     """
     target = math.log(delta)
 
-    def measure_gap_of_curve(eps: float) -> float:
+    def measure_gap_of_privacy_curve(eps: float) -> float:
         found = curve.delta(eps)
         mid = 0.5 * (found.lo + found.hi)
         return (math.log(mid) if mid > 0 else -2000.0) - target  # -2000 is below the logarithm of every double
 
     # Move both ends outward until they bracket the root.
     low, high = max(low, 0.0), max(high, TINY_EPSILON)
-    g_low, g_high = measure_gap_of_curve(low), measure_gap_of_curve(high)
+    g_low, g_high = measure_gap_of_privacy_curve(low), measure_gap_of_privacy_curve(high)
     while g_high > 0:
         low, g_low = high, g_high
         if high >= LARGEST / 4:
             return Range(low if curve.delta(low).lo > delta else 0.0, INF)
         high *= 4
-        g_high = measure_gap_of_curve(high)
+        g_high = measure_gap_of_privacy_curve(high)
     while g_low < 0 and low > 0:
         high, g_high = low, g_low
         low = low / 4 if low > TINY_EPSILON else 0.0
-        g_low = measure_gap_of_curve(low)
-    root = _find_root_of_curve_gap(measure_gap_of_curve, low, high, g_low, g_high)
+        g_low = measure_gap_of_privacy_curve(low)
+    root = _find_root_of_privacy_curve(measure_gap_of_privacy_curve, low, high, g_low, g_high)
     return Range(bound_curve_root_from_below(curve, delta, root), bound_curve_root_from_above(curve, delta, root))
 
 
@@ -103,7 +103,7 @@ _CLOSE = 4e-16
 """Relative width of the bracket at which the search ends, two ulps. Certified ends are then searched near the root."""
 
 
-def _find_root_of_curve_gap(
+def _find_root_of_privacy_curve(
     gap: Callable[[float], float], low: float, high: float, g_low: float, g_high: float
 ) -> float:
     """Returns a zero of the decreasing function ``gap``, accurate to a few ulps.

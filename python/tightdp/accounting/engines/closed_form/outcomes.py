@@ -19,9 +19,9 @@ from .... import mechanisms as m
 from ...._core import work_charge
 from ....losses import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, widen_up
-from ...pairs.kinds import has_any_type
+from ...pairs.kinds import has_mechanism_of_type
 from ...pairs.replacement import ReplacedClass
-from ...pairs.replacement import bracket_losses as losses_of
+from ...pairs.replacement import bracket_replaced_losses as losses_of
 from ..engine_interface import Direction, Parts
 from .atoms import MOST_ATOMS, FiniteLossDistribution, count_loss_atoms, list_loss_atoms, may_have_infinite_loss
 from .binomial import CONTEXT
@@ -46,7 +46,9 @@ _Long = NDArray[Any]
 
 def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | None:
     """Returns the curve of a composition with few outcomes, or None. The outcomes are computed when first needed."""
-    if has_any_type(parts, m.Gaussian):  # a fast test first, because this function is called for every question
+    if has_mechanism_of_type(
+        parts, m.Gaussian
+    ):  # a fast test first, because this function is called for every question
         return None
     total = 1
     for mechanism, count in parts:
@@ -319,7 +321,8 @@ class _OutcomeMultisets:
     def evaluate_symmetric(self, ratios: _Long, k: int) -> _Long:
         """Returns, for each multiset, the elementary symmetric polynomial of degree k of the ratios of its things.
 
-        The ratios are in [0, 1]. There is no cancellation, since only sums and products of such numbers are computed.
+        The ratios are in [0, 1]. Only sums and products of such numbers are computed, so no digits are lost by
+        cancellation.
         """
         found = np.zeros((k + 1, len(self.columns)), dtype=np.longdouble)
         found[0] = 1
@@ -365,8 +368,8 @@ def _convert_atoms_to_outcomes(found: FiniteLossDistribution) -> _Outcomes:
     return _Outcomes(
         losses,
         log_p,
-        _widen_doubles([one.loss_error for one in found.atoms]) + _bound_rounding_of_outcomes(1, losses),
-        _widen_doubles([one.log_error for one in found.atoms]) + _bound_rounding_of_outcomes(1, log_p),
+        np.array([one.loss_error for one in found.atoms], dtype=np.longdouble) + _bound_rounding_of_outcomes(1, losses),
+        np.array([one.log_error for one in found.atoms], dtype=np.longdouble) + _bound_rounding_of_outcomes(1, log_p),
         found.infinity,
     )
 
@@ -421,10 +424,6 @@ def _build_allocated_outcomes(few: FiniteLossDistribution, steps: int, k: int, d
 
 def _as_long_doubles(values: list[Decimal]) -> _Long:
     return np.array([np.longdouble(str(value)) for value in values], dtype=np.longdouble)
-
-
-def _widen_doubles(values: list[float]) -> _Long:
-    return np.array(values, dtype=np.longdouble)
 
 
 @lru_cache(maxsize=8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
-from ...pairs.replacement import log_mixed
+from ...pairs.replacement import log_sampled_ratio
 from .gaussian import GaussianCurve
 from .law import PrivacyCurve
 
@@ -171,7 +171,7 @@ def _remove_sampling_from_epsilon(epsilon: float, q: float) -> Range:
 
 def _apply_sampling_to_epsilon(epsilon: float, q: float) -> Range:
     """Returns log(1 + q (e^eps - 1)), for eps >= 0."""
-    return Range(INF) if epsilon == INF else log_mixed(Range(epsilon), q)
+    return Range(INF) if epsilon == INF else log_sampled_ratio(Range(epsilon), q)
 
 
 _LARGE = 200.0

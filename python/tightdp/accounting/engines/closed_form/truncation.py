@@ -47,9 +47,9 @@ def _compute_truncation_with_terms(q: float, batch_size: int, dataset_size: int)
     """Returns the truncation and the number of terms that were added up for it."""
     tail, terms = _sum_binomial_tail(dataset_size - 1, q, batch_size)
     cut = tail.limit_to(0.0, 1.0)
-    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # of q B / (s + 1), s >= B
+    most = (Range(q) * batch_size / (batch_size + 1)).limit_to(0.0, 1.0)  # the largest q B / (s + 1) for s >= B
     tail, more = _sum_binomial_tail(dataset_size, q, batch_size + 1)
-    both = tail * (Range(batch_size) / dataset_size)  # cut and within
+    both = tail * (Range(batch_size) / dataset_size)  # the probability that the sample is cut and holds the record
     within = Range(0.0, most.hi)
     if cut.lo > 0:
         found = both / cut

@@ -11,7 +11,7 @@ from ....selections_and_groups import Derived, RepeatAndSelect
 from ...numerics.work import try_to_spend_work
 from ...pairs.repetitions import build_repetitions
 from . import selections
-from .groups import MARGIN, ChainOfLines, KnownLimits, build_chain_of_lines, find_crossing_of_chains
+from .groups import MARGIN, ChainOfLines, KnownLimits, build_group_chain, find_crossing_of_group_chains
 from .inner_run import KnownRun
 from .lines import LinesOfRun
 
@@ -39,7 +39,7 @@ def list_points_of_derived_curve(
     distinct = {id(run): LinesOfRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:
-        found = _find_lowest_chains_of_lines(chain, known)
+        found = _find_lowest_group_chains(chain, known)
         used = {
             (id(lines), i) for each in found for lines, i in zip(chain, each.used, strict=True) if each.height > _FAINT
         }
@@ -49,20 +49,20 @@ def list_points_of_derived_curve(
     return [(each.slope * (1 + 2 * MARGIN), min(each.height * (1 + MARGIN), 1.0)) for each in found if each.slope > 0]
 
 
-def _find_lowest_chains_of_lines(links: Sequence[LinesOfRun], known: KnownLimits) -> list[ChainOfLines]:
+def _find_lowest_group_chains(links: Sequence[LinesOfRun], known: KnownLimits) -> list[ChainOfLines]:
     """Returns the chains that are lowest somewhere. Chains that are hardly below their neighbours are left out."""
     lines = known.limit_lines
-    steep, flat = build_chain_of_lines(links, lines, 0.0), build_chain_of_lines(links, lines, 1.0)
+    steep, flat = build_group_chain(links, lines, 0.0), build_group_chain(links, lines, 1.0)
     if not steep.slope <= _STEEPEST:
-        steep = build_chain_of_lines(links, lines, 1 / _STEEPEST)
+        steep = build_group_chain(links, lines, 1 / _STEEPEST)
     found = [steep, flat]
     beside = [(steep, flat)]
     while beside and len(found) < _MOST and try_to_spend_work(_UNITS * len(links)):
         one, other = beside.pop(0)
-        at = find_crossing_of_chains(one, other)
+        at = find_crossing_of_group_chains(one, other)
         if not 0 < at < 1:
             continue
-        between = build_chain_of_lines(links, lines, at)
+        between = build_group_chain(links, lines, at)
         if between.slope * at + between.height < (one.slope * at + one.height) * (1 - _LOOSE):
             found.append(between)
             beside += [(one, between), (between, other)]

@@ -26,8 +26,7 @@ _LOOSE = 1e-4
 _SAME = 1e-13
 """Relative difference below which two chains count as equally low."""
 _NARROW = 1e-9
-"""The search for two neighbouring chains ends at the latest if its interval of log p has this width, where p is a
-probability."""
+"""Width of an interval of log p, where p is a probability, at which the search for two neighbouring chains ends."""
 _STEPS = 120
 """Largest number of steps of the search for two neighbouring chains."""
 _UNITS = 2 * 10**4
@@ -61,8 +60,11 @@ class KnownLimits(NamedTuple):
 
     @property
     def limit_lines(self) -> list[Line]:
-        """The lines of the two limits. That of the inclusion probability has slope 1, and that of the largest loss is
-        steep and has height 0 at p = 0."""
+        """The lines of the two limits.
+
+        The line of the inclusion probability has slope 1. The line of the largest loss is steep and has height 0 at p =
+        0.
+        """
         found: list[Line] = [(0.0, 1 + MARGIN, self.looked_at)] if self.looked_at < 1 else []
         if self.largest <= MOST:
             found.append((self.largest, math.exp(self.largest) * (1 + MARGIN), 0.0))
@@ -78,35 +80,35 @@ def bound_group_delta(links: Sequence[KnownRun], epsilon: float, known: KnownLim
 
     The links must be in the order in which a probability passes them.
     """
-    if min(known.largest, _find_largest_loss_of_chain(links)) <= epsilon < math.inf:
+    if min(known.largest, _find_largest_loss_of_group(links)) <= epsilon < math.inf:
         return 0.0
     at = min(epsilon, MOST)  # delta never increases
-    return _search_chains_of_lines(
+    return _search_group_chains(
         links,
         known,
         lambda chain: chain.log_slope <= at - 4 * MARGIN,
-        lambda steep, flat: _average_height_of_chain(steep, flat, at),
+        lambda steep, flat: _average_height_of_group_chains(steep, flat, at),
         nothing=1.0,
     )
 
 
 def bound_group_epsilon(links: Sequence[KnownRun], delta: float, known: KnownLimits = ANY) -> float:
     """Returns an upper bound of epsilon(delta) of the chain of ``links``; infinite if none is found."""
-    return _search_chains_of_lines(
+    return _search_group_chains(
         links,
         known,
         lambda chain: chain.height > delta,
         lambda steep, flat: _solve_group_epsilon(steep, flat, delta),
-        nothing=min(known.largest, _find_largest_loss_of_chain(links)),
+        nothing=min(known.largest, _find_largest_loss_of_group(links)),
     )
 
 
-def _find_largest_loss_of_chain(links: Sequence[KnownRun]) -> float:
+def _find_largest_loss_of_group(links: Sequence[KnownRun]) -> float:
     """Returns the loss of the chain in which every link has delta 0."""
     return math.nextafter(math.fsum(run.largest for run in links), math.inf)
 
 
-def _search_chains_of_lines(
+def _search_group_chains(
     links: Sequence[KnownRun],
     known: KnownLimits,
     flat: Callable[[ChainOfLines], bool],
@@ -138,7 +140,7 @@ def _bracket_group_by_chains(
     For each p, the lowest chain at p is a tangent of a concave curve. With growing p it becomes flatter, and its height
     at 0 grows.
     """
-    steep, gentle = build_chain_of_lines(links, known, 0.0), build_chain_of_lines(links, known, 1.0)
+    steep, gentle = build_group_chain(links, known, 0.0), build_group_chain(links, known, 1.0)
     if flat(steep):
         return steep, steep
     if not flat(gentle):
@@ -147,10 +149,10 @@ def _bracket_group_by_chains(
     for step in range(_STEPS):
         if high - low <= _NARROW:
             break
-        at = find_crossing_of_chains(steep, gentle)
+        at = find_crossing_of_group_chains(steep, gentle)
         crossed = step % 2 == 0 and 0 < at < 1 and low < math.log(at) < high
         middle = math.log(at) if crossed else 0.5 * (low + high)
-        between = build_chain_of_lines(links, known, at if crossed else math.exp(middle))
+        between = build_group_chain(links, known, at if crossed else math.exp(middle))
         if crossed and between.slope * at + between.height >= (gentle.slope * at + gentle.height) * (1 - _SAME):
             break  # no chain is below both
         if flat(between):
@@ -160,12 +162,12 @@ def _bracket_group_by_chains(
     return steep, gentle
 
 
-def find_crossing_of_chains(steep: ChainOfLines, gentle: ChainOfLines) -> float:
+def find_crossing_of_group_chains(steep: ChainOfLines, gentle: ChainOfLines) -> float:
     """Returns the probability p at which two chains are equally high."""
     return (gentle.height - steep.height) / (steep.slope - gentle.slope) if gentle.slope < steep.slope else 0.0
 
 
-def build_chain_of_lines(links: Sequence[LinesOfRun], known: Sequence[Line], p: float) -> ChainOfLines:
+def build_group_chain(links: Sequence[LinesOfRun], known: Sequence[Line], p: float) -> ChainOfLines:
     """Returns the lowest chain at ``p``, or one of the ``known`` lines if that is lower there.
 
     Each link uses the line that is lowest at the image of ``p`` under the lines of the links before.
@@ -188,7 +190,7 @@ def build_chain_of_lines(links: Sequence[LinesOfRun], known: Sequence[Line], p: 
     return found
 
 
-def _average_height_of_chain(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
+def _average_height_of_group_chains(steep: ChainOfLines, flat: ChainOfLines, epsilon: float) -> float:
     """Returns the height of the weighted mean of two chains whose slope is e^epsilon.
 
     If one of the chains is lower and its slope is at most e^epsilon, returns the height of that chain.
@@ -206,7 +208,10 @@ def _average_height_of_chain(steep: ChainOfLines, flat: ChainOfLines, epsilon: f
 
 
 def _solve_group_epsilon(steep: ChainOfLines, flat: ChainOfLines, delta: float) -> float:
-    """Returns an epsilon at which ``_average_height_of_chain`` is at most ``delta``; infinite if none is found."""
+    """Returns an epsilon at which ``_average_height_of_group_chains`` is at most ``delta``.
+
+    Returns infinity if none is found.
+    """
     log_slope = steep.log_slope
     if steep.height < delta < flat.height and steep.slope < math.inf:
         share = (flat.height - delta) / (flat.height - steep.height)
@@ -215,6 +220,6 @@ def _solve_group_epsilon(steep: ChainOfLines, flat: ChainOfLines, delta: float) 
         log_slope = flat.log_slope
     for wider in (1e-10, 1e-8, 1e-6):  # epsilon is increased until the bound holds despite roundings
         epsilon = max(log_slope, 0.0) + wider * (1 + abs(log_slope))
-        if epsilon <= MOST and _average_height_of_chain(steep, flat, epsilon) <= delta:
-            return 0.0 if _average_height_of_chain(steep, flat, 0.0) <= delta else epsilon
+        if epsilon <= MOST and _average_height_of_group_chains(steep, flat, epsilon) <= delta:
+            return 0.0 if _average_height_of_group_chains(steep, flat, 0.0) <= delta else epsilon
     return math.inf

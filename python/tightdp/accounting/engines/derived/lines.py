@@ -99,15 +99,15 @@ class LinesOfRun:
                 continue  # the slope equals that of the line before, up to rounding
             while kept and kept[-1][2] >= d:
                 kept.pop()
-            while len(kept) > 1 and _intersect_probability_lines(kept[-1], line) <= _intersect_probability_lines(
+            while len(kept) > 1 and _intersect_lines_of_run(kept[-1], line) <= _intersect_lines_of_run(
                 kept[-2], kept[-1]
             ):
                 kept.pop()
             kept.append(line)
         self.log_slopes, self.slopes, self.heights = ([line[i] for line in kept] for i in range(3))
-        self.turns = [_intersect_probability_lines(steep, flat) for steep, flat in pairwise(kept)]
+        self.turns = [_intersect_lines_of_run(steep, flat) for steep, flat in pairwise(kept)]
 
 
-def _intersect_probability_lines(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
+def _intersect_lines_of_run(steep: tuple[float, float, float], flat: tuple[float, float, float]) -> float:
     """Returns the p at which two lines cross."""
     return (flat[2] - steep[2]) / (steep[1] - flat[1])

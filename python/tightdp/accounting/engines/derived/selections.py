@@ -102,7 +102,8 @@ def _bisect_selection_epsilon(above: Callable[[float], bool], low: float, high: 
 
 
 def as_one_link_of_chain(runs: Repetitions, run: KnownRun) -> KnownRun:
-    """Returns the selection as the only link of a chain. The bounds of this chain are the convex hull of its own."""
+    """Returns the selection as the only link of a chain. The bounds of this chain are the convex hull of those
+    of the selection."""
     above = _build_upper_selection_curve(runs, run)
     return replace(run, delta=above, above=above, largest=INF, largest_back=INF)
 
@@ -125,17 +126,17 @@ def _build_upper_selection_curve(runs: Repetitions, run: KnownRun) -> Callable[[
     """Returns the function that bounds delta from above at any epsilon."""
 
     @cache
-    def prepare_run_forward() -> tuple[KnownRun, float]:
+    def prepare_selection_forward() -> tuple[KnownRun, float]:
         return run, _compute_gain_of_selecting(runs, run)
 
     @cache
-    def prepare_run_backward() -> tuple[KnownRun, float]:
+    def prepare_selection_backward() -> tuple[KnownRun, float]:
         return _reverse_known_run(run), _compute_gain_of_selecting(runs, _reverse_known_run(run))
 
     def bound_selection_from_above(epsilon: float) -> Bound:
         if epsilon >= 0:
-            return Bound(0.0, min(_bound_selected_delta(runs, *prepare_run_forward(), epsilon), 1.0), "derived")
-        there = _bound_selected_delta(runs, *prepare_run_backward(), -epsilon)
+            return Bound(0.0, min(_bound_selected_delta(runs, *prepare_selection_forward(), epsilon), 1.0), "derived")
+        there = _bound_selected_delta(runs, *prepare_selection_backward(), -epsilon)
         return Bound(0.0, min(_mirror_selection_delta(there, epsilon).hi, 1.0), "derived")
 
     return bound_selection_from_above

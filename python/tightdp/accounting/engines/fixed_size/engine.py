@@ -28,22 +28,24 @@ from ...numerics.outward import Range, exp, expm1
 from ...pairs.replacement import Replaced
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from ..grid.laws import grid_loss_distribution
-from .kernels import Array, Side, bound_fixed_size_masses_below, list_epsilons_of_cells
+from .kernels import Array, Side, bound_fixed_size_masses_below, list_fixed_size_epsilons
 
 ABOVE, BELOW = 2700, 10_900
-"""Grid points on either side of 0, of the upper and of the lower bound. Their transforms have 2^13 and 2^15 points."""
+"""Number of grid points on either side of 0, for the upper and for the lower bound. The Fourier transforms have 2^13
+and 2^15 points."""
 MOST_STEPS = 1 << 14
 BLOCK = 2000
-"""Largest number of steps whose values are iterated: 2,000 take a second or two. The curve of a block is composed as a
-pair."""
+"""Largest number of steps in a block. Value iteration over 2,000 steps takes a second or two. The curve of a block is
+then composed like that of a pair."""
 SWITCHES = 256
-"""Largest number of choices of the adversary of the lower bound, each for a block of steps."""
+"""Largest number of choices of the adversary who attains the lower bound. Each choice is for a block of steps."""
 LEAST_SIGMA, MOST_SIGMA = 0.2, 100.0
 """Least and largest noise multiplier for which grids of so many points are useful."""
 CURVES = 32
-"""Curves that are kept, 100 KB each."""
+"""Largest number of cached curves, which take 100 KB each."""
 _NOTHING, _LEAST = 1e-4, 1e-3
-"""Parts of a delta: the mass outside the grid that all steps together may have, and the end of the lower bound."""
+"""Fractions of the smallest delta that a curve serves. All steps together may have the fraction ``_NOTHING`` of mass
+outside the grid. The grid of the lower bound ends where delta is the fraction ``_LEAST``."""
 _FURTHEST = 600.0
 """Largest loss on a grid, whose exponential must be a double."""
 _ROUGH = 1e-3, 1 << 16
@@ -51,7 +53,11 @@ _ROUGH = 1e-3, 1 << 16
 
 
 class FixedSizeCurve(NamedTuple):
-    """Bounds of delta at multiples of a spacing each, empty if nothing is known; and the work that they took."""
+    """Upper and lower bounds of delta, and the work that they took.
+
+    ``above`` has the upper bounds at multiples of ``above_spacing``, and ``below`` the lower ones at multiples of
+    ``below_spacing``. An array is empty if nothing is known.
+    """
 
     above: Array
     above_spacing: float
@@ -124,7 +130,7 @@ def _ask_fixed_size_curve(parts: Parts, level: int) -> FixedSizeCurve | None:
 
 
 class _UnknownError(Exception):
-    """No grid serves, or the budget cut the work short. Raised, so that the cache keeps no incomplete curve."""
+    """Error that is raised if no grid serves or the budget cut the work short. So no incomplete curve is cached."""
 
 
 @lru_cache(maxsize=CURVES)
@@ -161,9 +167,9 @@ def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> Fix
 def _compute_lower_fixed_size_curve(
     mu: float, q: float, count: int, spacing: float, tilt: float, floor: float
 ) -> Array:
-    """Returns the curve of an adversary who removes or adds, in blocks of steps."""
+    """Returns the curve of an adversary who removes or adds a record, and chooses anew for each block of steps."""
     block = -(-count // SWITCHES)
-    places, base = list_epsilons_of_cells(BELOW, spacing), GridLaw.gaussian(mu)
+    places, base = list_fixed_size_epsilons(BELOW, spacing), GridLaw.gaussian(mu)
     remove, add = (
         Side(*(ends.reshape(places.shape) for ends in grid_deltas(run, places.ravel(), 1e-6, floor, 1 << 20)))
         for run in ([(base.poisson(q, added), float(block))] for added in (False, True))
@@ -190,7 +196,7 @@ def _invert_upper_fixed_size_curve(above: Array, spacing: float, delta: float) -
 
 
 def _evaluate_fixed_size_curve(found: FixedSizeCurve, epsilon: float) -> tuple[float, float]:
-    """Returns both ends at ``epsilon``: a point of the lower curve farther out, and a chord of the upper curve."""
+    """Returns both ends at ``epsilon``, the lower one from the next larger node and the upper one from a chord."""
     i = math.floor(min(epsilon / found.above_spacing, 2.0**53) * (1 - 2**-50))
     high = float(found.above.min())
     if i + 1 < len(found.above):

@@ -26,7 +26,7 @@ class Side(NamedTuple):
     upper: Array
 
 
-def list_epsilons_of_cells(n: int, h: float) -> Array:
+def list_fixed_size_epsilons(n: int, h: float) -> Array:
     """Returns the epsilons at which a ``Side`` is evaluated, one row for each cell."""
     places: Array = (np.arange(n)[:, None] + np.array([0.5 - STEP, 0.5, 0.5 + STEP])) * h
     return places
@@ -38,7 +38,10 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     ``right`` bounds the pair, and ``left`` bounds the reversed pair.
     """
     n = len(right.lower)
-    behind, ahead = _bound_curve_at_cells(left, n, h, mirrored=True), _bound_curve_at_cells(right, n, h, mirrored=False)
+    behind, ahead = (
+        _bound_fixed_size_cells(left, n, h, mirrored=True),
+        _bound_fixed_size_cells(right, n, h, mirrored=False),
+    )
     # The value at a node is under the lines of both neighbouring cells, which are below the curve.
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
@@ -46,14 +49,17 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     # The curve is at least 0. So the values may be set to 0 from the node before the first value <= 0 on.
     drowned = np.flatnonzero(values[n:] <= 0)
     values[max(n + int(drowned[0]) - 1, n) :] = 0.0
-    return _build_masses_of_hull(values, n, h)
+    return _build_fixed_size_masses(values, n, h)
 
 
-def _bound_curve_at_cells(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
-    """Returns the values at both ends of each cell of lines below the curve in x = e^eps, minus 1 - x if x < 1."""
-    at, edges = list_epsilons_of_cells(n, h), np.arange(n + 1) * h
+def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tuple[Array, Array]:
+    """Returns lower bounds of the curve at both ends of each cell, from lines below the curve in x = e^eps.
+
+    Where x < 1, the bounds are those of the curve minus the trivial curve 1 - x.
+    """
+    at, edges = list_fixed_size_epsilons(n, h), np.arange(n + 1) * h
     low, high = side.lower, side.upper
-    if mirrored:  # delta(-eps) less 1 - e^-eps is e^-eps times that of the reversed pair at eps
+    if mirrored:  # delta(-eps) - (1 - e^-eps) is e^-eps times the reversed pair's delta(eps)
         at, edges = -at[::-1, ::-1], -edges[::-1]
         low, high = low[::-1, ::-1] * np.exp(at), high[::-1, ::-1] * np.exp(at)
     x, ends = np.exp(at), np.exp(edges)
@@ -65,14 +71,15 @@ def _bound_curve_at_cells(side: Side, n: int, h: float, mirrored: bool) -> tuple
     return start, end
 
 
-def _build_masses_of_hull(values: Array, n: int, h: float) -> Array:
-    """Returns the masses of a convex hull, rounded down.
+def _build_fixed_size_masses(values: Array, n: int, h: float) -> Array:
+    """Returns the masses of the pair whose curve is a convex hull, rounded down.
 
-    It is that of these values at e^{-n h}, .. e^{n h}, and of 0 at x = 0, after (1 - x)_+ was added.
+    The points of the hull are the values at x = e^{-n h}, ..., e^{n h} and the value 0 at x = 0. To all of them
+    (1 - x)_+ is added first.
     """
     x = np.exp(np.arange(-n, n + 1) * h)
 
-    def compute_slope(i: int, j: int) -> float:
+    def compute_slope_of_hull_piece(i: int, j: int) -> float:
         before, start = (values[i], x[i]) if i >= 0 else (0.0, 0.0)
         width = x[j] - start
         bare = -1.0 if j <= n else 0.0 if i >= n else -(1 - start) / width
@@ -80,7 +87,7 @@ def _build_masses_of_hull(values: Array, n: int, h: float) -> Array:
 
     nodes, slopes = [-1], [-np.inf]  # nodes of the hull so far, and the slopes of its pieces that end there
     for j in range(2 * n + 1):
-        while (ahead := compute_slope(nodes[-1], j)) < slopes[-1]:
+        while (ahead := compute_slope_of_hull_piece(nodes[-1], j)) < slopes[-1]:
             nodes.pop()
             slopes.pop()
         nodes.append(j)

@@ -29,8 +29,15 @@ from ....selections_and_groups import Derived
 from ...numerics.outward import Number, Range, as_range
 from ...pairs.members import BinaryRange
 from ...pairs.neighbors import translate_to_replacement
-from ...pairs.orders import unite_orders
-from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, SymmetricLosses, Zeroed, bracket_losses
+from ...pairs.orders import unite_orders_of_pair
+from ...pairs.replacement import (
+    Replaced,
+    ReplacedClass,
+    ReplacedGaussian,
+    SymmetricLosses,
+    Zeroed,
+    bracket_replaced_losses,
+)
 from ..closed_form.truncation import compute_sample_truncation
 from ..engine_interface import Direction
 from . import mixtures
@@ -134,7 +141,7 @@ def grid_loss_distribution(mechanism: m.Mechanism, direction: Direction) -> Boun
         case Replaced(PrivacyLoss() as given):
             one = _prepare_complete_pair_for_grid(given.dominated)
             return BoundingDistributions(
-                _prepare_complete_pair_for_grid(unite_orders(given.dominating)), (one, one.reversed())
+                _prepare_complete_pair_for_grid(unite_orders_of_pair(given.dominating)), (one, one.reversed())
             )
         case m.TruncatedPoissonSampled():
             return _prepare_truncated_sample_for_grid(mechanism, direction, mechanism)
@@ -367,7 +374,7 @@ def _prepare_ranges_for_grid(
 
 def _prepare_replaced_class_for_grid(pair: ReplacedClass) -> BoundingDistributions:
     """Returns the distributions of replacing a record under a class of mechanisms."""
-    less, more = bracket_losses(pair)
+    less, more = bracket_replaced_losses(pair)
     upper = _prepare_symmetric_losses_for_grid(more)
     return (
         _as_exact_grid_distribution(upper)

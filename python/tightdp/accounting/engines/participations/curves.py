@@ -1,8 +1,9 @@
 """Sampled Gaussians with little noise, by how often the record takes part (docs/theory/closed-forms.md section 5).
 
-The record is in K of ``count`` steps, K ~ Bin(count, q). If the steps are known, the curve is that of K Gaussians: the
-mixture of these curves is an upper bound. If the noise is little, the output shows which steps they are, and the loss
-is less by the logarithm of how improbable that was: this gives a lower bound that is nearly the truth.
+The record takes part in K of ``count`` steps, where K has the distribution Bin(count, q). If the adversary is told
+these steps, the curve is that of K Gaussians. So the mixture of these curves over K is an upper bound. If there is
+little noise, the outputs show which steps these are. The loss is then smaller by the logarithm of the probability that
+exactly these steps hold the record. This gives a lower bound that is nearly the truth.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from numpy.typing import NDArray
 
 from ...._core import gaussian_deltas
 from ...numerics.outward import LARGEST, ULP, Range, exp, expm1, log, log1p, sqrt, widen_down
-from ...numerics.root import find_boundary
+from ...numerics.root import find_monotone_boundary
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 from ..closed_form.gaussian import GaussianCurve
 
 _Array = NDArray[np.float64]
 MOST_SPAN = 1 << 21
-"""Largest number of participation counts that are told apart: a tenth of a second."""
+"""Largest number of participation counts with a term of their own. So many terms take a tenth of a second."""
 _UNSEEN = 1e-290
-"""Bound on what products of masses lose by underflow, and on the mass outside the span."""
+"""Bound on the error of products of masses that underflow, and on the mass of numbers outside the span."""
 _ALL = 1 - 2.0**-50
 """Value of a curve that counts as 1."""
 _BLOCK = 128
-"""Numbers of participations that are summed together; sums of many blocks round by less than 2^-40."""
+"""Number of terms that are summed together. The rounding error of sums of many such blocks is below 2^-40."""
 _TRIED = 32
-"""Numbers of participations that a search tries together, which costs little more than one."""
+"""Number of participation counts that a search tries together, which takes little more time than one."""
 _MARGIN = 64 * ULP
 """Bound on the relative rounding of a few products and sums of positive numbers, and of their square root."""
 _SERVED = 1e-9, 1e9
@@ -41,8 +42,11 @@ _SERVED = 1e-9, 1e9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Participations:
-    """Masses of K ~ Bin(count, q) at the numbers from ``first`` to ``last``, and of its upper and lower tails, each
-    from below and from above."""
+    """The distribution of the number K of participations, which is Bin(count, q), from ``first`` to ``last``.
+
+    ``low`` and ``high`` are bounds of the masses at these numbers. ``low_above`` and ``high_above`` are bounds of the
+    upper tails that begin at these numbers, and ``high_below`` bounds the lower tails that end at them.
+    """
 
     count: int
     q: float
@@ -90,7 +94,10 @@ def take_largest_participations(count: int, q: float) -> Participations:
 
 
 def _take_number_of_participations(count: int, q: float, number: int, mass: float) -> Participations:
-    """Returns ``number`` in the place of all numbers, whose ``mass`` is bounded from the side that counts."""
+    """Returns the single ``number`` in place of all numbers of participations.
+
+    ``mass`` bounds the mass that it stands for, from below for lower bounds and from above for upper bounds.
+    """
     one = np.array([mass])
     return Participations(count, q, number, number, one, one, one, one, one)
 
@@ -101,8 +108,10 @@ def can_serve_participations(count: int, q: float) -> bool:
 
 
 def _bound_participations_from_mean(count: int, q: float) -> float:
-    """Returns a distance of K from its mean that is exceeded with probability below e^-700, by Bernstein's
-    inequality."""
+    """Returns a distance of K from its mean that is exceeded with a probability below e^-700.
+
+    The distance follows from Bernstein's inequality.
+    """
     return 500 + 40 * math.sqrt(count * q * (1 - q))
 
 
@@ -112,10 +121,10 @@ reversed pair."""
 
 
 class ParticipationMixture:
-    """Bounds of sum_k P(K = k) delta_k(eps + k rare + (n - k) common), eps >= 0, delta_k being the curve of mu_0^2 + k
-    mu^2.
+    """Bounds of sum_k P(K = k) delta_k(eps + k rare + (n - k) common) for eps >= 0.
 
-    The terms' curves must grow with k, which is proved for eps >= 0. Raises ValueError for epsilons below.
+    Here delta_k is the curve of Gaussians whose mu^2 add up to ``beside`` + k ``mu_squared``, and n is the number of
+    steps. The terms' curves must grow with k, which is proved for eps >= 0. Raises ValueError for negative epsilons.
     """
 
     def __init__(
@@ -152,7 +161,7 @@ class ParticipationMixture:
         return high
 
     def _find_end(self, epsilon: float) -> int:
-        """Returns the least number whose curve is almost 1, or the number after the last."""
+        """Returns the smallest number of participations whose curve is almost 1; ``last`` + 1 if there is none."""
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon!r}: what is below is the reversed pair's")
         low, high = self._k.first, self._k.last + 1
@@ -189,7 +198,7 @@ class ParticipationMixture:
         return min(total * (1 + 2.0**-40) + 2 * _UNSEEN, 1.0)
 
     def _iterate_blocks(self, end: int) -> Iterator[tuple[_Array, slice]]:
-        """Yields blocks of the numbers below ``end``, the greatest first, and their places among the masses."""
+        """Yields blocks of the numbers below ``end`` with their indices in the arrays of masses, the largest first."""
         first = self._k.first
         while end > first:
             begin = max(end - _BLOCK, first)
@@ -198,10 +207,11 @@ class ParticipationMixture:
 
 
 def _move_epsilon_to_largest_mu(epsilon: _Array, mu: _Array, margin: float) -> _Array:
-    """Returns the epsilon whose a = epsilon/mu - mu/2 at the largest mu served is that of ``epsilon`` at ``mu``, moved
-    by a ``margin`` that exceeds the roundings and has the sign of the error that is allowed.
+    """Returns the epsilon that has the same a = epsilon/mu - mu/2 at the largest mu served as ``epsilon`` has at
+    ``mu``.
 
-    At a given a, delta grows with mu (closed-forms.md section 2).
+    The result is moved by ``margin``, which exceeds the roundings and has the sign of the error that is allowed. At a
+    given a, delta grows with mu (closed-forms.md section 2).
     """
     mu = np.maximum(mu, _SERVED[1])
     away = epsilon / mu - 0.5 * mu + margin * (epsilon / mu + mu)
@@ -214,22 +224,25 @@ def build_participation_mixture_above(k: Participations, mu_squared: Range, besi
 
 
 def build_mixture_when_participation_told(k: Participations, mu_squared: Range, beside: Range) -> ParticipationMixture:
-    """Returns sum_k P(K = k) delta_k(eps - ln(q^k (1-q)^{n-k})), the curve if the outputs show in which steps the
-    record is.
+    """Returns the mixture sum_k P(K = k) delta_k(eps - ln(q^k (1-q)^{n-k})).
 
-    It may be used if ``is_monotone_when_participation_told``.
+    It is the curve if the outputs show which steps hold the record. It may be used only if
+    ``is_monotone_when_participation_told`` returns True.
     """
     return ParticipationMixture(k, mu_squared, beside, (-log(Range(k.q))).lo, (-log1p(-Range(k.q))).lo)
 
 
 def is_monotone_when_participation_told(q: Range, mu_squared: Range) -> bool:
-    """Tells whether the terms of ``build_mixture_when_participation_told`` grow with k, as they must."""
+    """Tells whether the curves of ``build_mixture_when_participation_told`` grow with k."""
     return (4 * (log1p(-q) - log(q))).hi <= mu_squared.lo
 
 
 def bound_removed_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """Returns the curve of outputs that show the record's steps, plus the probability that they may not, and at most
-    the mixture."""
+    """Returns the upper bound for "remove".
+
+    It is the curve of outputs that show which steps hold the record, plus the probability that they do not show this.
+    If the mixture of curves over K is smaller, it is used instead.
+    """
     mixture, shown = (
         build_participation_mixture_above(k, mu_squared, beside),
         build_mixture_when_participation_told(k, mu_squared, beside),
@@ -250,16 +263,18 @@ def bound_removed_participations_above(k: Participations, mu_squared: Range, bes
 _DENSITY = 0.39894228040143274
 """phi(0), rounded up: Phi(-t) <= phi(t)/t."""
 _NOTHING = 1e-9
-"""Part of delta that may be lost without asking the other bound."""
+"""Largest relative gain in delta for which the second of two bounds is not computed."""
 
 
 def bound_added_participations_above(k: Participations, mu_squared: Range, beside: Range) -> Curve:
-    """Returns the upper bound for "add". The record is in none of the steps with a probability that bounds the
-    losses."""
+    """Returns the upper bound for "add".
+
+    The losses are bounded by the probability that the record is in none of the steps.
+    """
     mixture, never = build_participation_mixture_above(k, mu_squared, beside), _log_probability_of_no_participation(k)
 
     def bound_delta_of_addition(epsilon: float) -> float:
-        found = _delta_of_plain_gaussians(beside, epsilon + never).hi
+        found = _delta_without_participation(beside, epsilon + never).hi
         # If one step with the record reveals almost everything, the mixture is no smaller.
         seen = GaussianCurve(mu_squared + beside).delta(epsilon).lo >= 1 - _NOTHING
         return found if seen else min(found, mixture(epsilon))
@@ -283,8 +298,10 @@ def bound_replaced_participations_above(k: Participations, remove: Curve, add: C
 
 
 def reverse_participation_delta(epsilon: float, back: float) -> Range:
-    """Returns delta(epsilon), epsilon < 0, from ``back``, that of the reversed pair at -epsilon: 1 - e^eps + e^eps
-    back."""
+    """Returns delta(epsilon) for epsilon < 0, which is 1 - e^eps + e^eps ``back``.
+
+    ``back`` is the delta of the reversed pair at -epsilon.
+    """
     return -expm1(epsilon) + exp(epsilon) * back
 
 
@@ -295,35 +312,44 @@ def _log_probability_of_no_participation(k: Participations) -> Range:
 
 def bound_added_participations_below(k: Participations, mu_squared: Range, beside: Range) -> Curve:
     """Returns the curve of the test that no output exceeds mu/2, together with the plain Gaussians."""
-    beyond = Range((0.5 * exp(-0.125 * mu_squared)).hi)  # at most, for one output without the record
+    beyond = Range(
+        (0.5 * exp(-0.125 * mu_squared)).hi
+    )  # upper bound of the probability for one output without the record
     none = exp(k.count * log1p(-beyond)).lo
     less = (k.count * log1p(-k.q * (1 - beyond / (1 - beyond)))).hi
-    return lambda epsilon: (none * _delta_of_plain_gaussians(beside, epsilon + Range(less))).lo
+    return lambda epsilon: (none * _delta_without_participation(beside, epsilon + Range(less))).lo
 
 
 def find_participation_epsilon_above(curve: Curve, delta: float, start: float) -> float:
-    """Returns about the least epsilon at which the curve is at most ``delta``; infinity if none was found."""
+    """Returns an epsilon at which the curve is at most ``delta``, close to the smallest one.
+
+    Returns infinity if none is found.
+    """
     if not curve(0.0) > delta:
         return 0.0
-    found = find_boundary(lambda epsilon: _log_ratio_to_delta(curve(epsilon), delta), start, -1.0, *_SEARCHED)
+    found = find_monotone_boundary(
+        lambda epsilon: _compare_participation_delta(curve(epsilon), delta), start, -1.0, *_SEARCHED
+    )
     return math.inf if found is None else found
 
 
 def find_participation_epsilon_below(curve: Curve, delta: float, start: float) -> float:
-    """Returns about the greatest epsilon at which the curve is above ``delta``; 0 if none was found."""
+    """Returns an epsilon at which the curve is above ``delta``, close to the largest one; 0 if none is found."""
     if not curve(0.0) > delta:
         return 0.0
-    found = find_boundary(lambda epsilon: -_log_ratio_to_delta(curve(epsilon), delta), start, 1.0, *_SEARCHED)
+    found = find_monotone_boundary(
+        lambda epsilon: -_compare_participation_delta(curve(epsilon), delta), start, 1.0, *_SEARCHED
+    )
     return 0.0 if found is None else found
 
 
 _SEARCHED = 1e-12, 1e300, 1e-10
-"""Least and greatest epsilon, and how near to the boundary the search ends, as a logarithm of delta or of epsilon."""
+"""Smallest and largest epsilon, and the distance from the boundary at which the search ends. The distance is one of
+log delta or of log epsilon."""
 
 
-def _log_ratio_to_delta(value: float, delta: float) -> float:
-    """Returns ln(value / delta), positive if the value is greater and negative otherwise, whatever the roundings
-    are."""
+def _compare_participation_delta(value: float, delta: float) -> float:
+    """Returns ln(value / delta). In spite of roundings, it is positive if and only if ``value`` exceeds ``delta``."""
     if not value > 0:
         return -math.inf
     ratio = math.log(value) - math.log(delta)
@@ -333,6 +359,6 @@ def _log_ratio_to_delta(value: float, delta: float) -> float:
 _LEAST_RATIO = 1e-300
 
 
-def _delta_of_plain_gaussians(beside: Range, epsilon: Range) -> Range:
+def _delta_without_participation(beside: Range, epsilon: Range) -> Range:
     """Returns delta of the plain Gaussians alone, or of an empty composition."""
     return GaussianCurve(beside).delta(epsilon) if beside.hi else (-expm1(epsilon)).limit_to(0.0, 1.0)

@@ -1,9 +1,9 @@
-"""The engine for sampled Gaussians with little noise beside plain ones (docs/theory/closed-forms.md section 5).
+"""The engine of sampled Gaussians with little noise and of plain Gaussians (docs/theory/closed-forms.md section 5).
 
-A step with the record in it reveals the record, so only the number of these steps matters: both ends are sums over that
-number. For a record that is removed the two ends agree up to noise multipliers of about .06, for which the other
-engines would need too many points and nodes. For a record that is replaced in a sample of fixed size their relative
-distance is about the square of the noise multiplier.
+A step whose sample holds the record reveals the record, so only the number of these steps matters. Both ends of a bound
+are sums over that number. If the record is removed, the two ends agree up to noise multipliers of about 0.06, for which
+the other engines would need too many points and nodes. If the record is replaced in a sample of fixed size, the
+relative distance of the two ends is about the square of the noise multiplier.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from .curves import (
 )
 
 MOST_SIGMA = 0.1
-"""Largest noise multiplier: other engines serve larger ones better."""
+"""Largest noise multiplier. Other engines serve larger ones better."""
 LEAST_SIGMA = 1e-100
 MOST_OVERLAP = 10.0
-"""Largest count q sigma^2. Above it the curves of many numbers of participations overlap, and each has its cost."""
+"""Largest count * q * sigma^2. Above it, the curves of many numbers of participations overlap, and each of them takes
+time."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
-"""Noise multiplier up to which a larger count q sigma^2 is served for a record that is removed or added: the mixture,
-whose terms are costly, is not needed. Of more participations than can be told apart one number stands for all, up to
-this noise multiplier."""
+"""Noise multiplier up to which a larger count * q * sigma^2 is served for a record that is removed or added, because
+the mixture is not needed, whose terms take long. Up to this noise multiplier one number may also stand for all numbers
+of participations, if these are more than ``MOST_SPAN``."""
 
 
 class CurveBounds(NamedTuple):
@@ -113,7 +114,7 @@ def _find_participation_curves(parts: Parts, direction: Direction) -> CurveBound
     overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
     if sigma > SHARP_SIGMA if not told_apart else count * share.hi * sigma**2 > overlap:
         return None
-    # A record that is replaced in a sample moves an output twice as far. Plain Gaussians have been translated already.
+    # Replacing a record in a sample moves an output twice as far. Plain Gaussians are translated to "replace" already.
     once = (4 if fixed else 1) / (Range(sigma) * sigma)
     if not participations.is_monotone_when_participation_told(share, once):
         return None

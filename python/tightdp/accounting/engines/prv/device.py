@@ -1,4 +1,4 @@
-"""The arrays of a device for ``spectral.compose_by_transforms``, through CuPy."""
+"""The arrays of a device for ``spectral.compose_prv_by_transforms``, through CuPy."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class _Cupy:
         self.name = f"cuda:{device}"
 
     def compose(self, *arguments: Any) -> Any:
-        """Runs ``spectral.compose_by_transforms`` on the device."""
+        """Runs ``spectral.compose_prv_by_transforms`` on the device."""
         with self.xp.cuda.Device(self._device):
-            return spectral.compose_by_transforms(self, *arguments)
+            return spectral.compose_prv_by_transforms(self, *arguments)
 
     def compute_cells(self, loss: spectral.Loss, h: float, first: int, count: int) -> Any:
         out = self.xp.empty(count)

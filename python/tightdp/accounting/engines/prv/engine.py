@@ -26,8 +26,11 @@ from overflow and underflow."""
 
 
 class Prv:
-    """The engine. ``compose`` computes cells, transforms and powers elsewhere (``spectral.py``), in the memory that it
-    names."""
+    """The engine of privacy random variables.
+
+    If ``compose`` is given, it computes cells, transforms and powers instead of the compiled core (``spectral.py``). It
+    takes ``bytes_a_point`` bytes of a device's memory for each grid point.
+    """
 
     def __init__(
         self, name: str = "prv", compose: Callable[..., Any] | None = None, bytes_a_point: float = 0.0
@@ -48,7 +51,7 @@ class Prv:
         return None if parts else "nothing was composed"
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        """Returns bounds on epsilon; the error terms of delta share the rest of the width."""
+        """Bounds epsilon. The error terms of delta share the width that the mesh does not explain."""
         # An error as large as delta would leave only the moment bound. A smaller error takes little more work.
         delta_error = max(min(request.delta_error, 1e-3 * delta), 1e-18)
 
@@ -64,7 +67,7 @@ class Prv:
         return Bound(lower, upper, self.name, {"mesh": 2 * mesh, "tails": share * tails, "rounding": share * rounding})
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        """Returns bounds on delta; the mesh takes the rest of the width."""
+        """Bounds delta. The mesh has the width that the other error terms do not explain."""
 
         def ask_prv_for_delta(high: bool) -> tuple[float, float, float, float, float]:
             runs = _list_prv_runs(parts, direction, high)
@@ -80,12 +83,11 @@ class Prv:
 ENGINE = Prv()
 
 _Run = tuple[str, float, float, int, float]
-"""The name of a loss, its parameter, the sampling probability, the count and the probability of revealing everything.
-"""
+"""The name of a loss, its parameter, the sampling probability, the count, and the probability of an infinite loss."""
 
 
 _Found = tuple[float, float, float, float, float]
-"""The lower and the upper end, and the error terms "mesh", "tails" and "rounding"."""
+"""The lower end, the upper end, and the error terms "mesh", "tails" and "rounding"."""
 
 
 def _ask_prv_with_both_roundings(parts: Parts, direction: Direction, ask: Callable[[bool], _Found]) -> _Found:
@@ -110,8 +112,10 @@ def _list_prv_runs(parts: Parts, direction: Direction, high: bool) -> list[_Run]
 def _describe_prv_loss(
     mechanism: Mechanism, direction: Direction, high: bool = True
 ) -> tuple[str, float, float, float] | None:
-    """Returns the core's name and parameters of a loss, or None. Parameters that are not doubles are rounded: up if
-    ``high``, else down."""
+    """Returns the core's name of a loss, with its parameters; None if the engine does not serve the mechanism.
+
+    Parameters that are not doubles are rounded up if ``high``, and otherwise down.
+    """
     match mechanism:
         case Gaussian(sigma) if _LEAST <= sigma <= _MOST:
             return "gaussian", 1 / sigma, 1.0, 0.0

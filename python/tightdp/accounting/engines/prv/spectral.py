@@ -1,8 +1,8 @@
 """The part of the ``prv`` engine that composes discretised losses with the Fourier transforms of an array library.
 
 The same code runs on a device (CuPy's arrays, cuFFT) and, for tests, on the host (NumPy). Section 4 of
-docs/theory/fft.md says what is assumed of the library's transforms and what is checked. The compiled core chooses the
-grid, corrects the means and reads the curve.
+docs/theory/fft.md states the assumptions on the library's transforms, and which of them are checked. The compiled core
+chooses the grid, corrects the means and reads the curve.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ bound the error."""
 _LEAST = 2.0**-480
 """Smallest size of a power that is kept. Products of smaller ones would underflow (docs/theory/fft.md, Theorem 4)."""
 BYTES_A_POINT = 128.0
-"""Bytes of a device's memory: the masses, two spectra, their products and masks, and the transform's own."""
+"""Bytes of a device's memory for each grid point. They hold the masses, two spectra with their products and masks, and
+the work space of the transform."""
 
 Loss = tuple[str, float, float, int, float]
 """Name, first parameter, sampling probability, count, 0."""
 Sums = tuple[float, float, float]
 
 
-class TransformBackend(Protocol):
+class PrvBackend(Protocol):
     """An array library with the cells of a loss."""
 
     name: str
@@ -37,13 +38,16 @@ class TransformBackend(Protocol):
         """Returns a NumPy array with the same values."""
 
 
-def compose_by_transforms(
-    backend: TransformBackend, losses: list[Loss], h: float, n: int, spans: list[tuple[int, int]]
+def compose_prv_by_transforms(
+    backend: PrvBackend, losses: list[Loss], h: float, n: int, spans: list[tuple[int, int]]
 ) -> tuple[Any, list[Sums], float, float]:
-    """Returns the same as the core's ``compose``: n masses of the sum, sums over cells, kappa, and the error of each
-    mass."""
+    """Returns the same results as the core's ``compose``.
+
+    They are n masses of the composed loss, sums over each loss's cells, the transform's kappa, and the relative error
+    of each mass.
+    """
     xp = backend.xp
-    kappa = check_transform_rounding(backend, n)
+    kappa = check_prv_transform_rounding(backend, n)
     product, sums, chain = None, [], 0
     for loss, (first, count) in zip(losses, spans, strict=True):
         cells = backend.compute_cells(loss, h, first, count)
@@ -53,11 +57,12 @@ def compose_by_transforms(
         spectrum = _raise_spectrum_to_power(xp, xp.fft.rfft(masses / found[0]), loss[3])
         product = spectrum if product is None else product * spectrum
         chain = max(chain, additions + folds)
-    # The cells err by 4 u, the division by u and that of the core by 3 u; additions as counted.
+    # Errors in units u of rounding: the cells have an error of 4, the division of 1, that of the core of 3, and each
+    # addition of 1.
     return backend.copy_to_host(xp.fft.irfft(product, n)), sums, kappa, (8 + chain) * _UNIT
 
 
-def transform_rounding_bound(n: int) -> float:
+def bound_prv_transform_rounding(n: int) -> float:
     """Returns kappa for a library's transforms of length n, a power of two (docs/theory/fft.md, section 4)."""
     return 10 * _UNIT * (math.log2(n) + 2)
 
@@ -65,15 +70,15 @@ def transform_rounding_bound(n: int) -> float:
 _checked: set[tuple[str, int]] = set()
 
 
-def check_transform_rounding(backend: TransformBackend, n: int) -> float:
-    """Returns ``transform_rounding_bound``, after a check on a pair of sequences whose transforms are known.
+def check_prv_transform_rounding(backend: PrvBackend, n: int) -> float:
+    """Returns ``bound_prv_transform_rounding``, after a check on a pair of sequences whose transforms are known.
 
     The first time that a length is used, the library's transforms must err by at most half of the bound on this pair.
     Raises RuntimeError if they err by more, because then no bound is known for them.
     """
-    kappa = transform_rounding_bound(n)
+    kappa = bound_prv_transform_rounding(n)
     if (backend.name, n) not in _checked:
-        forward, inverse = measure_transform_errors(backend.xp, n)
+        forward, inverse = measure_prv_transform_errors(backend.xp, n)
         if not (forward <= kappa / 2 and inverse <= kappa / 2):
             raise RuntimeError(
                 f"the Fourier transform of {backend.name} errs by {forward:g} and {inverse:g} at length {n}, "
@@ -83,12 +88,13 @@ def check_transform_rounding(backend: TransformBackend, n: int) -> float:
     return kappa
 
 
-def measure_transform_errors(xp: Any, n: int) -> tuple[float, float]:
-    """Returns the largest error of a coefficient, and the relative error of the inverse in norm, for a geometric
-    distribution.
+def measure_prv_transform_errors(xp: Any, n: int) -> tuple[float, float]:
+    """Returns the errors of the transform and of its inverse for a geometric distribution.
 
-    p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f); both are within some 20 u as computed here. The
-    denominator is formed without cancellation as (1 - r) + 2 r sin^2 + i r sin, of half and whole angles.
+    The first is the largest error of a coefficient, and the second is the relative error of the inverse in norm. The
+    distribution p_j = r^j (1 - r)/(1 - r^n) has the transform (1 - r)/(1 - r w^f). Here both are computed with errors
+    of some 20 u. The denominator is computed without cancellation as (1 - r) + 2 r sin^2 + i r sin, where the first
+    sine is that of the half angle and the second that of the whole angle.
     """
     rest = 1.0 / max(2, n // 8)
     log_r = math.log1p(-rest)
@@ -102,7 +108,7 @@ def measure_transform_errors(xp: Any, n: int) -> tuple[float, float]:
 
 
 def _sum_prv_cells(xp: Any, cells: Any, first: int) -> tuple[Sums, int]:
-    """Returns the sums of mass, mass * index and mass * |index|, and how many roundings a term passes."""
+    """Returns the sums of mass, mass * index and mass * |index|, and the number of roundings that affect a term."""
     index = xp.arange(cells.size, dtype=xp.float64) + float(first)
     rows = xp.stack([cells, cells * index, cells * xp.abs(index)])
     roundings = 2  # of the product, and the last one of fsum
@@ -130,13 +136,13 @@ def _raise_spectrum_to_power(xp: Any, z: Any, count: int) -> Any:
     result = None
     while True:
         if count & 1:
-            result = z if result is None else _discard_small_coefficients(xp, result * z)
+            result = z if result is None else _discard_small_spectrum(xp, result * z)
         count >>= 1
         if count == 0:
             return result
-        z = _discard_small_coefficients(xp, z * z)
+        z = _discard_small_spectrum(xp, z * z)
 
 
-def _discard_small_coefficients(xp: Any, z: Any) -> Any:
+def _discard_small_spectrum(xp: Any, z: Any) -> Any:
     """Returns ``z`` with numbers whose products could underflow set to zero."""
     return xp.where(xp.abs(z.real) + xp.abs(z.imag) >= _LEAST, z, 0)

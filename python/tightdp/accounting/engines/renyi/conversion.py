@@ -33,12 +33,12 @@ def convert_moments_to_epsilon(log_moment: Callable[[float], float], delta: floa
 
 def convert_moments_to_delta(log_moment: Callable[[float], float], epsilon: float) -> float:
     """Returns the smallest upper bound of delta(epsilon) over the orders searched, at most 1."""
-    return delta_from_log_delta(
+    return convert_log_delta_to_delta(
         minimize_over_renyi_orders(lambda c: log_delta_at_renyi_order(c, log_moment(c), epsilon))[0]
     )
 
 
-def delta_from_log_delta(log_delta: float) -> float:
+def convert_log_delta_to_delta(log_delta: float) -> float:
     """Returns delta, at most 1, from an upper bound of its logarithm."""
     return min(widen_up(exp(log_delta).hi, 0.0), 1.0)
 
@@ -47,17 +47,17 @@ def epsilon_at_renyi_order(c: float, moment: float, delta: float) -> float:
     """Returns the upper bound of epsilon from the single order c + 1. It may be negative."""
     if not moment < INF:
         return INF
-    return ((moment + log_factor_of_conversion(c) - log(delta)) / c).hi
+    return ((moment + log_factor_of_renyi_conversion(c) - log(delta)) / c).hi
 
 
 def log_delta_at_renyi_order(c: float, moment: float, epsilon: float) -> float:
     """Returns the upper bound of log delta from the single order c + 1."""
     if not moment < INF:
         return INF
-    return (moment + log_factor_of_conversion(c) - Range(c) * epsilon).hi
+    return (moment + log_factor_of_renyi_conversion(c) - Range(c) * epsilon).hi
 
 
-def log_factor_of_conversion(c: float) -> Range:
+def log_factor_of_renyi_conversion(c: float) -> Range:
     """Returns c log c - (1+c) log(1+c) = -log(1+c) - c log(1 + 1/c)."""
     return -log1p(c) - c * log1p(1 / Range(c))
 

@@ -13,7 +13,7 @@ from ....composition import FEW_PARTS
 from ...numerics.outward import INF, Range, expm1, log1p, widen_down
 from ...numerics.work import try_to_spend_work
 from ...pairs import members
-from ...pairs.replacement import Replaced, ReplacedClass, Zeroed, bracket_losses
+from ...pairs.replacement import Replaced, ReplacedClass, Zeroed, bracket_replaced_losses
 from ..closed_form import engine as closed_form
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import conversion, zcdp
@@ -57,7 +57,7 @@ class Renyi:
         For one release of a zCDP mechanism, the lower end is the largest one of the members that are tried.
         """
         kept, failure = split_failures_from_moments(parts)
-        rest = conversion.delta_from_log_delta(
+        rest = conversion.convert_log_delta_to_delta(
             _minimize_renyi_bound(kept, lambda c, k: conversion.log_delta_at_renyi_order(c, k, epsilon))
         )
         upper = (failure + (1 - failure) * rest).hi
@@ -169,7 +169,7 @@ def remove_failure_from_moment(mechanism: m.Mechanism) -> tuple[m.Mechanism, flo
         case m.ApproximateDP():
             return m.PureDP(mechanism.nominal_epsilon), mechanism.nominal_delta
         case ReplacedClass(e, delta, _) if delta > 0:  # a pair of 2e-DP, or with this probability everything
-            found = bracket_losses(ReplacedClass(e, delta))[1]
+            found = bracket_replaced_losses(ReplacedClass(e, delta))[1]
             rest = max((loss for loss, _ in found.positive), key=lambda loss: loss.hi, default=Range(0.0))
             return m.PureDP(rest.hi), min(found.infinity.hi, 1.0)
         case m.PoissonSampled(m.ApproximateDP() as inner):

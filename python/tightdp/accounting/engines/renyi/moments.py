@@ -16,9 +16,9 @@ from ....complete_pairs import CompletePair
 from ....losses import PrivacyLoss
 from ....selections_and_groups import Derived
 from ...numerics.outward import INF, TINY, ULP, Range, expm1, log1p, widen_up
-from ...pairs.members import is_or_wraps
+from ...pairs.members import is_or_wraps_mechanism
 from ...pairs.neighbors import translate_to_replacement
-from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_losses
+from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_replaced_losses
 from ..closed_form.truncation import compute_sample_truncation
 from . import quadrature, selection_and_group_moments
 from .sampled_moments import bound_sampled_gaussian_moment, bound_sampled_moment
@@ -50,9 +50,8 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return compute_exact_moment(mechanism, c).hi
         case m.DiscreteLaplace(scale, sensitivity):
             return compute_binary_moment(sensitivity / Range(scale), c).hi
-        case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(
-            sigma, sensitivity
-        ):  # Canonne, Kamath and Steinke 2020, Theorem 4
+        # Canonne, Kamath and Steinke 2020, Theorem 4
+        case m.DiscreteGaussian(sigma, sensitivity) | m.DiscreteGaussianVector(sigma, sensitivity):
             ratio = Range(sensitivity) / sigma
             return (Range(c) * (Range(c) + 1) * (ratio * ratio) * 0.5).hi
         case m.BoundedRange(eta):  # eta^2/8-zCDP, and eta-DP
@@ -89,12 +88,15 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
                 else unsampled
             )
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            found = bracket_losses(mechanism)[1]
+            found = bracket_replaced_losses(mechanism)[1]
             if not found.positive:  # the losses are 0 or infinite
                 return INF if found.infinity.hi > 0 else 0.0
             return compute_exact_moment(mechanism, c).hi
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
-            return max(_log_moment_of_pair(mechanism.dominating, c), _log_moment_of_pair(mechanism.dominating, -c - 1))
+            return max(
+                _bound_moment_of_complete_pair(mechanism.dominating, c),
+                _bound_moment_of_complete_pair(mechanism.dominating, -c - 1),
+            )
         case Derived():
             return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)
         case m.RandomAllocation(inner, _, selected):  # a mixture of products of ``selected`` steps: joint convexity
@@ -102,7 +104,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
     return INF
 
 
-def _log_moment_of_pair(pair: CompletePair, power: float) -> float:
+def _bound_moment_of_complete_pair(pair: CompletePair, power: float) -> float:
     """Returns log E_P[e^{power Y}], rounded up: K(c) of (P, Q) at power c, and that of (Q, P) at power -c - 1."""
     y, log_p = pair.losses, np.log(pair.masses)
     exponents = log_p + power * y
@@ -193,7 +195,7 @@ def _bound_moment_of_joined_curves(doubled: m.Mechanism, k: float) -> float:
     it is at most four times that bound (docs/theory/conversions.md section 4).
     """
     once = _scale_moment_excess_by_two(k)
-    return _scale_moment_excess_by_two(once) if is_or_wraps(doubled, m.ZCDP, m.BoundedRange) else once
+    return _scale_moment_excess_by_two(once) if is_or_wraps_mechanism(doubled, m.ZCDP, m.BoundedRange) else once
 
 
 def _scale_moment_excess_by_two(k: float) -> float:

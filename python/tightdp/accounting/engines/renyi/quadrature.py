@@ -1,8 +1,8 @@
 """M = E[W^a] of the Poisson-subsampled Gaussian at any real order a > 1 (docs/theory/conversions.md section 5).
 
 Here W = 1 - q + q e^x and x = u/sigma - 1/(2 sigma^2), where u is standard normal. M is computed by the trapezoidal
-rule with step h. For every y < pi sigma its relative error is at most e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1), because
-|W(u + iv)| <= W(u) and W has no zero in the strip |v| <= y.
+rule with step h. For every y < pi sigma its relative error is at most e0 = 2 e^{y^2/2} / (e^{2 pi y/h} - 1). This holds
+because |W(u + iv)| <= W(u), and because W has no zero in the strip |v| <= y.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def bound_replaced_moment_by_quadrature(sigma: float, q: float, c: float) -> Ran
     if not (last + _REACH) / h < MOST_NODES:
         return Range(0.0, math.inf)
     u: NDArray[np.float64] = np.arange(-math.ceil(_REACH / h), math.ceil(last / h) + 1, dtype=np.float64) * h
-    ahead, behind = (c + 1) * _log_ratio_at_nodes(u, sigma, q), -c * _log_ratio_at_nodes(-u, sigma, q)
+    ahead, behind = (
+        (c + 1) * _log_ratio_at_quadrature_nodes(u, sigma, q),
+        -c * _log_ratio_at_quadrature_nodes(-u, sigma, q),
+    )
     logs = ahead + behind - 0.5 * u * u - 0.5 * math.log(2 * math.pi)
     spread = np.abs(u) / sigma + 0.5 / (sigma * sigma)
     error = 8 * ULP * ((2 * c + 1) * spread + np.abs(ahead) + np.abs(behind) + u * u + 16)
@@ -123,7 +126,7 @@ def _choose_replaced_quadrature_step(sigma: float, c: float, share: float) -> fl
     return 2 * math.pi * y / (_EXPONENT + 0.5 * y * y - c * math.log(math.cos(0.5 * y / sigma)))
 
 
-def _log_ratio_at_nodes(u: NDArray[np.float64], sigma: float, q: float) -> NDArray[np.float64]:
+def _log_ratio_at_quadrature_nodes(u: NDArray[np.float64], sigma: float, q: float) -> NDArray[np.float64]:
     """Returns log W at the nodes."""
     x = u / sigma - 0.5 / (sigma * sigma)
     large = np.logaddexp(math.log1p(-q), x + math.log(q))

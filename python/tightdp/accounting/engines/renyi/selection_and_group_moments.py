@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from .... import mechanisms as m
-from ....selections_and_groups import Derived, Group, RepeatAndSelect, scale_sensitivity
+from ....selections_and_groups import Derived, Group, RepeatAndSelect, scale_sensitivity_to_group
 from ...numerics.outward import INF, Range, exp, log
 from ...pairs.groups import build_group_mixture
 from ...pairs.repetitions import build_repetitions
-from ...pairs.replacement import Replaced, ReplacedClass, bracket_losses
+from ...pairs.replacement import Replaced, ReplacedClass, bracket_replaced_losses
 from . import conversion
 
 Moment = Callable[[m.Mechanism, float], float]
@@ -72,7 +72,7 @@ def _scale_moment_to_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | N
         case m.PureDP():
             return m.PureDP((k * mechanism.nominal_epsilon).hi)
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            largest = max((loss.hi for loss, _ in bracket_losses(mechanism)[1].positive), default=0.0)
+            largest = max((loss.hi for loss, _ in bracket_replaced_losses(mechanism)[1].positive), default=0.0)
             return m.PureDP((k * largest).hi)
         case m.BoundedRange(eta):
             return m.BoundedRange((k * eta).hi)
@@ -82,4 +82,4 @@ def _scale_moment_to_group(mechanism: m.Mechanism, size: int) -> m.Mechanism | N
             return m.ZCDP((4 * (k * k) * rho).hi)
         case m.DiscreteGaussianVector(sigma, sensitivity, dimensions):
             return m.DiscreteGaussianVector(sigma, (k * sensitivity).hi, dimensions)
-    return build_group_mixture(mechanism, size, up=True) or scale_sensitivity(mechanism, size)
+    return build_group_mixture(mechanism, size, up=True) or scale_sensitivity_to_group(mechanism, size)
