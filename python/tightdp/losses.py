@@ -166,7 +166,8 @@ class PrivacyLoss(Mechanism):
 
         Parameters
         ----------
-        losses : finite _check_loss_vector("losses", in _check_loss_vector("probabilities : one for each loss, in [0, 1]. Together with ``infinity`` they add up to 1
+        losses : finite numbers, in nats
+        probabilities : one for each loss, in [0, 1]. Together with ``infinity`` they add up to 1
         infinity, minus_infinity, relation, mirrored, loss_error : as for the class
 
         Raises ValueError for arrays of different lengths, or for probabilities that do not add up to 1.
@@ -178,7 +179,7 @@ class PrivacyLoss(Mechanism):
         >>> f"{loss.epsilon(0.0):.4f}"
         '1.0987'
         """
-        y, p = _check_vector("losses", losses), _check_vector("probabilities", probabilities)
+        y, p = _check_loss_vector("losses", losses), _check_loss_vector("probabilities", probabilities)
         if len(y) != len(p):
             raise ValueError(f"probabilities must have one entry for each loss, got {len(p)} for {len(y)}")
         if (p < 0).any():

@@ -76,9 +76,9 @@ def test_a_child_reads_the_accounts_of_its_parent_and_adds_to_its_own():
 LOCKED = """
 import tightdp as dp
 from tightdp.release import noise
-from tightdp.accounting.running_accounts.shared_state import SharedState
+from tightdp.accounting.running_accounts.shared_state import SharedAccountState
 
-held, ledger, source = threading.Event(), SharedState(0, "advice"), dp.Philox(1)
+held, ledger, source = threading.Event(), SharedAccountState(0, "advice"), dp.Philox(1)
 
 def hold():
     with noise._lock.now:

@@ -96,7 +96,7 @@ def _list_mechanisms(parts: Parts) -> Iterator[Mechanism]:
             yield from _list_mechanisms(mechanism.parts)
 
 
-def certify_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
+def certify_stated_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
     """Returns the claimed bound with a lower end that the account proves at this delta and relation.
 
     Raises ValueError if the claimed interval and the interval computed from the account have no point in common,

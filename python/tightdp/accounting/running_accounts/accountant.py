@@ -198,7 +198,7 @@ class _File:
 def _read_accountant_entry(hint: Any, plain: Any, name: str) -> Any:
     """Returns an entry of the history, or a mechanism, from its parsed JSON."""
     return (
-        read_object(hint, plain, name, _read_accountant_entry)
+        read_json_object(hint, plain, name, _read_accountant_entry)
         if hint is _Entry
         else from_plain_mechanism(hint, plain, name)
     )

@@ -11,10 +11,10 @@ import opacus
 import torch
 
 from ..._support import _check
+from ..._support.number_texts import format_up
 from ...accounting.numerics.outward import Range, sqrt
 from ...accounting.questions.calibration import calibrate, noise_multiplier
 from ...mechanisms import Gaussian, PoissonSampled
-from ...number_texts import format_up
 from .accountant import Accountant
 from .batches import (
     prepare_empty_opacus_batches,
@@ -22,7 +22,7 @@ from .batches import (
     remember_opacus_batch_size,
     require_replaceable_opacus_batches,
 )
-from .optimizer import MOST_NOISE, ExactOptimizer, check_opacus_noise, optimizer_class
+from .optimizer import MOST_NOISE, ExactOpacusOptimizer, check_opacus_noise, optimizer_class
 from .sampler import PoissonSampler, set_opacus_batch_sampler
 from .samples import keep_opacus_grad_samples
 
@@ -230,7 +230,7 @@ def _predict_report(accountant: Accountant, noise_multiplier: float, rate: float
     return planned.get_epsilon(delta)
 
 
-def _build_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
+def _build_opacus_step_hook(accountant: Any, rate: float, poisson: bool) -> Callable[[Any], None]:
     """Returns the hook that charges a step of an optimiser, whose sums may hold examples of several batches.
 
     The sum of k Poisson batches with noise s has the same distribution as the total of k sums with noise s/sqrt(k)

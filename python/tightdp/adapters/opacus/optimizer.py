@@ -318,7 +318,7 @@ class DPOptimizer(ExactOpacusOptimizer, optimizers.DPOptimizer):
     """
 
 
-class DPPerLayerOptimizer(ExactOptimizer, optimizers.DPPerLayerOptimizer):
+class DPPerLayerOptimizer(ExactOpacusOptimizer, optimizers.DPPerLayerOptimizer):
     """``DPOptimizer`` with a bound for each parameter: ``max_grad_norm`` is a list of bounds.
 
     The standard deviation of the noise is ``noise_multiplier`` times the root of the sum of the squared bounds.
@@ -332,7 +332,7 @@ class DPPerLayerOptimizer(ExactOptimizer, optimizers.DPPerLayerOptimizer):
     """
 
 
-class DistributedDPOptimizer(_ExactDistributedOptimizer, optimizers.DistributedDPOptimizer):
+class DistributedDPOptimizer(_ExactDistributedOpacusOptimizer, optimizers.DistributedDPOptimizer):
     """``DPOptimizer`` for distributed data parallel training: the first process adds the noise.
 
     The processes add up integers, so the sum over all processes is exact. Each process holds the sums of its own

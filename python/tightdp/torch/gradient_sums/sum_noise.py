@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...models import dense
-from ...release.clipping import convert_to_steps
+from ...release.clipping import convert_deviation_to_grid
 from ...release.kernels import add_rounded_normals
 from ...release.noise import RandomSource
 from ...release.noisy_sums import add_noise
@@ -38,11 +38,11 @@ def release_with_products(
     none. They are zero afterwards. Entries are numbered consecutively over all parameters, and get the same noise as in
     ``add_noise_to_sums``.
     """
-    deviation = convert_to_steps(plan.grid_step, plan.noise_deviation)
+    deviation = convert_deviation_to_grid(plan.grid_step, plan.noise_deviation)
     stream = source.stream()
     outs = [torch.empty(p.shape, dtype=dtype) for p in parameters]
     starts = list(itertools.accumulate((out.numel() for out in outs), initial=0))
-    dense.release_products(
+    dense.release_outer_products(
         last.layers, plan.max_norm[0], [totals[i].numpy() for i in last.numbers] if totals else [],
         [outs[i].numpy() for i in last.numbers], grid=plan.grid_step, deviation=deviation, stream=stream,
         first=[starts[i] for i in last.numbers], divisor=plan.divisor, taken=last.taken,

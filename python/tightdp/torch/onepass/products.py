@@ -25,7 +25,7 @@ CACHED_ENTRIES = 1 << 22
 These 16 MB of float32 stay in a cache until they are added. A convolutional network of 26,000 parameters trained a
 sixth faster with this limit."""
 MOST_RECORDS_WITHOUT_TOTALS = 1 << 14
-"""Largest number of records that ``dense.release_products`` adds without totals."""
+"""Largest number of records that ``dense.release_outer_products`` adds without totals."""
 LEAST_PRODUCT_RECORDS = 8
 """Smallest number of records for which a product of matrices is worthwhile. On a transformer of 3 million parameters,
 fewer records at a time made a step a tenth longer."""
