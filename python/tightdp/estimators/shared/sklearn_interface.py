@@ -151,3 +151,22 @@ else:
             if y.ndim != 1:
                 raise ValueError(f"y must be a 1-D array of numbers, got shape {y.shape}")
             return y
+
+
+def copy_unfitted_estimator(estimator: Any) -> Any:
+    """Returns an unfitted copy of an estimator. Returns None for None."""
+    if estimator is None:
+        return None
+    try:
+        from sklearn.base import clone
+    except ImportError:
+        return _copy_estimator_parameter(estimator)
+    return clone(estimator)
+
+
+def _copy_estimator_parameter(value: Any) -> Any:
+    """Returns a copy of a parameter, in which estimators are copied, also those in lists and tuples."""
+    if hasattr(value, "get_params"):
+        params = value.get_params(deep=False)
+        return type(value)(**{name: _copy_estimator_parameter(each) for name, each in params.items()})
+    return type(value)(map(_copy_estimator_parameter, value)) if type(value) in (list, tuple) else value
