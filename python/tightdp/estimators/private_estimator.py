@@ -56,7 +56,7 @@ from .shared.ownership import check_not_fitted_part
 from .shared.sklearn_interface import NotFittedError, validate_data
 
 NONE = 0, 0
-"""Number of runs before the first one, and number of those runs that had only records of their own."""
+"""Counts of earlier runs before the first run: of all of them, and of those whose records were in no run before."""
 
 
 def _shift_seed_of_refit(random_state: Any, runs: int) -> Any:

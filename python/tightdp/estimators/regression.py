@@ -225,7 +225,7 @@ def validate_regression_block(features: NDArray[Any], targets: NDArray[Any]) -> 
 def convert_regression_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
     """Returns the targets of a block that ``validate_regression_block`` has checked, as doubles. NaN stays NaN.
 
-    Raises RuntimeError if a later pass finds targets that are no numbers.
+    Raises RuntimeError if a later pass finds targets that are not numbers.
     """
     try:
         return np.asarray(targets.astype(np.float64))

@@ -37,7 +37,7 @@ from .passes import stream_features_to_preprocess
 TYPES = "types of the columns"
 """Name of the public fact about the columns' types."""
 NOTHING = 1e-300
-"""The delta of a transformer that releases nothing, if none is given. Any other would do."""
+"""Delta of a transformer that releases nothing, if no delta is given. Any other number would do."""
 
 
 class FittedAttributes:
