@@ -34,8 +34,8 @@ from .estimators.shared.sklearn_interface import (
     BaseEstimator,
     NotFittedError,
     copy_unfitted_estimator,
-    validate_data,
-    validate_numbers,
+    validate_estimator_features,
+    validate_regression_numbers,
 )
 from .estimators.shared.statements import UNSCALED
 from .gate.budget import Caps, Target
@@ -440,7 +440,7 @@ def check_pipeline_targets(last: Any, y: Any, width: int | None = None) -> None:
         else:
             trial._prepare_array(np.zeros((len(np.asarray(y)), width or 1)), y)
     else:
-        validate_numbers(y)
+        validate_regression_numbers(y)
 
 
 def check_pipeline_weights(last: Any, blocks: Blocks | None) -> None:
@@ -461,4 +461,4 @@ def check_pipeline_table(steps: Sequence[Any], X: Any) -> None:
     elif isinstance(X, Blocks):
         check_numbers(X)
     elif isinstance(trial, (PrivateEstimator, Ridge, DPPCA)):
-        validate_data(trial, few, reset=True)
+        validate_estimator_features(trial, few, reset=True)

@@ -17,7 +17,12 @@ from ..bound import Bound
 from ..composition import Composition
 from ..estimators.shared.all_or_nothing import fit_on_a_copy
 from ..estimators.shared.ownership import check_not_fitted_part
-from ..estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from ..estimators.shared.sklearn_interface import (
+    BaseEstimator,
+    NotFittedError,
+    TransformerMixin,
+    validate_estimator_features,
+)
 from ..gate.budget import FixedPlan, Target, resolve_noise_multiplier
 from ..gate.gate import Gate
 from ..gate.shares import FAILURE, NoiseShare
@@ -156,7 +161,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
             check_numbers(X)
             check_width_to_preprocess(self, X, None, reset=reset)
             return X
-        values = validate_data(self, X, reset=reset)
+        values = validate_estimator_features(self, X, reset=reset)
         return values.astype(np.float64)
 
     def _prepare_input(self, X: Any) -> Any:
