@@ -159,7 +159,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             width = blocks.width
             if is_pipeline_learning_labels(last):
                 check_label_type_of_blocks(blocks)
-            check_records_for_algorithm(_get_algorithm_of_pipeline(last), True)
+            check_records_for_algorithm(getattr(last, "algorithm", None), True)
             check_width_to_preprocess(self, blocks, width, reset=True)
             X, targets = scan_pipeline_blocks(last, blocks)
         target = Target.from_arguments(self.epsilon, self.delta)
@@ -170,7 +170,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         plan = self._plan(width, _count_classes_of_pipeline(last, targets))
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
         if payment.ledger is not None:
-            _rehearse_last_pipeline_step(plan, width, _count_classes_of_pipeline(last, targets))
+            # Errors about the last step's settings are raised before all steps are paid for.
+            plan.steps[-1][1]._rehearse_for(width, _count_classes_of_pipeline(last, targets))
             payment.spend_charge(plan.charge)
         values = X
         for _, step in plan.steps[:-1]:
@@ -209,7 +210,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         make_algorithm_source(self.random_state)
-        _rehearse_last_pipeline_step(self._plan(features, classes), features, classes)
+        self._plan(features, classes).steps[-1][1]._rehearse_for(features, classes)
 
     def _check_steps(self) -> list[tuple[str, Any]]:
         """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for other kinds of steps."""
@@ -365,24 +366,13 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         return tags
 
 
-def _rehearse_last_pipeline_step(plan: _PipelinePlan, features: int, classes: int) -> None:
-    """Raises the errors that the last step would raise about its settings after all steps are paid for."""
-    _, last = plan.steps[-1]
-    last._rehearse_for(features, classes)
-
-
 def _is_pipeline_step_stateless(step: Any) -> bool:
     """Returns whether ``step`` is a transformer of scikit-learn whose tags say that it learns nothing."""
     return hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not step.__sklearn_tags__().requires_fit
 
 
-def _get_algorithm_of_pipeline(last: Any) -> Any:
-    """Returns the algorithm of the last step. None is the default algorithm, or says that the step has none."""
-    return getattr(last, "algorithm", None)
-
-
 def _is_pipeline_in_memory(last: Any) -> bool:
-    return bool(getattr(_get_algorithm_of_pipeline(last), "in_memory", False))
+    return bool(getattr(getattr(last, "algorithm", None), "in_memory", False))
 
 
 def _run_pipeline_step(step: Any, values: Any) -> Any:

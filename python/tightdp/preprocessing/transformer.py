@@ -36,7 +36,7 @@ from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement
 from ..statement.wording import AGAIN, list_values
-from .cells import check_width_to_preprocess, convert_blocks_to_preprocess
+from .cells import check_width_to_preprocess, convert_memory_map_to_preprocess
 from .passes import stream_features_to_preprocess
 
 TYPES = "types of the columns"
@@ -81,7 +81,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
 
         An error names the argument, before any record is used."""
         check_not_fitted_part(self)
-        X = convert_blocks_to_preprocess(X)
+        X = convert_memory_map_to_preprocess(X)
         spent, delta = self._plan_budget()
         source = make_algorithm_source(self.random_state)
         payment = LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
