@@ -30,7 +30,7 @@ from .estimators.preparation import list_classes_of_block, read_classifier_label
 from .estimators.shared.all_or_nothing import fit_on_a_copy
 from .estimators.shared.ownership import list_fitted_parts as parts_within
 from .estimators.shared.ownership import mark_as_fitted_part
-from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError
+from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, copy_unfitted_estimator
 from .gate.budget import Target
 from .gate.gate import Gate
 from .gate.oracle import Query
@@ -45,15 +45,13 @@ from .gate.selection import ExactCoins
 from .gate.shares import plan_with_remaining_budget
 from .ledger.payment import LedgerPayment
 from .mechanisms import Mechanism
-from .pipeline import PrivatePipeline
+from .pipeline import PrivatePipeline, check_pipeline_table, check_pipeline_targets, check_pipeline_weights
 from .preprocessing.cells import (
     check_shape_to_preprocess,
     check_width_to_preprocess,
     select_rows_to_preprocess,
     split_columns_to_preprocess,
 )
-from .preprocessing.checks_before_charge import check_table, check_targets, check_weights
-from .preprocessing.steps import copy_unfitted
 from .records.blocks import Blocks, Lengths, UnweightedBlockFunction
 from .records.decoded_copies import cache_decoded_blocks
 from .records.sources.estimator_input import as_blocks
@@ -160,11 +158,11 @@ class PrivateSearchCV(BaseEstimator):
         run, found = self._plan_budget(width, max(2, len(classes)))
         piped = isinstance(self.estimator, PrivatePipeline)
         for _, each in found:
-            check_targets(_get_searched_classifier(each), present, None if piped else width)
-            check_weights(_get_searched_classifier(each), blocks)
+            check_pipeline_targets(_get_searched_classifier(each), present, None if piped else width)
+            check_pipeline_weights(_get_searched_classifier(each), blocks)
         steps = [step for _, step in self.estimator._check_steps()] if piped else [self.estimator]
         # Errors in the table are found here, because a fit or a score would find them only after other releases.
-        check_table(steps, X if blocks is None else counted)
+        check_pipeline_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.from_arguments(self.epsilon, self.delta)
         least = compute_fewest_search_records(float(self.holdout), target.delta)
         if records < least:
@@ -232,7 +230,8 @@ class PrivateSearchCV(BaseEstimator):
     def _list_algorithms(self) -> list[Any]:
         """Returns the algorithm of each combination of settings. The default algorithm is None."""
         made = (
-            copy_unfitted(self.estimator).set_params(**copy_searched_settings(each)) for each in self._list_candidates()
+            copy_unfitted_estimator(self.estimator).set_params(**copy_searched_settings(each))
+            for each in self._list_candidates()
         )
         return [_get_searched_classifier(each).algorithm for each in made]
 
@@ -287,7 +286,7 @@ class PrivateSearchCV(BaseEstimator):
         # A mechanism that has a delta of its own may fail in every run, so each run gets a small part of delta.
         failing = target.delta / (4 * mean)
         made = [
-            (each, copy_unfitted(self.estimator).set_params(**copy_searched_settings(each), delta=failing))
+            (each, copy_unfitted_estimator(self.estimator).set_params(**copy_searched_settings(each), delta=failing))
             for each in candidates
         ]
         for _, estimator in made:
@@ -317,7 +316,7 @@ class PrivateSearchCV(BaseEstimator):
         best: tuple[tuple[float, int], Any, dict[str, Any]] = (-math.inf, 0), None, {}
         while True:
             settings, estimator = found[coins.draw_index(len(found))]
-            model = copy_unfitted(estimator)
+            model = copy_unfitted_estimator(estimator)
             if classes is not None:
                 _get_searched_classifier(model).classes = classes
             if self.random_state is not None:
@@ -465,7 +464,10 @@ def _count_right_search_predictions(last: Any, features: Any, labels: NDArray[An
 
 def copy_searched_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings in which estimators are copied, so that no two runs share one."""
-    return {name: copy_unfitted(value) if hasattr(value, "get_params") else value for name, value in settings.items()}
+    return {
+        name: copy_unfitted_estimator(value) if hasattr(value, "get_params") else value
+        for name, value in settings.items()
+    }
 
 
 def _get_searched_classifier(estimator: Any) -> Any:

@@ -15,20 +15,28 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._support import _check
 from .accounting.questions.calibration import calibrate
 from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
 from .composition import Composition
-from .estimators.labels import check_label_type_of_blocks, require_typed_labels
+from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_labels
 from .estimators.linear_models import PrivateClassifier
 from .estimators.pca import DPPCA
+from .estimators.preparation import count_classes_of_block, list_classes_of_block, read_classifier_labels
 from .estimators.private_estimator import PrivateEstimator
-from .estimators.regression import Ridge
+from .estimators.regression import Ridge, validate_regression_block
 from .estimators.shared.all_or_nothing import fit_on_a_copy
 from .estimators.shared.ownership import check_not_fitted_part, mark_as_fitted_part
-from .estimators.shared.sklearn_interface import BaseEstimator, NotFittedError
+from .estimators.shared.sklearn_interface import (
+    BaseEstimator,
+    NotFittedError,
+    copy_unfitted_estimator,
+    validate_estimator_features,
+    validate_regression_numbers,
+)
 from .estimators.shared.statements import UNSCALED
 from .gate.budget import Caps, Target
 from .gate.shares import (
@@ -46,17 +54,12 @@ from .preprocessing.cells import (
     select_columns_to_preprocess,
     split_columns_to_preprocess,
 )
-from .preprocessing.checks_before_charge import (
-    check_table,
-    check_targets,
-    is_learning_labels,
-    scan_blocks_before_charge,
-)
-from .preprocessing.steps import NamedTransformers, check_names_of_transformers, copy_unfitted
+from .preprocessing.steps import NamedTransformers, check_names_of_transformers
 from .preprocessing.transformer import PrivateTransformer
-from .records.blocks import Blocks
+from .records.blocks import Blocks, resolve_largest_record_weight
 from .records.decoded_copies import cache_decoded_blocks
-from .records.sources.estimator_input import as_blocks, is_sparse_matrix, split_sparse_rows
+from .records.sources.estimator_input import as_blocks, check_blocks_of_numbers, is_sparse_matrix, split_sparse_rows
+from .records.stream import scan_blocks
 from .records.views import MappedBlocks
 from .statement import Statement
 from .statement.wording import AGAIN
@@ -159,24 +162,25 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         *_, (_, last) = self._check_steps()
         blocks = as_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
         if blocks is None:
-            y = require_typed_labels(y) if is_learning_labels(last) else y
+            y = require_typed_labels(y) if is_pipeline_learning_labels(last) else y
             targets, width = self._check_target_table(X, y)
         else:
             width = blocks.width
-            if is_learning_labels(last):
+            if is_pipeline_learning_labels(last):
                 check_label_type_of_blocks(blocks)
-            check_records_for_algorithm(_get_algorithm_of_pipeline(last), True)
+            check_records_for_algorithm(getattr(last, "algorithm", None), True)
             check_width_to_preprocess(self, blocks, width, reset=True)
-            X, targets = scan_blocks_before_charge(last, blocks)
+            X, targets = scan_pipeline_blocks(last, blocks)
         target = Target.from_arguments(self.epsilon, self.delta)
         make_algorithm_source(self.random_state)
-        check_targets(last, targets)
+        check_pipeline_targets(last, targets)
         if self.ledger is not None:  # else nothing is lost if a step refuses the table later
-            check_table([step for _, step in self._check_steps()], X)
+            check_pipeline_table([step for _, step in self._check_steps()], X)
         plan = self._plan(width, _count_classes_of_pipeline(last, targets))
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
         if payment.ledger is not None:
-            _rehearse_last_pipeline_step(plan, width, _count_classes_of_pipeline(last, targets))
+            # Errors about the last step's settings are raised before all steps are paid for.
+            plan.steps[-1][1]._rehearse_for(width, _count_classes_of_pipeline(last, targets))
             payment.spend_charge(plan.charge)
         values = X
         for _, step in plan.steps[:-1]:
@@ -221,7 +225,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
 
     def _rehearse_for(self, features: int, classes: int = 2) -> None:
         make_algorithm_source(self.random_state)
-        _rehearse_last_pipeline_step(self._plan(features, classes), features, classes)
+        self._plan(features, classes).steps[-1][1]._rehearse_for(features, classes)
 
     def _check_steps(self) -> list[tuple[str, Any]]:
         """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for other kinds of steps."""
@@ -247,13 +251,13 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     def _plan(self, n_features: int, n_classes: int) -> _PipelinePlan:
         """Copies the steps, and plans the charge of each."""
         target = Target.from_arguments(self.epsilon, self.delta)
-        steps = [(name, copy_unfitted(step)) for name, step in self._check_steps()]
+        steps = [(name, copy_unfitted_estimator(step)) for name, step in self._check_steps()]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
                 step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)
         *first, (_, last) = [step for step in steps if step[1] is not None]
         private = [step for _, step in first if hasattr(step, "charge_for")]
-        learned = is_learning_labels(last)
+        learned = is_pipeline_learning_labels(last)
         if target.epsilon is not None:
             self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
@@ -384,24 +388,13 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         return tags
 
 
-def _rehearse_last_pipeline_step(plan: _PipelinePlan, features: int, classes: int) -> None:
-    """Raises the errors that the last step would raise about its settings after all steps are paid for."""
-    _, last = plan.steps[-1]
-    last._rehearse_for(features, classes)
-
-
 def _is_pipeline_step_stateless(step: Any) -> bool:
     """Returns whether ``step`` is a transformer of scikit-learn whose tags say that it learns nothing."""
     return hasattr(step, "transform") and hasattr(step, "__sklearn_tags__") and not step.__sklearn_tags__().requires_fit
 
 
-def _get_algorithm_of_pipeline(last: Any) -> Any:
-    """Returns the algorithm of the last step. None is the default algorithm, or says that the step has none."""
-    return getattr(last, "algorithm", None)
-
-
 def _is_pipeline_in_memory(last: Any) -> bool:
-    return bool(getattr(_get_algorithm_of_pipeline(last), "in_memory", False))
+    return bool(getattr(getattr(last, "algorithm", None), "in_memory", False))
 
 
 def _run_pipeline_step(step: Any, values: Any) -> Any:
@@ -417,6 +410,67 @@ def _run_pipeline_step(step: Any, values: Any) -> Any:
 
 def _count_classes_of_pipeline(last: Any, y: Any) -> int:
     """Returns the number of labels of a classifier, at least 2. Labels that are still to be learned count as 2."""
-    if not isinstance(last, PrivateClassifier) or is_learning_labels(last):
+    if not isinstance(last, PrivateClassifier) or is_pipeline_learning_labels(last):
         return 2
     return max(2, len(np.unique(np.asarray(y if last.classes is None else last.classes))))
+
+
+def is_pipeline_learning_labels(last: Any) -> bool:
+    """Tells whether the last step of a pipeline is a classifier that learns its labels."""
+    return isinstance(last, PrivateClassifier) and must_learn_labels(last.classes)
+
+
+def scan_pipeline_blocks(last: Any, blocks: Blocks) -> tuple[Blocks, NDArray[Any]]:
+    """Passes once over blocks, so that later passes can be checked against this one. Returns the blocks and a sample of
+    targets.
+
+    The sample has every label of a classifier. If the last step accepts the sample, it accepts all targets."""
+    check_pipeline_weights(last, blocks)
+    if not isinstance(last, PrivateClassifier):
+        return scan_blocks(blocks, validate_regression_block)[0], np.zeros(1)
+    if is_pipeline_learning_labels(last):
+        counted, found = scan_blocks(blocks, count_classes_of_block)
+        labels = [present for present, _ in found]
+    else:
+        counted, labels = scan_blocks(blocks, list_classes_of_block)
+    return counted, np.repeat(np.unique(np.concatenate(labels)), 3)  # repeated, so that they are not taken for numbers
+
+
+def check_pipeline_targets(last: Any, y: Any, width: int | None = None) -> None:
+    """Raises the last step's error about the targets, if there is one, before anything is charged.
+
+    ``width`` is None if the number of features is not known."""
+    if isinstance(last, PrivateClassifier):
+        trial = (
+            copy_unfitted_estimator(last)
+            if width is not None
+            else copy_unfitted_estimator(last).set_params(bounds=None)
+        )
+        if is_pipeline_learning_labels(last):  # acts as if the labels had been learned
+            trial._learned, trial.classes_ = True, read_classifier_labels("y", y, few=True)[1]
+            trial._compute_class_weights()
+        else:
+            trial._prepare_array(np.zeros((len(np.asarray(y)), width or 1)), y)
+    else:
+        validate_regression_numbers(y)
+
+
+def check_pipeline_weights(last: Any, blocks: Blocks | None) -> None:
+    """Raises ValueError if blocks hold weights and the last step declares no largest weight."""
+    if isinstance(last, PrivateEstimator) and blocks is not None:
+        resolve_largest_record_weight(last.max_sample_weight, blocks.weighted)
+
+
+def check_pipeline_table(steps: Sequence[Any], X: Any) -> None:
+    """Raises the first step's error about the table, if there is one, before anything is charged.
+
+    One row of an array of numbers is enough for this. Blocks state the types of their columns.
+    """
+    trial = copy_unfitted_estimator(next(step for step in steps if step is not None))
+    few = X[:1] if isinstance(X, np.ndarray) and X.dtype.kind in "bfiu" else X
+    if isinstance(trial, PrivateTransformer):
+        trial._prepare_input(few)
+    elif isinstance(X, Blocks):
+        check_blocks_of_numbers(X)
+    elif isinstance(trial, (PrivateEstimator, Ridge, DPPCA)):
+        validate_estimator_features(trial, few, reset=True)

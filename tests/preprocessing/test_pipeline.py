@@ -12,9 +12,9 @@ from sklearn.preprocessing import StandardScaler as Public
 from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as dp
+from tightdp.estimators.shared.sklearn_interface import copy_unfitted_estimator
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder, SimpleImputer, StandardScaler
-from tightdp.preprocessing.steps import copy_unfitted
 from tightdp.train import (
     DPPCA,
     DPSGD,
@@ -226,7 +226,7 @@ def test_the_last_step_is_a_private_estimator(people):
 def test_copies_share_no_part_without_scikit_learn(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     model = PrivatePipeline([("c", mixed()), ("m", LogisticRegression(classes=["a", "b"]))], 1.0, 1e-6)
-    copy_unfitted(model).set_params(c__n__scale__quantiles=(0.1, 0.9), m__regularization=0.5)
+    copy_unfitted_estimator(model).set_params(c__n__scale__quantiles=(0.1, 0.9), m__regularization=0.5)
     assert model.get_params()["c__n__scale__quantiles"] == (0.01, 0.99) and model.steps[1][1].regularization == 0
 
 

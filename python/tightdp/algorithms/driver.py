@@ -173,8 +173,8 @@ def check_algorithm_settings(algorithm: Any, callback: Any) -> None:
         raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
 
 
-def check_records_for_algorithm(algorithm: Algorithm, in_blocks: bool) -> None:
-    """Raises ValueError for records in blocks if the algorithm needs them in memory."""
+def check_records_for_algorithm(algorithm: Algorithm | None, in_blocks: bool) -> None:
+    """Raises ValueError for records in blocks if the algorithm needs them in memory. None is the default algorithm."""
     if in_blocks and getattr(algorithm, "in_memory", False):
         raise ValueError(
             f"algorithm must be one that needs sums alone where X comes in blocks, such as NoisyGD, DPSGD, DPAGD or "

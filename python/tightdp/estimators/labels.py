@@ -166,9 +166,9 @@ def count_records_of_labels(labels: NDArray[Any]) -> Counter[str]:
 
 
 def find_places_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Returns the index of each label in the sorted classes, and a mask of the labels that are none of the classes.
+    """Returns the index of each label in the sorted classes, and a mask of the labels that are not among the classes.
 
-    A label that is none of the classes gets the index 0.
+    A label that is not among the classes gets the index 0.
     """
     others = ~np.isin(labels, classes)
     return np.where(others, 0, np.searchsorted(classes, labels)), others
@@ -177,7 +177,7 @@ def find_places_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[
 def find_indices_of_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Returns the index of each label in the sorted classes that a first pass found.
 
-    Raises RuntimeError for a label that is none of the classes, because training would mistake it for one of them.
+    Raises RuntimeError for a label that is not among the classes, because training would take it for another label.
     """
     try:
         if len(classes) == 2:  # a faster comparison, since each pass over the data computes this

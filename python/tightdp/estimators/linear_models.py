@@ -46,7 +46,7 @@ from .preparation import (
 )
 from .private_estimator import PrivateEstimator
 from .shared import statements as stated
-from .shared.sklearn_interface import ClassifierMixin, validate_data
+from .shared.sklearn_interface import ClassifierMixin, validate_estimator_features
 
 # A hint that the error about undeclared labels ends with, if the labels seem to be indices of the declared ones.
 PLACES = (
@@ -199,7 +199,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         The weights are divided by ``largest``, the largest weight that counts.
         """
-        values = validate_data(self, X, reset=not again)
+        values = validate_estimator_features(self, X, reset=not again)
         features = scale_features_for_estimator(self._declared_bounds(values.shape[1], values.dtype, again), values)
         learning = must_learn_labels(self.classes) or must_learn_labels(classes)
         labels, present = read_classifier_labels(

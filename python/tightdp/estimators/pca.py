@@ -27,7 +27,7 @@ from ..statement.wording import AGAIN, format_stated_exactly
 from .second_moment import DIGITS, SecondMomentEstimator, build_second_moment_query, unpack_second_moment
 from .shared.all_or_nothing import fit_on_a_copy
 from .shared.ownership import check_not_fitted_part
-from .shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from .shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_estimator_features
 from .shared.statements import UNSCALED
 
 
@@ -94,7 +94,7 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         rows = _FeaturePreparation(constant)
         records: Records | RecordStream
         if blocks is None:
-            features = validate_data(self, X, reset=True)
+            features = validate_estimator_features(self, X, reset=True)
             records = rows(features, features)
         else:
             records = RecordStream.from_blocks(blocks, rows)
@@ -141,7 +141,7 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if is_sparse_matrix(X):
             return np.concatenate([self.transform(part) for part in split_sparse_rows(X)])
-        features = validate_data(self, X, reset=False)
+        features = validate_estimator_features(self, X, reset=False)
         return apply_affine_map(features, self.components_, -(self.components_ @ self.mean_) if self.center else None)
 
 

@@ -20,7 +20,7 @@ from .labels import (
     find_indices_of_labels,
     find_places_of_labels,
 )
-from .shared.sklearn_interface import validate_labels
+from .shared.sklearn_interface import validate_classifier_labels
 
 
 def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -32,7 +32,7 @@ def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple
     try:
         if isinstance(given, (list, tuple)):
             given = as_labels_of_one_cell_kind(given)
-        labels = validate_labels(given, once_each=few or name == "classes")
+        labels = validate_classifier_labels(given, once_each=few or name == "classes")
         return labels, np.unique(labels)
     except (TypeError, OverflowError):
         raise TypeError(

@@ -53,10 +53,10 @@ from .shared.all_or_nothing import fit_on_a_copy
 from .shared.continued_account import ContinuedFitAccount
 from .shared.nested_parameters import NestedParameters
 from .shared.ownership import check_not_fitted_part
-from .shared.sklearn_interface import NotFittedError, validate_data
+from .shared.sklearn_interface import NotFittedError, validate_estimator_features
 
 NONE = 0, 0
-"""Number of runs before the first one, and number of those runs that had only records of their own."""
+"""Counts of earlier runs before the first run: of all of them, and of those whose records were in no run before."""
 
 
 def _shift_seed_of_refit(random_state: Any, runs: int) -> Any:
@@ -265,7 +265,7 @@ class PrivateEstimator(NestedParameters):
     def _compute_scores(self, X: Any) -> Vector:
         """Returns the model's scores of rows, shape (n, outputs). Raises ValueError if a feature is not finite."""
         w = self._require_parameters()
-        features = validate_data(self, X, reset=False)
+        features = validate_estimator_features(self, X, reset=False)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")
         return np.asarray(self._model.compute_scores(w, self._scale_features(features)), dtype=np.float64)

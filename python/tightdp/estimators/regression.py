@@ -30,7 +30,13 @@ from .scale import EstimatorScale
 from .second_moment import SecondMomentEstimator, build_second_moment_query, unpack_second_moment
 from .shared.all_or_nothing import fit_on_a_copy
 from .shared.ownership import check_not_fitted_part
-from .shared.sklearn_interface import BaseEstimator, NotFittedError, RegressorMixin, validate_data, validate_numbers
+from .shared.sklearn_interface import (
+    BaseEstimator,
+    NotFittedError,
+    RegressorMixin,
+    validate_estimator_features,
+    validate_regression_numbers,
+)
 from .shared.statements import UNSCALED, describe_estimator_bounds
 
 
@@ -109,7 +115,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         blocks = as_blocks(X, y)
         refuse_weighted_blocks(blocks, "Ridge")
         if blocks is None:
-            features = validate_data(self, X, reset=True)
+            features = validate_estimator_features(self, X, reset=True)
         else:
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
@@ -182,7 +188,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
         if is_sparse_matrix(X):
             return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
-        features = validate_data(self, X, reset=False).astype(np.float64)
+        features = validate_estimator_features(self, X, reset=False).astype(np.float64)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")
         return np.asarray(self._inputs.clip_values(features) @ self.coef_ + self.intercept_)
@@ -216,7 +222,7 @@ class _Settings(NamedTuple):
 
 def validate_regression_targets(y: Any, records: int) -> NDArray[np.float64]:
     """Returns targets as doubles. Raises ValueError unless there is one number for each record."""
-    values = validate_numbers(y)
+    values = validate_regression_numbers(y)
     if len(values) != records:
         raise ValueError(f"y must have one number for each record: got {len(values)} for {records} records")
     return values
@@ -230,7 +236,7 @@ def validate_regression_block(features: NDArray[Any], targets: NDArray[Any]) -> 
 def convert_regression_targets(targets: NDArray[Any]) -> NDArray[np.float64]:
     """Returns the targets of a block that ``validate_regression_block`` has checked, as doubles. NaN stays NaN.
 
-    Raises RuntimeError if a later pass finds targets that are no numbers.
+    Raises RuntimeError if a later pass finds targets that are not numbers.
     """
     try:
         return np.asarray(targets.astype(np.float64))

@@ -21,7 +21,7 @@ from .private_estimator import PrivateEstimator
 from .regression import convert_regression_targets, validate_regression_block, validate_regression_targets
 from .scale import EstimatorScale
 from .shared import statements as stated
-from .shared.sklearn_interface import RegressorMixin, validate_data
+from .shared.sklearn_interface import RegressorMixin, validate_estimator_features
 
 
 @dataclass(eq=False, repr=False)
@@ -149,7 +149,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     def _prepare_array(self, X: Any, y: Any, sample_weight: Any, largest: float, again: bool, **given: Any) -> Records:
         target = self._set_target_scale(again)
-        table = validate_data(self, X, reset=not again)
+        table = validate_estimator_features(self, X, reset=not again)
         prepare = _RegressorPreparation(self._declared_bounds(table.shape[1], table.dtype, again), target)
         features, values = prepare.map_numbers(table, validate_regression_targets(y, len(table)))
         if sample_weight is not None:

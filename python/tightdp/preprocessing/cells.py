@@ -23,7 +23,7 @@ def get_columns_to_preprocess(X: Any) -> list[Any] | None:
     return None if columns is None else list(columns)
 
 
-def convert_blocks_to_preprocess(X: Any) -> Any:
+def convert_memory_map_to_preprocess(X: Any) -> Any:
     """Returns a memory map as blocks, and any other table unchanged."""
     return ArrayBlocks(X, np.zeros(len(X))) if isinstance(X, np.memmap) and X.ndim == 2 and len(X) else X
 

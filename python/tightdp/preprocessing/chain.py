@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from ..composition import Composition
 from ..estimators.shared.ownership import mark_as_fitted_part
+from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
 from .cells import check_shape_to_preprocess, check_width_to_preprocess, split_columns_to_preprocess
 from .passes import count_records_to_preprocess
-from .steps import NamedTransformers, copy_unfitted, list_named_transformers
+from .steps import NamedTransformers, list_named_transformers
 from .transformer import PrivateTransformer
 
 
@@ -61,7 +62,7 @@ class Chain(NamedTransformers, PrivateTransformer):
     def _prepare_input(self, X: Any) -> Any:
         """Checks X by the first transformer's check, before anything is released."""
         values = count_records_to_preprocess(self._read_table(X, reset=True))
-        copy_unfitted(list_named_transformers(self.transformers, 2)[0][1])._prepare_input(values)
+        copy_unfitted_estimator(list_named_transformers(self.transformers, 2)[0][1])._prepare_input(values)
         return values
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:
@@ -74,7 +75,7 @@ class Chain(NamedTransformers, PrivateTransformer):
         each = self._divide_share(spent)
         self.transformers_: list[tuple[str, Any]] = []
         for name, given in list_named_transformers(self.transformers, 2):
-            member = copy_unfitted(given)
+            member = copy_unfitted_estimator(given)
             member._release_and_learn(member._prepare_input(values), gate, each)
             member.charged_ = member._charge(each)
             mark_as_fitted_part(member, self)

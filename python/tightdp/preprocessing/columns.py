@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..composition import Composition
 from ..estimators.shared.ownership import mark_as_fitted_part
+from ..estimators.shared.sklearn_interface import copy_unfitted_estimator
 from ..gate.gate import Gate
 from ..gate.shares import NoiseShare
 from ..records.blocks import Blocks
@@ -24,7 +25,7 @@ from .cells import (
     split_columns_to_preprocess,
 )
 from .passes import count_records_to_preprocess
-from .steps import NamedTransformers, copy_unfitted, list_named_transformers
+from .steps import NamedTransformers, list_named_transformers
 from .transformer import PrivateTransformer
 
 
@@ -90,7 +91,7 @@ class ColumnTransformer(NamedTransformers, PrivateTransformer):
             _find_columns_to_transform(columns, get_columns_to_preprocess(table), len(each))  # refused before a pass
         whole, found = (count_records_to_preprocess(table), each), []
         for name, given, columns in given_parts:
-            member, part = copy_unfitted(given), _take_table_columns_to_transform(whole, columns)
+            member, part = copy_unfitted_estimator(given), _take_table_columns_to_transform(whole, columns)
             found.append(
                 (
                     name,

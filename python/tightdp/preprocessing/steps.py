@@ -38,24 +38,6 @@ def list_named_transformers(transformers: Any, length: int) -> list[tuple[Any, .
     return found
 
 
-def copy_unfitted(estimator: Any) -> Any:
-    """Returns an unfitted copy of an estimator. Returns None for None."""
-    if estimator is None:
-        return None
-    try:
-        from sklearn.base import clone
-    except ImportError:
-        return _copy_parameter(estimator)
-    return clone(estimator)
-
-
-def _copy_parameter(value: Any) -> Any:
-    """Returns a copy of a parameter, in which estimators are copied, also those in lists and tuples."""
-    if hasattr(value, "get_params"):
-        return type(value)(**{name: _copy_parameter(each) for name, each in value.get_params(deep=False).items()})
-    return type(value)(map(_copy_parameter, value)) if type(value) in (list, tuple) else value
-
-
 class NamedTransformers:
     """A mixin with scikit-learn's nested parameters: NAME is a part, and NAME__PARAMETER a parameter of that part."""
 

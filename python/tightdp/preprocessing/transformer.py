@@ -17,7 +17,12 @@ from ..bound import Bound
 from ..composition import Composition
 from ..estimators.shared.all_or_nothing import fit_on_a_copy
 from ..estimators.shared.ownership import check_not_fitted_part
-from ..estimators.shared.sklearn_interface import BaseEstimator, NotFittedError, TransformerMixin, validate_data
+from ..estimators.shared.sklearn_interface import (
+    BaseEstimator,
+    NotFittedError,
+    TransformerMixin,
+    validate_estimator_features,
+)
 from ..gate.budget import FixedPlan, Target, resolve_noise_from_budget
 from ..gate.gate import Gate
 from ..gate.shares import FAILURE, NoiseShare
@@ -31,13 +36,13 @@ from ..records.views import MappedBlocks
 from ..release.noise import RandomSource
 from ..statement import Statement
 from ..statement.wording import AGAIN, list_stated_values
-from .cells import check_width_to_preprocess, convert_blocks_to_preprocess
+from .cells import check_width_to_preprocess, convert_memory_map_to_preprocess
 from .passes import stream_features_to_preprocess
 
 TYPES = "types of the columns"
 """Name of the public fact about the columns' types."""
 NOTHING = 1e-300
-"""The delta of a transformer that releases nothing, if none is given. Any other would do."""
+"""Delta of a transformer that releases nothing, if no delta is given. Any other number would do."""
 
 
 class FittedAttributes:
@@ -80,7 +85,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         Returns the transformer itself. An error names the argument, before any record is used.
         """
         check_not_fitted_part(self)
-        X = convert_blocks_to_preprocess(X)
+        X = convert_memory_map_to_preprocess(X)
         spent, delta = self._plan_budget()
         source = make_algorithm_source(self.random_state)
         payment = LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
@@ -170,7 +175,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
             check_blocks_of_numbers(X)
             check_width_to_preprocess(self, X, None, reset=reset)
             return X
-        values = validate_data(self, X, reset=reset)
+        values = validate_estimator_features(self, X, reset=reset)
         return values.astype(np.float64)
 
     def _prepare_input(self, X: Any) -> Any:

@@ -107,7 +107,7 @@ def as_host_array(x: Any) -> Any:
     if not isinstance(x, np.ndarray) and is_torch_array(x):
         try:
             return (x.detach() if x.requires_grad else x).numpy()
-        except (RuntimeError, TypeError):  # these, sparse ones, or what a transform of torch.func wraps
+        except (RuntimeError, TypeError):  # bfloat16, another device, sparse, or wrapped by a transform of torch.func
             return x
     return x
 

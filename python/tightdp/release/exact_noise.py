@@ -26,6 +26,7 @@ from .noise import RandomSource, Size, check_size_of_noise, resolve_random_sourc
 Integers = npt.NDArray[np.int64]
 
 _LOW, _HIGH = Fraction(1, 2**10), Fraction(2**40)
+"""Range of the scale of discrete noise."""
 
 
 def discrete_gaussian(sigma: float | Fraction, size: Size, *, rng: RandomSource | None = None) -> Integers:

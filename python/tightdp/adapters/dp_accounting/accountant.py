@@ -33,7 +33,7 @@ from .reading import NEIGHBORS, REPLACE, EventReading, Unit
 from .tree import Refused, RefusedEventError, describe_event, is_event_short
 
 _LEAST_ORDER = 1 + 2.0**-20
-"""Order that is used in place of 1. The divergence grows with the order, so that of this order is an upper bound."""
+"""Order that is used in place of 1. The divergence grows with the order, so its value there is an upper bound."""
 _ErrorDetails = PrivacyAccountant.CompositionErrorDetails
 
 

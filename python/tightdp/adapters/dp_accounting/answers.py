@@ -22,7 +22,7 @@ _TANGENTS = 512
 """Number of epsilons whose tangents bound a trade-off curve. Tangents are needed near the ends of the curve, where the
 bound by the curve itself has no relative accuracy."""
 _LEAST_DELTA, _STEEPEST = 1e-15, 100.0
-"""The largest epsilon of a tangent is the epsilon at the first number as delta, but at most the second number."""
+"""The tangents' epsilons go up to the epsilon at delta ``_LEAST_DELTA``, and at most to ``_STEEPEST``."""
 _MIDDLES = np.logspace(-12, math.log10(0.5), 60)
 """Default false positive rates for an estimate of mu. They reach as far into the tail as those of dp_accounting."""
 

@@ -87,7 +87,9 @@ def privacy_loss_distribution(
         neighbors == "replace_special"
         and relations.translate_parts_to_zeroing(run._to_composition().parts) == run._to_composition().parts
     ):
-        neighbors = "add_or_remove"  # the same relation here, which bounds each order separately
+        neighbors = (
+            "add_or_remove"  # both relations give the same bounds here, and this one bounds each order separately
+        )
     if neighbors != "add_or_remove" or run._to_composition().symmetric:
         # This profile bounds both orders of the neighbours, so one distribution serves both.
         points = _bound_delta_for_export(run, neighbors, interval)

@@ -29,7 +29,7 @@ class Refused(Exception):
 def iterate_event_leaves(event: Any) -> Iterator[tuple[Any, int]]:
     """Yields the events that are not compositions, in order, with their total counts. No object is yielded twice.
 
-    There is no recursion, because events may be nested deeply. Counts are added up, because a shared event may stand
+    Works without recursion, because events may be nested deeply. Counts are added up, because a shared event may stand
     for more runs than could be listed.
     """
     counts = {id(event): 1}

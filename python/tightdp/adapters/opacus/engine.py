@@ -86,7 +86,7 @@ class PrivacyEngine(opacus.PrivacyEngine):
         grad_sample_mode: str = "hooks",
         **options: Any,
     ) -> Any:
-        """Returns tightdp's optimiser for these settings. If there is none, warns and returns Opacus' own."""
+        """Returns tightdp's optimiser for these settings. If tightdp has none, warns and returns Opacus' own."""
         if self._divisor is not None:  # Opacus' number is the number of records over that of batches
             processes = torch.distributed.get_world_size() if distributed else 1
             options["expected_batch_size"] = self._divisor / processes

@@ -28,7 +28,7 @@ class ContinuedFitAccount(NamedTuple):
 def combine_charges_of_disjoint_fits(one: Composition, other: Composition) -> Composition:
     """Returns the smallest composition that contains both compositions.
 
-    It contains each mechanism as often as that one of the two which contains the mechanism more often.
+    Each mechanism occurs in it as often as in the composition that has more of this mechanism.
     """
     counts = dict(one.parts)
     for mechanism, count in other.parts:

@@ -1,4 +1,4 @@
-"""Keeps parts of a fitted estimator, such as the steps of a pipeline, from being trained further.
+"""Prevents further training of the parts of a fitted estimator, such as the steps of a pipeline.
 
 The estimator's account covers its parts only as they are.
 """
@@ -16,7 +16,7 @@ def mark_as_fitted_part(part: Any, whole: Any) -> None:
 def check_not_fitted_part(estimator: Any) -> None:
     """Raises RuntimeError if ``estimator`` is a part of a fitted one.
 
-    To train the part would change the whole estimator, but not the charge of the whole.
+    Training the part further would change the whole estimator, whose charge would then be wrong.
     """
     owner = getattr(estimator, "_owner", None)
     if owner is not None:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     class NotFittedError(ValueError, AttributeError): ...
 
-    def validate_data(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]: ...
-    def validate_labels(y: Any, *, once_each: bool = False) -> NDArray[Any]: ...
-    def validate_numbers(y: Any) -> NDArray[np.float64]: ...
+    def validate_estimator_features(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]: ...
+    def validate_classifier_labels(y: Any, *, once_each: bool = False) -> NDArray[Any]: ...
+    def validate_regression_numbers(y: Any) -> NDArray[np.float64]: ...
 
 else:
     try:
@@ -41,7 +41,7 @@ else:
         from sklearn.utils.validation import column_or_1d
         from sklearn.utils.validation import validate_data as _validate
 
-        def validate_data(estimator, X, *, reset):
+        def validate_estimator_features(estimator, X, *, reset):
             """Returns X as a 2-D float32 or float64 array. NaN and infinity are accepted."""
             check_column_names(X)
             try:
@@ -56,14 +56,14 @@ else:
                 # Only the first line is kept: in the next one scikit-learn may quote X.
                 raise type(error)(str(error).partition("\n")[0]) from None
 
-        def validate_labels(y, *, once_each=False):
+        def validate_classifier_labels(y, *, once_each=False):
             """Returns y as a 1-D array of labels. ``once_each`` says that y may hold each label only once."""
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
             check_classification_targets(np.repeat(y, 3) if once_each else y)
             return y
 
-        def validate_numbers(y):
+        def validate_regression_numbers(y):
             """Returns y as a 1-D array of doubles; NaN and inf pass. Errors do not quote a number."""
             y = column_or_1d(convert_record_targets_to_doubles(y), warn=True)
             try:
@@ -118,7 +118,7 @@ else:
             def score(self, X, y, sample_weight=None):
                 return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
 
-        def validate_data(estimator, X, *, reset):
+        def validate_estimator_features(estimator, X, *, reset):
             """Returns X as a 2-D float32 or float64 array. NaN and infinity are accepted."""
             check_column_names(X)
             X = as_table_of_numbers(X)
@@ -133,7 +133,7 @@ else:
                 )
             return np.ascontiguousarray(X)
 
-        def validate_labels(y, *, once_each=False):
+        def validate_classifier_labels(y, *, once_each=False):
             """Returns y as a 1-D array of labels."""
             y = np.asarray(y)
             if y.ndim != 1:
@@ -142,7 +142,7 @@ else:
                 raise ValueError("y must hold labels: it holds numbers that are not whole")
             return y
 
-        def validate_numbers(y):
+        def validate_regression_numbers(y):
             """Returns y as a 1-D array of doubles; NaN and inf pass. Errors do not quote a number."""
             try:
                 y = np.asarray(convert_record_targets_to_doubles(y)).astype(np.float64)
@@ -151,3 +151,22 @@ else:
             if y.ndim != 1:
                 raise ValueError(f"y must be a 1-D array of numbers, got shape {y.shape}")
             return y
+
+
+def copy_unfitted_estimator(estimator: Any) -> Any:
+    """Returns an unfitted copy of an estimator. Returns None for None."""
+    if estimator is None:
+        return None
+    try:
+        from sklearn.base import clone
+    except ImportError:
+        return _copy_estimator_parameter(estimator)
+    return clone(estimator)
+
+
+def _copy_estimator_parameter(value: Any) -> Any:
+    """Returns a copy of a parameter, in which estimators are copied, also those in lists and tuples."""
+    if hasattr(value, "get_params"):
+        params = value.get_params(deep=False)
+        return type(value)(**{name: _copy_estimator_parameter(each) for name, each in params.items()})
+    return type(value)(map(_copy_estimator_parameter, value)) if type(value) in (list, tuple) else value

@@ -45,7 +45,7 @@ class TargetFacts(NamedTuple):
 def describe_classifier_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
     """Returns the facts about the labels of a classifier and about their declared weights.
 
-    ``how`` the labels are known is "declared", "those that occur" or "learned".
+    ``how`` says how the labels are known: "declared", "those that occur" or "learned".
     """
     fact = state_fact_of_labels([str(label) for label in classes])
     public = {fact.name: fact.occurring_text if how == OCCURRING else fact.declared_text}
