@@ -59,6 +59,16 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "theory").glob("*.md")), ids=pages.name_of)
+def test_proofs_open_with_their_theorem_and_name_code_and_tests(page):
+    """The order of a page: the theorem in words, the code that uses it and the tests that hold it, then the proof."""
+    title, words, opening = page.read_text().split("\n## ")[0].split("\n\n", 2)
+    assert title.startswith("# ") and words.startswith("**In words.** ")
+    assert re.search(r"\bCode:\s.*\bTests?:\s+`(tests|cpp/tests)/", opening, re.DOTALL)
+    for named in re.findall(r"`((?:cpp|docs|python|tests|tools)/[\w./-]+)`", opening):
+        assert (pages.ROOT / named).exists(), named
+
+
 @pytest.mark.parametrize("page", pages.PAGES, ids=pages.name_of)
 def test_links_to_sections_lead_somewhere(page):
     for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text()):
