@@ -67,8 +67,8 @@ def view(
 ) -> DeviceArray:
     """Describes an array by torch's own attributes, ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (JAX).
 
-    ``stream()`` is the stream on which the array will be read. Producers of DLPack capsules make it wait for their own
-    work on the array.
+    ``stream()`` is the stream on which the array will be read. Producers of DLPack capsules make this stream wait for
+    their own work on the array.
     """
     interface = None
     if is_torch_array(x):
